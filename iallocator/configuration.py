@@ -34,6 +34,7 @@ LIMIT = 1024**2
 BY_HAND = {
     **dict.fromkeys(("help", "version", "validate"), "it asks for something else than an answer"),
     **dict.fromkeys(("config", "no_config"), "a file does not say which file is read"),
+    **dict.fromkeys(("settings", "rules"), "the command line says what is shown"),
     **dict.fromkeys(
         ("execute", "resume", "done_by_hand"), "what changes a cluster is asked for each time"
     ),
@@ -121,6 +122,11 @@ class Configuration:
         origin = f"{self._path} [{command}]" if command else self._path
         found: Found = {}
         for key, value in given.items():
+            if key == "master" and "master-node" in options:
+                raise UsageError(
+                    f"{origin}: master: write master-node for the master node, or rapi for the "
+                    "address of RAPI"
+                )
             option = options.get(key)
             if option is None:
                 wrong = rejection(f"--{key}")

@@ -8,7 +8,7 @@ row.
 from __future__ import annotations
 
 from iallocator.errors import UsageError, cut
-from iallocator.options.parser import positional_words
+from iallocator.options.parser import options_in, positional_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from iallocator.options.table import CommandSettings, Option
 
 __all__ = [
-    "COMMANDS", "LISTS_GROUP", "PLAN", "PLANNERS", "PURPOSES", "READS_ITSELF", "SETS_OFFLINE",
-    "UNMEASURED", "Row", "check_command", "find_command", "options_of", "settings_of",
-    "unknown_command",
+    "COMMANDS", "LISTS_GROUP", "OLD_NAMES", "PLAN", "PLANNERS", "PURPOSES", "READS_ITSELF",
+    "SETS_OFFLINE", "UNMEASURED", "Row", "check_command", "find_command", "form_of", "options_of",
+    "settings_of", "shown_name", "unknown_command",
 ]  # fmt: skip
 
 ASK, SEE, PLAN, OPERATE, DEVELOP = "ask", "see", "plan", "operate", "develop"
@@ -143,6 +143,7 @@ COMMANDS = {
     "constraints": Row(
         SEE, "list the constraints on placements, with their origins",
         OTHERS, "show", "constraints", request="optional",
+        traits=[SETS_OFFLINE],
     ),
     "explain": Row(
         ASK, "explain the answer to a request",
@@ -155,10 +156,12 @@ COMMANDS = {
     "make-room": Row(
         PLAN, "plan the few moves after which a request fits",
         PLANNERS, "plans", "plan", request="optional", states=("original", "roomy"),
+        traits=[SETS_OFFLINE],
     ),
     "place": Row(
         PLAN, "plan a new placement of all instances, as Pacemaker does",
         PLANNERS, "plans", "plan", request="optional", states=("original", "placed"),
+        traits=[SETS_OFFLINE],
     ),
     "reboot": Row(
         OPERATE, "plan which nodes to reboot together, and the moves",
@@ -170,7 +173,7 @@ COMMANDS = {
     ),
     "repair": Row(
         OPERATE, "repair instances with offline nodes, as tags allow",
-        OTHERS, "repair", "repairs",
+        OTHERS, "repair", "repairs", traits=[SETS_OFFLINE],
     ),
     "replay": Row(
         DEVELOP, "run stored requests again, and compare the answers",
@@ -181,7 +184,7 @@ COMMANDS = {
         OTHERS, "show", "health", traits=[SETS_OFFLINE],
     ),
     "show": Row(
-        SEE, "show groups, networks, statistics, nodes, instances",
+        SEE, "show a cluster, its settings, its rules, or a page",
         OTHERS, "show", "cluster", traits=[SETS_OFFLINE],
     ),
     "snapshot": Row(
@@ -190,10 +193,19 @@ COMMANDS = {
     ),
     "squeeze": Row(
         PLAN, "plan which nodes to power down, or to power on",
-        PLANNERS, "plans", "plan", states=("original", "squeezed"), traits=[LISTS_GROUP],
+        PLANNERS, "plans", "plan", states=("original", "squeezed"),
+        traits=[LISTS_GROUP, SETS_OFFLINE],
     ),
 }  # fmt: skip
 """Name -> row."""
+
+OLD_NAMES = {
+    "config": "show --settings", "constraints": "show --rules", "report": "show --html",
+}  # fmt: skip
+"""Row for a form of ``show``, which has the name that the form had -> how the form is called."""
+
+FORMS = {"settings": "config", "rules": "constraints"}
+"""Attribute of the option that makes another form of ``show`` -> the name of its row."""
 
 
 def settings_of(name: str) -> type[CommandSettings]:
@@ -221,6 +233,36 @@ def find_command(arguments: Sequence[str]) -> str:
             if word in positional_words(arguments, table):
                 return word
     return next((word for word in positional_words(arguments) if word in COMMANDS), "")
+
+
+def form_of(name: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the row for the command `name`, and `arguments` without the option that names a form.
+
+    Raises
+    ------
+    UsageError
+        If options name two forms.
+    """
+    words = list(arguments)
+    if name != "show":
+        return name, words
+    table, chosen = options_of(name), set()
+    end = words.index("--") if "--" in words else len(words)
+    for word in words[:end]:
+        for option, value in options_in([word], table):
+            if option.target in FORMS:
+                words.remove(word)
+                if value != "no":
+                    chosen.add(option.names[0])
+                    name = FORMS[option.target]
+    if len(chosen) > 1:
+        raise UsageError(" and ".join(sorted(chosen)) + " exclude each other")
+    return name, words
+
+
+def shown_name(name: str) -> str:
+    """Return the command `name`, or an old name of a form of another one, as it is written now."""
+    return OLD_NAMES.get(name, name)
 
 
 def check_command(arguments: Sequence[str]) -> None:

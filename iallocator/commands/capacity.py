@@ -13,7 +13,7 @@ from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.planners.capacity.capacity import CapacityOptions, study
 from iallocator.planners.capacity.report import key_lines, study_document
 from iallocator.planners.capacity.site import Size, largest_sizes, standard_size
-from iallocator.planners.eligible import nodes_named
+from iallocator.planners.eligible import group_named, nodes_named
 from iallocator.render import TEXT
 from iallocator.render.capacity import allocation_map
 
@@ -100,6 +100,13 @@ class Filled(Result):
 
 def _wanted(settings: Settings, tagged: Common, source: Source) -> CapacityOptions:
     """Return what to fill the cluster with; `tagged` are the settings completed from tags."""
+    if settings.group:
+        group = group_named(source.cluster, settings.group)
+        settings.restrict_allocation_to = [
+            node
+            for node in source.cluster.node_names(group.nodes)
+            if node in (tagged.restrict_allocation_to or [node])
+        ]
     load = reading_for(settings).load
     policy = source.policy
     template = settings.disk_template or _usual_template(settings, source)
@@ -131,6 +138,7 @@ def _wanted(settings: Settings, tagged: Common, source: Source) -> CapacityOptio
         accept_errors=settings.accept_existing_errors,
         independent=settings.independent_groups,
         allowed=settings.restrict_allocation_to,
+        group=settings.group,
         offline=settings.offline,
         max_cpu=settings.max_cpu,
         min_disk=settings.min_disk,

@@ -10,7 +10,7 @@ from iallocator.errors import INCOMPLETE, tell
 from iallocator.model.state import State
 from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.planners.check.health import examine
-from iallocator.planners.eligible import set_offline, set_vcpu_ratio
+from iallocator.planners.eligible import group_named, set_offline, set_vcpu_ratio
 from iallocator.planners.plan import Plan
 from iallocator.planners.result import GroupPlan, GroupPlans
 from iallocator.render import TEXT
@@ -158,7 +158,8 @@ class Checked(Result):
         if found.moves:
             facts = plan_facts(done, how, health=(found.before, found.after))
         else:
-            facts = cluster_facts(done.before, how, found.before)
+            only = group_named(done.cluster, settings.group) if settings.group else None
+            facts = cluster_facts(done.before, how, found.before, only)
         plan = {**done.document(), "transition": transition_document(done.transition)}
         return {**facts, **found.facts(), "plan": plan}
 
@@ -200,4 +201,7 @@ def _health(state: State, settings: Settings, deadline: Deadline) -> Checkup:
         )
     modes = {index: one.n1 for index, one in settings.by_group.items()}
     groups = examine(state, settings.n1, settings.min_disk, relations, deadline, modes)
+    if settings.group:
+        only = group_named(cluster, settings.group)
+        groups = [one for one in groups if one.group is only]
     return Checkup(groups, groups, 0, settings.n1 != "off", tags)

@@ -7,7 +7,7 @@ from iallocator.constraints import relations_of
 from iallocator.deadline import Running
 from iallocator.documents.keys import KEYS, VERSION, enveloped, time_of_reading
 from iallocator.engine import reading_for, request_in, summary
-from iallocator.errors import InFile, UsageError, cut, tell
+from iallocator.errors import IallocatorError, InFile, UsageError, cut, tell
 from iallocator.files import read_file
 from iallocator.names import short_names, whole_name
 from iallocator.sources import document_path, load, source_name
@@ -201,7 +201,13 @@ class Command:
             with InFile(path):
                 self._request_document = decode(raw)
             self.positional, settings.ialloc_src = [], ""
-        source = load(settings, self.positional, reading_for(settings))
+        try:
+            source = load(settings, self.positional, reading_for(settings))
+        except IallocatorError as error:
+            if not settings.rapi or getattr(settings, "master_node", None) != "":
+                raise
+            hint = "--master is the address of RAPI, the master node is --master-node"
+            raise UsageError(f"{error}; {hint}") from None
         Running.has_read()
         self.cluster, self.time = source.cluster, time_of_reading()
         if settings.verbose:
@@ -254,6 +260,13 @@ class Command:
 
             document = {"request": request_in_words(words, source)}
         self.request = request_in(document, source.cluster, self.settings)
+        group: str = getattr(self.settings, "group", "")
+        if group and document is not None and self.request is not None:
+            from iallocator.commands.questions import in_group
+
+            asked = in_group(document["request"], source.cluster, self.settings)
+            document = {**document, "request": asked}
+            self.request = request_in(document, source.cluster, self.settings)
         if self.request is None and words is not None:
             raise UsageError(f"{self.name} needs a document with a request, or --request WORDS")
         return self.request.asked if self.request else {}
@@ -277,7 +290,7 @@ class Command:
     @property
     def master(self) -> str:
         """The name of the master node; "" if it is unknown."""
-        return getattr(self.settings, "master", "") or self.source.master
+        return getattr(self.settings, "master_node", "") or self.source.master
 
 
 def print_json(document: object, finite: bool = False) -> None:

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["REQUESTS", "WHERE", "accepted", "only_accepted", "rejection_of", "table_of"]
+__all__ = ["REQUESTS", "WHERE", "accepted", "only_accepted", "rejection_of", "table_of", "why_not"]
 
 REQUESTS = frozenset({"ask", "config", "explain", "replay"})
 """The commands that answer requests: options of requests have an effect on them."""
@@ -53,11 +53,11 @@ Reasons = dict[str, str]
 
 WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "n1": (
-        REQUESTS | PLANNERS | {"repair", "report"},
+        REQUESTS | PLANNERS | {"repair", "report", "show"},
         {"": "no N+1 is among the constraints of an instance"},
     ),
     "no_capacity_checks": (
-        REQUESTS | PLANNERS | {"repair", "report"},
+        REQUESTS | PLANNERS | {"repair", "report", "show"},
         {"": "no N+1 is among the constraints of an instance"},
     ),
     "ignore_soft_errors": (EVERY - LISTS - {"report"}, {"": DECIDES_NOTHING}),
@@ -76,7 +76,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             | INTERGROUP
             | {"make-room", "reboot", "repair", "report", "show", "squeeze"},
             {
-                "snapshot": "a file has no place for it",
+                "snapshot": "a file cannot contain it",
                 "replay": "every case says what it reads",
                 "capacity": "there is no measured load of instances that do not exist",
                 "place": "no strategy of Pacemaker's looks at it",
@@ -112,8 +112,8 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         },
     ),
     "optimal": (REQUESTS, {"": "only a request is answered at its optimum"}),
-    "time_limit": (REQUESTS | PLANNERS | {"repair", "report"}, {"": "it searches nothing"}),
-    "tag_prefix": (EVERY - LISTS, {"": DECIDES_NOTHING}),
+    "time_limit": (REQUESTS | PLANNERS | {"repair", "report", "show"}, {"": "it searches nothing"}),
+    "tag_prefix": (EVERY - {"snapshot"}, {"": DECIDES_NOTHING}),
     "strategy": (
         REQUESTS | INTERGROUP | {"capacity", "constraints", "make-room", "place"},
         {"": BY_SCORE},
@@ -129,7 +129,15 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "make_room": (REQUESTS | {"make-room"}, {"": "only a request may lack room"}),
     "cost": (
         REQUESTS | BALANCERS | {"balance-groups", "make-room"},
-        {"": "it limits the traffic of --make-room"},
+        {
+            "compress": "a group that is emptied in part gives nothing back",
+            "redistribute": "a group that is repaired in part is still unhealthy",
+            "place": "a part of its plan may break limits that the whole plan keeps",
+            "reboot": "nodes are emptied as a whole",
+            "squeeze": "nodes are emptied as a whole",
+            "repair": "it repairs every instance that tags allow: --group limits the repairs",
+            "": "it plans no moves",
+        },
     ),
     "top": (
         REQUESTS,
@@ -243,12 +251,98 @@ def _without(option: Option, taken: set[str]) -> Option:
     return other
 
 
-ELSEWHERE = {
-    "repair": {
-        "--undo": "a journal of repair is undone by iallocator balance -L --undo JOURNAL",
+NO_MOVES = "it plans no moves"
+
+NOTHING_EXECUTED = "it has no plan that could be executed"
+
+NO_BALANCING = "it does not balance the load of nodes"
+
+OF_POLICY = "it uses the limit of the policy"
+
+CASES = "each case is stored with its own options"
+
+EXECUTED = {"": NOTHING_EXECUTED}
+
+BALANCED = {"": NO_BALANCING}
+
+LACKED: dict[str, Reasons] = {
+    "--json": {
+        "replay": "--junit is its form for programs",
+        "report": "a page is for people: show --json has the data",
+        "snapshot": "--form json is its form for programs",
     },
-}
-"""Command -> an option of other planners that it does not have -> what to use instead."""
+    "--html": {
+        "config": "a list of settings is text",
+        "constraints": "a list of constraints is text",
+        "history": "a list of calls is text",
+        "replay": "--junit is its form for other programs",
+        "snapshot": "it writes data, and show --html writes a page",
+    },
+    "--graph": {"repair": "--dry-run prints its steps", "": NO_MOVES},
+    "--print-commands -C": {
+        "ask": "Ganeti itself submits the jobs of an answer",
+        "explain": "Ganeti itself submits the jobs of an answer",
+        "repair": "--dry-run prints its jobs",
+        "": NO_MOVES,
+    },
+    "--verify-plan": {"repair": "each repair is a plan of its own", "": NO_MOVES},
+    "--undo": {
+        "repair": "a journal of repair is undone by iallocator balance -L --undo JOURNAL",
+        "": NO_MOVES,
+    },
+    "--group -G": {"snapshot": "a file of one group would lack what the groups share"},
+    "--offline -O": {"config": "no setting depends on the state of a node"},
+    "--max-cpu": {"": OF_POLICY},
+    "--min-disk": {"": "it leaves the reserve of the nodes free, and no other share"},
+    "--dynu-file -U": {
+        "ask": "requests use the load of monitoring daemons (--mond-data)",
+        "explain": "requests use the load of monitoring daemons (--mond-data)",
+        "": "it does not distribute instances by their measured load",
+    },
+    "--max-length -l": {
+        "ask": "a request moves as many instances as it names",
+        "explain": "a request moves as many instances as it names",
+        "compress": "a group that is emptied in part gives nothing back",
+        "make-room": "--make-room N limits the moves",
+        "place": "a part of its plan may break limits that the whole plan keeps",
+        "reboot": "nodes are emptied as a whole: --one-step-only limits the plan",
+        "redistribute": "a group that is repaired in part is still unhealthy",
+        "repair": "it repairs every instance that tags allow: --group limits the repairs",
+        "squeeze": "nodes are emptied as a whole",
+        "": NO_MOVES,
+    },
+    "--min-gain -g": {"": NO_BALANCING},
+    "--machine-readable": {"": "the program of htools has no such form, or there is none"},
+    "--boot-timeout": {"": "it neither powers on nor reboots nodes"},
+    "--master-node": {"": "it neither powers down nor reboots nodes"},
+    "--request": {
+        "ask": "the words of the question are its request",
+        "": "it answers no request",
+    },
+    "--instance": {"": "it has no part about one instance that could be shown alone"},
+    "--node": {"": "it has no part about one node that could be shown alone"},
+    "--brief": {"": "it has no short form"},
+    "--all": {"": "nothing is left out that --all could add"},
+    "--no-headers": {"": "its titles belong to tables for people: --json is for programs"},
+    "--disk-template": {"": "it places no new instances that options describe"},
+    "--spindle-use": {"": "it places no new instances that options describe"},
+    **dict.fromkeys(
+        (
+            "--exec -X", "--dry-run", "--journal", "--resume", "--done-by-hand", "--ahead",
+            "--first-job-group", "--assume-offline", "--reason", "--priority",
+        ),
+        EXECUTED,
+    ),
+    **dict.fromkeys(
+        (
+            "--evac-mode -E", "--restricted-migration", "--no-disk-moves", "--no-instance-moves",
+            "--select-instances", "--exclude-instances", "--min-score -e", "--min-gain-limit",
+            "--lookahead",
+        ),
+        BALANCED,
+    ),
+}  # fmt: skip
+"""Names of an option of several commands -> why the others do not have it, as in `WHERE`."""
 
 
 def accepted(command: str, option: Option) -> bool:
@@ -256,30 +350,40 @@ def accepted(command: str, option: Option) -> bool:
     return command in WHERE.get(option.target, IN_REQUESTS)[0]
 
 
-def rejection_of(command: str, table: Sequence[Option]) -> Callable[[str], str]:
+def rejection_of(command: str, table: Sequence[Option], shown: str) -> Callable[[str], str]:
     """Return a function that says why `command` does not have the option with a name.
 
-    `table`: the options of the command.
+    `table`: the options of the command; `shown`: its name in messages.
     """
-    rejected = {
-        name: option for option in COMMON if not accepted(command, option) for name in option.names
-    }
-
-    elsewhere = ELSEWHERE.get(command, {})
 
     def rejection(name: str) -> str:
         own = {other for option in table for other in option.names}
-        longer = [other for other in (*own, *rejected, *elsewhere) if other.startswith(name)]
-        if name not in rejected and len(longer) == 1 and name.startswith("--"):
+        known = {name for option in COMMON for name in option.names}
+        known.update(*(names.split() for names in LACKED))
+        longer = [other for other in own | known if other.startswith(name)]
+        if name not in known and len(longer) == 1 and name.startswith("--"):
             name = longer[0]
-        if name in elsewhere:
-            return f"{command} takes no {name}: {elsewhere[name]}"
-        if name not in rejected:
-            return unknown(name, table, f"iallocator {command}")
-        reasons = WHERE.get(rejected[name].target, IN_REQUESTS)[1]
-        return f"{command} takes no {name}: {reasons.get(command) or reasons['']}"
+        if name not in known - own:
+            return unknown(name, table, f"iallocator {shown}")
+        return f"{shown} takes no {name}: {why_not(command, name)}"
 
     return rejection
+
+
+def why_not(command: str, name: str) -> str:
+    """Return why `command` does not have the option `name`, which another command has."""
+    option = next((one for one in COMMON if name in one.names), None)
+    lacked: Reasons = next((LACKED[names] for names in LACKED if name in names.split()), {})
+    if command == "history" and name != "--html":
+        return "it lists calls and answers none"
+    if command == "replay" and command not in lacked:
+        common = {} if option is None else WHERE.get(option.target, IN_REQUESTS)[1]
+        return common.get(command) or CASES
+    if lacked:
+        return lacked.get(command) or lacked[""]
+    assert option is not None
+    reasons = WHERE.get(option.target, IN_REQUESTS)[1]
+    return reasons.get(command) or reasons[""]
 
 
 def only_accepted(command: str, words: Sequence[str]) -> list[str]:

@@ -110,7 +110,8 @@ def begin(
     """Execute the transition of a plan; return the report as plain data, and the exit status.
 
     `cluster`: as it was when the plan was made; `load` reads it again.  `followed`: makes the
-    follower of the execution on a queue; None for no follower.
+    follower of the execution on a queue; None for no follower.  With ``--dry-run``, the jobs are
+    shown: for a cluster that is not running, those of LUXI.
 
     Raises
     ------
@@ -120,14 +121,14 @@ def begin(
     from secrets import token_hex
     from time import strftime
 
-    queue, name = open_queue(settings)
+    queue, name = open_queue(settings) if runs(settings) else (None, "")
     codes = {code["OP_ID"]: code for step in transition["steps"] for code in step["opcodes"]}
     head: Json = {
         "run": f"{strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}",
         "command": command,
         "cluster": name,
-        "singly": queue.singly,
-        "unable": sorted(kind for kind, code in codes.items() if not queue.able(code)),
+        "singly": queue is not None and queue.singly,
+        "unable": sorted(kind for kind, code in codes.items() if queue and not queue.able(code)),
         "expected": expectations(transition, places_of(cluster)),
         "reason": settings.reason,
         "priority": settings.priority,
@@ -159,22 +160,25 @@ def resume(
     head = read_journal(settings.resume)[0]
     if (head["command"] in FOLLOWED) != (followed is not None):
         raise UsageError(f"{settings.resume}: of iallocator {head['command']}")
-    if not settings.execute:
+    if not settings.execute and not settings.dry_run:
         execution = _read(settings, head, None)
         found = execution.report(load if runs(settings) else None)
         _print(found, settings, versioned)
         return 0 if found["complete"] or _stopped_as_planned(execution.records) else 1
-    queue, name = open_queue(settings)
-    if name != head["cluster"] or queue.singly != head["singly"]:
-        door = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
-        raise UsageError(f"{settings.resume}: of {head['cluster']} by {door}, this is {name}")
+    queue = None
+    if runs(settings):
+        queue, name = open_queue(settings)
+        if name != head["cluster"] or queue.singly != head["singly"]:
+            door = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
+            raise UsageError(f"{settings.resume}: of {head['cluster']} by {door}, this is {name}")
     if settings.dry_run:
         execution = _read(settings, head, queue)
-        for kind, members in list(retries(execution.records, places_of(load()))):
+        again = [] if queue is None else list(retries(execution.records, places_of(load())))
+        for kind, members in again:
             execution.records.apply({"event": kind, **members})
         _print(_shown(execution), settings, versioned)
         return 0
-    with ClusterLock(name):
+    with ClusterLock(head["cluster"]):
         journal = Journal.reopen(settings.resume)
         execution = _read(settings, head, queue)
         found, status = _carry_out(execution, journal, load, followed, again=True)
@@ -273,7 +277,6 @@ def _by_hand(records: Records) -> list[Job]:
 def _shown(execution: _Execution) -> Json:
     """Print the jobs that would be submitted, with their dependencies; return the report."""
     records, settings = execution.records, execution.settings
-    assert execution.queue is not None
     first = {job.number for job in ready(records)}
     if not settings.json:
         for job in records.jobs.values():

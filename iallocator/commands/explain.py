@@ -5,11 +5,14 @@ from __future__ import annotations
 from iallocator.calls.layout import referred
 from iallocator.commands.command import Result
 from iallocator.commands.other_options import words_of_question
+from iallocator.commands.questions import in_group
 from iallocator.engine import read, reading_for
 from iallocator.errors import UsageError
 from iallocator.explain.explain import explain_request
+from iallocator.planners.eligible import set_offline
 from iallocator.render import TEXT
 from iallocator.sources import document_path, read_document
+from iallocator.wire.codec import decode
 from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
@@ -25,18 +28,26 @@ __all__ = ["ask", "explain"]
 
 def explain(command: Command) -> Result:
     """Explain the answer to the request in the file (- or none: stdin), or to a captured call."""
-    path = document_path(command.settings, command.positional)
-    named = [*command.positional, command.settings.ialloc_src]
+    own: Explain = command.settings
+    path = document_path(own, command.positional)
+    named = [*command.positional, own.ialloc_src]
     case = None
     if any(map(referred, named)):
         from iallocator.commands.earlier_requests import as_then, case_named, since_then
 
         case = case_named(named)
     if case is not None:
-        command.settings = as_then(case, command.settings, "explain")
-    raw = read_document(command.settings, path)
-    command.cluster, request = read(raw, command.settings, path)
-    found = Explained(command.settings, command.cluster, request)
+        command.settings = as_then(case, own, "explain")
+        command.settings.group, command.settings.offline = own.group, own.offline
+    settings = command.settings
+    raw = read_document(settings, path)
+    cluster, request = read(raw, settings, path)
+    command.cluster = cluster
+    if own.group:
+        asked = in_group(decode(raw)["request"], cluster, settings)
+        request = read_request({"request": asked}, cluster, reading_for(settings))
+    set_offline(cluster, own.offline)
+    found = Explained(settings, cluster, request)
     if case is not None:
         found.explanation.remarks += since_then(case, found.explanation.response)
     return found
@@ -48,6 +59,7 @@ def ask(command: Command) -> Result:
 
     kind, names, command.positional = words_of_question(command.positional)
     source = command.read()
+    set_offline(source.cluster, command.settings.offline)
     raw = request_of(kind, names, command.settings, source)
     request = read_request({"request": raw}, source.cluster, reading_for(command.settings))
     return Explained(command.settings, source.cluster, request)

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.commands import COMMANDS, PURPOSES, options_of, settings_of, unknown_command
+from iallocator.commands import (
+    COMMANDS,
+    OLD_NAMES,
+    PURPOSES,
+    form_of,
+    options_of,
+    settings_of,
+    shown_name,
+    unknown_command,
+)
 from iallocator.errors import UsageError, cut, terminal_width
 from iallocator.options.table import COMMON, GROUPS
 
@@ -47,8 +56,9 @@ def show_help(words: Sequence[str]) -> None:
     UsageError
         If there is another option, no such command, or more than one.
     """
-    options = {word for word in words if word.startswith("-")} - {"--all"}
     names = [word for word in words if not word.startswith("-") and word != "help"]
+    name, words = form_of("".join(names[:1]), words)
+    options = {word for word in words if word.startswith("-")} - {"--all"}
     if options - {"--help", "-h"}:
         raise UsageError(
             f"help: unknown option {cut(min(options))}; usage: iallocator help [COMMAND] [--all]"
@@ -60,7 +70,7 @@ def show_help(words: Sequence[str]) -> None:
         raise UsageError(unknown_command(unknown[0]))
     every = "--all" in words
     if names:
-        lines = help_of(names[0], every)
+        lines = help_of(name, every)
     else:
         width = terminal_width(sys.stdout)
         lines = [*overview(sys.stdout), "", "Options of requests, without a command:"]
@@ -78,7 +88,7 @@ def overview(stream: TextIO) -> list[str]:
     for purpose, title in PURPOSES.items():
         lines += ["", f"{title}:"]
         for name, row in COMMANDS.items():
-            if row.purpose == purpose:
+            if row.purpose == purpose and name not in OLD_NAMES:
                 lines += _entry(name, row.summary, column, width)
     return lines
 
@@ -92,8 +102,8 @@ def help_of(name: str, every: bool = False) -> list[str]:
     width = terminal_width(sys.stdout)
     table = options_of(name)
     lines = wrap(
-        f"usage: iallocator {name} {settings_of(name).usage}", width, subsequent_indent=" " * 7,
-        break_long_words=False, break_on_hyphens=False,
+        f"usage: iallocator {shown_name(name)} {settings_of(name).usage}", width,
+        subsequent_indent=" " * 7, break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     for paragraph in description(name).split("\n\n"):
         lines += ["", *wrap(paragraph, width, break_on_hyphens=False)]

@@ -7,7 +7,7 @@ manual page, with the exit statuses.
 from __future__ import annotations
 
 from iallocator.calls.layout import OUTCOMES
-from iallocator.commands.shared_options import HTML, OFFLINE, Execution, json_of
+from iallocator.commands.shared_options import GROUP, HTML, OFFLINE, Execution, json_of
 from iallocator.errors import UsageError
 from iallocator.files import check_writable
 from iallocator.model.constraints import KINDS, MUST, SHOULD
@@ -22,7 +22,7 @@ from iallocator.options.table import (
     CommandSettings,
     option,
 )  # fmt: skip
-from iallocator.options.values import Choice, amount, file_name, name_list, whole_between
+from iallocator.options.values import Choice, Size, amount, file_name, name_list, whole_between
 from iallocator.requests.existing import EVAC_MODES, Request
 
 TYPE_CHECKING = False
@@ -36,22 +36,11 @@ __all__ = [
 
 QUESTIONS = ("allocate", "evacuate", "relocate", "change-group")
 
-UNITS = {"": 1, "m": 1, "g": 1024, "t": 1024**2}
-"""First letter of a unit -> MiB, as Ganeti's own commands read sizes."""
+of_instance = Size("m", "512M, 4G or 1T", highest=2**50)
+"""Reads MiB; the sum of many disks is still a whole number as a float."""
 
 MOST = 10_000
 """New instances in one question."""
-
-
-def size(text: str) -> int:
-    """MiB from ``4G``, ``512``, ``1.5GiB``; every unit is binary, in any case."""
-    import re
-
-    form = r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([mgt]?)(?:i?b)?"
-    match = re.fullmatch(form, text, re.IGNORECASE)
-    if not match:
-        raise ValueError("a size such as 512M, 4G or 1T")
-    return int(float(match[1]) * UNITS[match[2].lower()])
 
 
 class Question(CommandSettings):
@@ -66,7 +55,7 @@ class Question(CommandSettings):
         group=SELECTION,
     )
     memory: int | None = option(
-        "--memory", "allocate: memory of the instance", size, "SIZE", group=SELECTION
+        "--memory", "allocate: memory of the instance", of_instance, "SIZE", group=SELECTION
     )
     vcpus: int = option(
         "--vcpus",
@@ -79,13 +68,18 @@ class Question(CommandSettings):
     disk: Sequence[int] = option(
         "--disk",
         "allocate: size of a disk; may repeat",
-        size,
+        of_instance,
         "SIZE",
         repeats=True,
         group=SELECTION,
     )
-    template: str = option(
-        "--template", "allocate: disk template", Choice(*TEMPLATES), "NAME", "", group=SELECTION
+    disk_template: str = option(
+        "--disk-template --template",
+        "allocate: disk template",
+        Choice(*TEMPLATES),
+        "NAME",
+        "",
+        group=SELECTION,
     )
     spindle_use: int = option(
         "--spindle-use", "allocate: number of spindles (default 1)", whole_between(0, 4096),
@@ -108,7 +102,7 @@ class Question(CommandSettings):
         group=SELECTION,
         rare=True,
     )
-    group: str = option("--group", "allocate: use this group", str, "GROUP", "", group=SELECTION)
+    group: str = GROUP
     count: int = option(
         "--count", "allocate: number of instances", whole_between(1, MOST), "N", 1, group=SELECTION
     )
@@ -167,6 +161,8 @@ class Explain(CommandSettings):
         group=OUTPUT,
     )
     html: str | None = HTML
+    group: str = GROUP
+    offline: Sequence[str] = OFFLINE
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject a short form of all nodes together with one node."""
@@ -194,13 +190,14 @@ class Ask(Question, Explain):
 
 
 class Config(CommandSettings):
-    """The options of ``iallocator config``."""
+    """The options of ``iallocator show --settings``."""
 
     json: int = json_of("the settings")
+    group: str = GROUP
 
 
 class Constraints(CommandSettings):
-    """The options of ``iallocator constraints``."""
+    """The options of ``iallocator show --rules``."""
 
     json: int = json_of("the constraints")
     instance: str = option(
@@ -225,6 +222,8 @@ class Constraints(CommandSettings):
         "",
         group=SELECTION,
     )
+    group: str = GROUP
+    offline: Sequence[str] = OFFLINE
 
 
 class History(CommandSettings):
@@ -288,10 +287,17 @@ class Repair(RepairForms, Execution):
         0.0, group=EXECUTION, rare=True,
     )  # fmt: skip
 
+    group: str = GROUP
+    offline: Sequence[str] = OFFLINE
+
     def check(self, positional: Sequence[str]) -> None:
-        """Reject options that have no effect."""
-        if self.execute or not self.dry_run:  # without -X nothing is changed anyway
-            super().check(positional)
+        """Reject options that have no effect, and repairs on nodes that are online."""
+        super().check(positional)
+        if self.offline and self.execute and not self.dry_run:
+            raise UsageError(
+                "--offline assumes that a node has failed; -X repairs only after nodes that "
+                "Ganeti marks as offline"
+            )
 
 
 MEMBERS = (
@@ -335,19 +341,46 @@ class Replay(CommandSettings):
 
 
 class Report(CommandSettings):
-    """The options of ``iallocator report``."""
+    """The options of ``iallocator report``: the page of ``show --html`` alone."""
 
     html: str = option(
         "--html", "write the page to this file (default: stdout)", str, "FILE", "-", group=OUTPUT
     )
+    group: str = GROUP
     offline: Sequence[str] = OFFLINE
+
+
+OF_PAGE = {
+    "n1": "--n1", "no_capacity_checks": "--no-capacity-checks", "time_limit": "--time-limit",
+    "tag_prefix": "--tag-prefix",
+}  # fmt: skip
+"""Attributes of the settings that change only the page of a cluster -> their options."""
 
 
 class Show(CommandSettings):
     """The options of ``iallocator show``."""
 
+    settings: bool = option(
+        "--settings",
+        "show the effective settings instead; show --settings --help has its options",
+        group=OUTPUT,
+    )
+    rules: bool = option(
+        "--rules",
+        "list the constraints instead; show --rules --help has its options",
+        group=OUTPUT,
+    )
     json: int = json_of("everything")
+    html: str | None = option(
+        "--html", "write a page for a browser, too", str, "FILE", group=OUTPUT
+    )
+    group: str = GROUP
     offline: Sequence[str] = OFFLINE
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject options that only the page shows, without the page."""
+        if self.html is None and (idle := sorted(self.chosen & OF_PAGE.keys())):
+            raise UsageError(f"{OF_PAGE[idle[0]]} changes only the page: it goes with --html FILE")
 
 
 class Snapshot(CommandSettings):
@@ -377,6 +410,7 @@ class Snapshot(CommandSettings):
     no_headers: bool = option(
         "--no-headers", "print no titles above the lines about clusters", group=OUTPUT, rare=True
     )
+    offline: Sequence[str] = OFFLINE
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject a request in a text file, and several clusters on standard output."""

@@ -17,7 +17,7 @@ from iallocator.commands.shared_options import (
     Planning,
     json_of,
 )
-from iallocator.errors import UsageError
+from iallocator.errors import UsageError, cut
 from iallocator.model.templates import TEMPLATES
 from iallocator.options.table import (
     EXECUTION,
@@ -28,7 +28,15 @@ from iallocator.options.table import (
     CommandSettings,
     option,
 )  # fmt: skip
-from iallocator.options.values import Choice, amount, file_name, name_list, whole, whole_between
+from iallocator.options.values import (
+    Choice,
+    amount,
+    file_name,
+    gibibytes,
+    name_list,
+    whole,
+    whole_between,
+)
 from iallocator.tolerances import LEAST_GAIN, LEAST_GAIN_FROM, LEAST_SCORE
 
 TYPE_CHECKING = False
@@ -60,6 +68,22 @@ def instance_size(text: str) -> tuple[int, ...]:
     if len(found) != len(fields) or len(fields) not in (3, 4):
         raise ValueError("disk,memory,cpus[,spindles] like 20g,2g,1")
     return (*found, 1)[:4]
+
+
+def reject_master_node(settings: CommandSettings, positional: Sequence[str]) -> None:
+    """Reject the address of RAPI beside another cluster: until 0.1, --master was the master node.
+
+    Raises
+    ------
+    UsageError
+        Names the option for the master node.
+    """
+    elsewhere = settings.text_data or settings.simulate or settings.luxi is not None
+    if "rapi" in settings.chosen and (positional or settings.ialloc_src or elsewhere):
+        raise UsageError(
+            "one cluster at most: --master is the address of RAPI, as in htools; "
+            f"for the master node, write --master-node {cut(settings.rapi)}"
+        )
 
 
 class Balancing(CommandSettings):
@@ -122,7 +146,11 @@ class Balancing(CommandSettings):
         "--lookahead", "if no single move helps, try swaps and pairs of moves", group=TUNING
     )
     cost: float | None = option(
-        "--cost", "limit the data that is copied: disks and memory", amount, "GIB", group=LIMITS
+        "--cost",
+        "limit the data that is copied: disks and memory; GiB without a unit",
+        gibibytes,
+        "SIZE",
+        group=LIMITS,
     )
 
 
@@ -166,16 +194,41 @@ class BalanceGroups(BetweenGroups):
         rare=True,
     )
     cost: float | None = option(
-        "--cost", "limit the memory that is copied", amount, "GIB", group=LIMITS
+        "--cost",
+        "limit the memory that is copied; GiB without a unit",
+        gibibytes,
+        "SIZE",
+        group=LIMITS,
+    )
+    group: str = option(
+        "--group -G",
+        "move instances only to or from this group (name or uuid)",
+        str,
+        "GROUP",
+        "",
+        group=SELECTION,
     )
 
 
 class Compress(BetweenGroups):
     """The options of ``iallocator compress``."""
 
+    group: str = option(
+        "--group -G", "empty this group (name or uuid), no other", str, "GROUP", "", group=SELECTION
+    )
+
 
 class Redistribute(BetweenGroups):
     """The options of ``iallocator redistribute``."""
+
+    group: str = option(
+        "--group -G",
+        "repair this group (name or uuid), no other",
+        str,
+        "GROUP",
+        "",
+        group=SELECTION,
+    )
 
 
 class CheckForms(CommandSettings):
@@ -219,6 +272,7 @@ class Check(CheckForms, Balancing):
     """The options of ``iallocator check``."""
 
     all_groups = True
+    group: str = GROUP
 
     def chosen_for_moves(self) -> list[str]:
         """Return the options of the command line that only choose moves."""
@@ -231,6 +285,11 @@ class Check(CheckForms, Balancing):
             raise UsageError("--json and --machine-readable exclude each other")
         if self.machine_readable and (self.failures or self.racks):
             raise UsageError("hcheck has no keys for --failures and --racks")
+        if self.group and (self.machine_readable or self.failures or self.racks):
+            raise UsageError(
+                "--group checks one group: --machine-readable, --failures and --racks are about "
+                "the whole cluster"
+            )
         if self.simulation and self.no_simulation:
             raise UsageError("--simulation and --no-simulation exclude each other")
         if self.simulation and self.machine_readable:
@@ -295,6 +354,7 @@ class Capacity(CommandSettings):
         group=LIMITS,
         rare=True,
     )
+    group: str = GROUP
     offline: Sequence[str] = OFFLINE
     max_cpu: float | None = MAX_CPU
     min_disk: float = MIN_DISK
@@ -329,6 +389,8 @@ class MakeRoom(RequestInWords, Planning):
     """The options of ``iallocator make-room``."""
 
     make_room: int = 3
+    group: str = GROUP
+    offline: Sequence[str] = OFFLINE
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject a plan with no moves: ``--make-room 0``."""
@@ -341,6 +403,9 @@ class MakeRoom(RequestInWords, Planning):
 
 class Place(Planning):
     """The options of ``iallocator place``."""
+
+    group: str = GROUP
+    offline: Sequence[str] = OFFLINE
 
 
 class Reboot(Planning):
@@ -379,8 +444,8 @@ class Reboot(Planning):
         (), group=SELECTION, rare=True,
     )  # fmt: skip
     group: str = GROUP
-    master: str = option(
-        "--master", "the master node, which is rebooted last", str, "NODE", "", group=SELECTION
+    master_node: str = option(
+        "--master-node", "the master node, which is rebooted last", str, "NODE", "", group=SELECTION
     )
     force: bool = option(
         "--force -f", "continue if the master node is unknown", group=SELECTION, rare=True
@@ -402,6 +467,7 @@ class Reboot(Planning):
             raise UsageError(
                 "--skip-non-redundant and --ignore-non-redundant contradict each other"
             )
+        reject_master_node(self, positional)
         super().check(positional)
 
 
@@ -421,8 +487,8 @@ class Squeeze(Planning):
         "power on standby nodes if a node has less free capacity, in standard instances "
         "(default 2)", amount, "X", 2.0, group=LIMITS,
     )  # fmt: skip
-    master: str = option(
-        "--master", "the master node, which stays online", str, "NODE", "", group=SELECTION
+    master_node: str = option(
+        "--master-node", "the master node, which stays online", str, "NODE", "", group=SELECTION
     )
     prefer: Sequence[str] = option(
         "--prefer",
@@ -451,10 +517,12 @@ class Squeeze(Planning):
         rare=True,
     )
     group: str = GROUP
+    offline: Sequence[str] = OFFLINE
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject nodes that are both preferred and avoided."""
         both = [name for name in self.prefer if name in self.avoid]
         if both:
             raise UsageError(f"--prefer and --avoid contradict each other: {', '.join(both)}")
+        reject_master_node(self, positional)
         super().check(positional)

@@ -54,7 +54,8 @@ class Planned(Result):
         if sound:
             transition = transition_document(done.transition)
             self._document = {**done.document(), "transition": transition}
-            hindrance = command.hindrance() if settings.execute else ""
+            executed = settings.execute or settings.dry_run
+            hindrance = command.hindrance() if executed else ""
             if hindrance:
                 self.problems.append(f"the plan is not carried out: {hindrance}")
         else:

@@ -9,6 +9,7 @@ from functools import partial
 
 from iallocator.commands.progress import say_plan, say_progress, say_share
 from iallocator.errors import UsageError
+from iallocator.planners.eligible import group_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +36,17 @@ NAMED = 5
 
 
 def balance(command: Command, deadline: Deadline) -> PlanResult:
-    """Plan moves within groups that improve the score."""
-    return balanced(command.source.cluster, command.settings, command.effective, deadline)
+    """Plan moves within groups that improve the score; say if other groups are left out."""
+    cluster, own = command.source.cluster, command.settings
+    done = balanced(cluster, own, command.effective, deadline)
+    others = sum(bool(group.nodes) for group in cluster.groups) - 1
+    if others and own.behaviour.tells_transition and not (own.group or own.all_groups):
+        planned = "".join(one.group.name for one in done.plans) or "one group"
+        done.remarks += [
+            f"Plan for group {planned} only, of {others + 1} groups.",
+            "--all-groups plans for every group, -G GROUP for another one.",
+        ]
+    return done
 
 
 def balanced(
@@ -93,7 +103,8 @@ def balance_groups(command: Command, deadline: Deadline) -> PlanResult:
 
     own = command.settings
     cost = None if own.cost is None else own.cost * MIB
-    bounds = planner.Bounds(own.max_length, cost, own.min_gain)
+    only = group_named(command.source.cluster, own.group) if own.group else None
+    bounds = planner.Bounds(own.max_length, cost, own.min_gain, only)
     done = planner.balance_groups(_between_groups(command, deadline), bounds)
     command.broken_promises = partial(planner.check_group_balance, done)
     return done
@@ -103,7 +114,9 @@ def compress(command: Command, deadline: Deadline) -> PlanResult:
     """Plan moves that empty a group; the nodes of the group must be empty after them."""
     from iallocator.planners.intergroup import compress as planner
 
-    done = planner.compress(_between_groups(command, deadline))
+    group, cluster = command.settings.group, command.source.cluster
+    only = group_named(cluster, group) if group else None
+    done = planner.compress(_between_groups(command, deadline), only)
     command.broken_promises = partial(planner.check_compression, done)
     return done
 
@@ -112,7 +125,9 @@ def redistribute(command: Command, deadline: Deadline) -> PlanResult:
     """Plan moves that make the groups healthy."""
     from iallocator.planners.intergroup.redistribute import redistribute
 
-    return redistribute(_between_groups(command, deadline))
+    group, cluster = command.settings.group, command.source.cluster
+    only = group_named(cluster, group) if group else None
+    return redistribute(_between_groups(command, deadline), only)
 
 
 def make_room(command: Command, deadline: Deadline) -> PlanResult:
@@ -139,26 +154,51 @@ def place(command: Command, deadline: Deadline) -> PlanResult:
     """Place all instances anew by a strategy of Pacemaker, and the new ones of the request."""
     from iallocator.planners.place.place import in_document_order, place_anew
 
-    source, settings = command.source, command.effective
+    own, source, settings = command.settings, command.source, command.effective
     cluster = source.cluster
-    groups = [group.index for group in cluster.groups if group.nodes]
-    named = {settings.by_group.get(index, settings).strategy for index in groups}
+    groups = [
+        group.index
+        for group in ([group_named(cluster, own.group)] if own.group else cluster.groups)
+        if group.nodes
+    ]
+    named = {_pacemaker_strategy(settings.by_group.get(index, settings)) for index in groups}
     if len(named) > 1:
         raise UsageError(
             f"the tags of groups name several strategies, {', '.join(sorted(named))}; "
             "place needs one: --strategy"
         )
-    strategy = named.pop() if named else settings.strategy
-    if not strategy.startswith(PACEMAKER):
-        raise UsageError(
-            f"place follows Pacemaker's rules: --strategy {PACEMAKER}default, -utilization, "
-            f"-balanced or -minimal, got {strategy}"
-        )
+    strategy = named.pop() if named else _pacemaker_strategy(settings)
     names = None if source.document is None else list(source.document["instances"])
     instances = in_document_order(cluster, names)
     new = command.request.new if command.request else ()
     wanted = [one for one in new if one.recreated is None]
-    return place_anew(cluster, settings, strategy, instances, wanted, say_share("instances"))
+    staying: dict[str, str] = {}
+    if own.group:
+        members = {one.name for one in cluster.members(group_named(cluster, own.group))}
+        others = (one.name for one in instances if one.name not in members)
+        staying = dict.fromkeys(others, f"it is not in group {own.group}")
+    report = say_share("instances")
+    return place_anew(cluster, settings, strategy, instances, wanted, report, staying)
+
+
+def _pacemaker_strategy(settings: Settings) -> str:
+    """Return the strategy for `place`, by default that of Pacemaker.
+
+    Another strategy at the top of the configuration file, or in a tag, is for requests.
+
+    Raises
+    ------
+    UsageError
+        If the command line, or the table of the command, names another strategy.
+    """
+    if settings.strategy.startswith(PACEMAKER):
+        return settings.strategy
+    if settings.asks_here("strategy"):
+        raise UsageError(
+            f"place follows Pacemaker's rules: --strategy {PACEMAKER}default, -utilization, "
+            f"-balanced or -minimal, got {settings.strategy}"
+        )
+    return f"{PACEMAKER}default"
 
 
 def reboot(command: Command, deadline: Deadline) -> PlanResult:
@@ -207,7 +247,7 @@ def squeeze(command: Command, deadline: Deadline) -> PlanResult:
     if not wanted.master and done.action != "online":
         done.remarks.append(
             "Warning: the master node is unknown and may be among the nodes to power down; "
-            "name it with --master"
+            "name it with --master-node"
         )
     if wanted.target < wanted.minimal:
         done.remarks.append(

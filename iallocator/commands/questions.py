@@ -24,15 +24,20 @@ from iallocator.planners.eligible import group_named
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster
     from iallocator.sources import Source
 
 
-__all__ = ["request_in_words", "request_of"]
+__all__ = ["in_group", "request_in_words", "request_of"]
 
-BELONGS = {option.target: option.help.partition(":")[0] for option in Question.options}
+BELONGS = {
+    option.target: option.help.partition(":")[0]
+    for option in Question.options
+    if option.target != "group"
+}
 """Attribute -> the kind of question to which it belongs."""
 
 
@@ -51,12 +56,53 @@ def request_of(kind: str, names: Sequence[str], settings: Question, source: Sour
             raise UsageError(f"--{target.replace('_', '-')} is for {owner}, not for {kind}")
     cluster = source.cluster
     if kind == "allocate":
-        return _allocate(settings, source)
-    if kind == "evacuate":
-        return _evacuate(names, settings.mode or "all", cluster)
-    if kind == "relocate":
-        return _relocate(names, cluster)
-    return _change_group(names, settings.to, cluster)
+        request = _allocate(settings, source)
+    elif kind == "evacuate":
+        request = _evacuate(names, settings.mode or "all", cluster)
+    elif kind == "relocate":
+        request = _relocate(names, cluster)
+    else:
+        request = _change_group(names, settings.to, cluster)
+    return in_group(request, cluster, settings) if settings.group else request
+
+
+def in_group(request: Json, cluster: Cluster, settings: Any) -> Json:
+    """Return the valid `request` of Ganeti, restricted to the group of ``--group``.
+
+    New instances, and those that change their group, go to this group. Of the instances that
+    another request moves, only those of this group are moved, and they stay in it.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such group.
+    UsageError
+        If the request excludes this group.
+    """
+    group = group_named(cluster, settings.group)
+    kind = request["type"]
+    if kind == "allocate":
+        return {**request, "group_name": group.name}
+    if kind == "multi-allocate":
+        wanted = [{**one, "group_name": group.name} for one in request["instances"]]
+        return {**request, "instances": wanted}
+    if kind == "change-group":
+        if group.uuid not in (request["target_groups"] or [group.uuid]):
+            raise UsageError(f"--group {group.name}: the request names other groups")
+        return {**request, "target_groups": [group.uuid]}
+    if settings.asks_here("inter_group") and settings.inter_group == "yes":
+        raise UsageError("--group and --inter-group yes exclude each other")
+    settings.inter_group = "no"
+    settings.chosen |= {"inter_group"}  # as the command line, it overrides tags
+    members = {one.name for one in cluster.members(group)}
+    if "instances" in request:
+        return {**request, "instances": [one for one in request["instances"] if one in members]}
+    if "evac_nodes" in request:
+        nodes = {cluster.nodes[index].name for index in group.nodes}
+        return {**request, "evac_nodes": [one for one in request["evac_nodes"] if one in nodes]}
+    if request["name"] not in members:
+        raise UsageError(f"--group {group.name}: {request['name']} is in another group")
+    return request
 
 
 def request_in_words(text: str, source: Source) -> Json:
@@ -79,17 +125,17 @@ def request_in_words(text: str, source: Source) -> Json:
 
 
 def _allocate(settings: Question, source: Source) -> Json:
-    template = settings.template or next(iter(source.policy.templates), "")
+    template = settings.disk_template or next(iter(source.policy.templates), "")
     if settings.memory is None or not template:
         raise UsageError(
-            "ask allocate needs --template NAME: the policy allows none"
+            "ask allocate needs --disk-template NAME: the policy allows none"
             if template == ""
             else "ask allocate needs --memory SIZE"
         )
     kind = TEMPLATES.get(template)
     if bool(settings.disk) == (kind is not None and not kind.has_disks):
         needs = "takes no --disk" if settings.disk else "needs --disk SIZE"
-        raise UsageError(f"--template {template} {needs}")
+        raise UsageError(f"--disk-template {template} {needs}")
     name = settings.name or "new"
     if settings.count == 1:
         return {"type": "allocate", **_instance(name, template, settings)}
@@ -112,7 +158,7 @@ def _instance(name: str, template: str, settings: Question) -> Json:
         "nics": [{"network": network} for network in settings.network],
         "tags": list(settings.instance_tags),
         "required_nodes": nodes,
-        "group_name": settings.group or None,
+        "group_name": None,
     }
 
 

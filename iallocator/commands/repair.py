@@ -12,6 +12,7 @@ from iallocator.deadline import limit_reached
 from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.lock import ClusterLock
 from iallocator.execution.repairs import RepairJobs, RepairTags
+from iallocator.planners.eligible import group_named
 from iallocator.planners.repair.round import RepairRound
 from iallocator.render import TEXT
 
@@ -49,8 +50,17 @@ def repair(command: Command, deadline: Deadline) -> Result:
     changes = own.execute and not own.dry_run
     again = f"iallocator repair {_door(own)} -X"
     work = RepairRound(
-        cluster, command.effective, jobs, changes, own.job_delay, deadline, own.allow, again
+        cluster,
+        command.effective,
+        jobs,
+        changes,
+        own.job_delay,
+        deadline,
+        own.allow,
+        again,
     )
+    if own.group:
+        work.restrict_to(group_named(cluster, own.group))
     with ClusterLock(name) if changes else nullcontext():
         work.follow_up()
     work.plan()

@@ -81,7 +81,7 @@ def run(command: Command) -> int:
         if command.partial is None:
             return INTERRUPTED
         found = command.partial
-    execute = getattr(settings, "execute", False)
+    execute = getattr(settings, "execute", False) or getattr(settings, "dry_run", False)
     with WholeOutput():
         sound = _show(found, command, put_off=execute and settings.json)
     status = INTERRUPTED if found.interrupted else found.status
@@ -246,6 +246,7 @@ def _check_outputs(settings: Any, command: Command) -> None:
         "--machine-readable": given("machine_readable") in (True, "yes"),
         "--nagios": given("nagios"),
         "-X": given("execute"),
+        "--dry-run": given("dry_run"),
         "--print-commands": is_stdout(given("commands")),
         "--graph": is_stdout(graph),
         "--html": is_stdout(html),

@@ -98,7 +98,6 @@ def job_priority(text: str) -> int:
 WITH_X = (
     "assume_offline",
     "boot_timeout",
-    "dry_run",
     "journal",
     "done_by_hand",
     "first_job_group",
@@ -106,6 +105,10 @@ WITH_X = (
     "reason",
     "priority",
 )
+"""Attributes for an execution that have no effect without ``-X``."""
+
+WITH_DRY_RUN = ("first_job_group",)
+"""Those of `WITH_X` that also change what ``--dry-run`` prints."""
 
 WRITTEN = {
     "html": "--html",
@@ -136,7 +139,11 @@ class Execution(CommandSettings):
     execute: bool = option(
         "--exec -X", "execute the plan on the running cluster (-L or -m)", group=EXECUTION
     )
-    dry_run: bool = option("--dry-run", "with -X: print the jobs, submit none", group=EXECUTION)
+    dry_run: bool = option(
+        "--dry-run",
+        "print the jobs that -X would submit, and submit none; also without -X",
+        group=EXECUTION,
+    )
     journal: str = option(
         "--journal",
         "with -X: the journal (default: a new file in the folder of journals)",
@@ -189,8 +196,14 @@ class Execution(CommandSettings):
         late = [name for target, name in WRITTEN.items() if target in self.chosen]
         if self.resume and late:
             raise UsageError(f"--resume goes on with a plan that is made: no {late[0]}")
+        if self.dry_run and (self.journal or self.done_by_hand):
+            raise UsageError("--dry-run does nothing that a journal would tell of")
         if not self.execute:
-            idle = [names[target] for target in WITH_X if target in self.chosen]
+            idle = [
+                names[target]
+                for target in WITH_X
+                if target in self.chosen and not (self.dry_run and target in WITH_DRY_RUN)
+            ]
             if idle:
                 raise UsageError(f"{idle[0]} says how a plan is carried out: it goes with -X")
             return
@@ -206,8 +219,6 @@ class Execution(CommandSettings):
             raise UsageError(
                 "--done-by-hand is about the journal of an execution: --resume JOURNAL"
             )
-        if self.dry_run and (self.journal or self.done_by_hand):
-            raise UsageError("--dry-run does nothing that a journal would tell of")
 
 
 class PlanForms(CommandSettings):

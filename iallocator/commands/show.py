@@ -9,6 +9,8 @@ from iallocator.commands.command import Result
 from iallocator.deadline import Deadline, limit_reached
 from iallocator.errors import IallocatorError, UsageError, tell
 from iallocator.options.settings import REQUEST_SETTINGS, configuration_path
+from iallocator.planners.eligible import group_named
+from iallocator.render import TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,24 +41,30 @@ def show(command: Command, deadline: Deadline) -> Result:
 
     settings, source = command.settings, command.source
     backwards = not settings.behaviour.orders_by_name
-    document = overview(source, settings.print_nodes, backwards)
-    return Result(document, {"lists": lists_of(State(source.cluster), settings, backwards)})
+    only = group_named(source.cluster, settings.group) if settings.group else None
+    document = overview(source, settings.print_nodes, backwards, only)
+    lists = lists_of(State(source.cluster), settings, backwards, settings.group)
+    return Shown(command, document, {"lists": lists})
 
 
 def report(command: Command, deadline: Deadline) -> Result:
-    """Show a cluster as it is, as a page for a browser."""
-    return Reported(command)
+    """Show a cluster as a page for a browser, without the text of `show`."""
+    return Shown(command)
 
 
-class Reported(Result):
-    """A cluster as it is, as a page."""
+class Shown(Result):
+    """A cluster as it is, as text and as a page."""
 
-    def __init__(self, command: Command) -> None:
-        super().__init__()
+    def __init__(
+        self, command: Command, document: Json | None = None, facts: Json | None = None
+    ) -> None:
+        super().__init__(document, facts)
         self._command = command
 
     def facts(self, medium: str) -> Json:
-        """Return what the page shows; the cluster is examined as far as there is time for it."""
+        """Return the lists of the text; for the page, what is found in the time that there is."""
+        if medium == TEXT:
+            return self._facts
         from iallocator.constraints import relations_of
         from iallocator.documents.moments import Examination, cluster_facts
         from iallocator.model.state import State
@@ -64,7 +72,12 @@ class Reported(Result):
         source, settings = self._command.source, self._command.effective
         relations = relations_of(source.cluster, (), settings.tag_prefix)
         how = Examination.of(settings, relations=relations)
-        facts = {**cluster_facts(State(source.cluster), how), "master": source.master}
+        word = self._command.settings.group
+        only = group_named(source.cluster, word) if word else None
+        facts = {
+            **cluster_facts(State(source.cluster), how, only=only),
+            "master": source.master,
+        }
         assert how.deadline is not None
         if how.deadline.over():
             tell(f"iallocator: {limit_reached(settings.planning_seconds)}")
@@ -75,11 +88,14 @@ def config(command: Command, deadline: Deadline) -> Result:
     """List every setting with its value and its origin."""
     from iallocator.commands.common_options import table_of
 
-    given, settings = command.settings, command.effective
+    given, settings, cluster = command.settings, command.effective, command.source.cluster
+    if given.group:
+        index = group_named(cluster, given.group).index
+        settings = settings.by_group.get(index, settings)
     options = [one for one in table_of("config") if one.target not in NO_SETTINGS]
     return Result({
         "settings": [_row(option, settings, given) for option in options],
-        "groups": list(_group_rows(options, command.source.cluster, settings, given)),
+        "groups": [] if given.group else list(_group_rows(options, cluster, settings, given)),
         "commands": list(_command_rows(given)),
         "warnings": command.warnings,
     })  # fmt: skip
@@ -87,7 +103,7 @@ def config(command: Command, deadline: Deadline) -> Result:
 
 def _command_rows(settings: Settings) -> Iterator[Json]:
     """Yield the settings of single commands in tables of the configuration file."""
-    from iallocator.commands import COMMANDS, options_of
+    from iallocator.commands import COMMANDS, options_of, shown_name
     from iallocator.commands.common_options import rejection_of
 
     path = configuration_path(settings)
@@ -100,7 +116,7 @@ def _command_rows(settings: Settings) -> Iterator[Json]:
         table = options_of(command)
         names = {option.target: option.names[0] for option in table}
         for target, (value, origin) in file.of(
-            command, table, rejection_of(command, table)
+            command, table, rejection_of(command, table, shown_name(command))
         ).items():
             yield {"command": command, "name": names[target][2:], "value": value, "from": origin}
 
@@ -151,7 +167,8 @@ def constraints(command: Command, deadline: Deadline) -> Result:
         known = [one.name for one in (*cluster.instances, *new)]
         own.instance = whole_name(own.instance, known, "--instance", "instance")
     everything = bool(own.all or own.instance or own.kind)
-    listed = ListingFacts(cluster, wanted, relations, command.effective, problems, everything)
+    only = group_named(cluster, own.group) if own.group else None
+    listed = ListingFacts(cluster, wanted, relations, command.effective, problems, everything, only)
     found = [
         one
         for one in list_constraints(listed)

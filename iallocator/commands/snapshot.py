@@ -13,6 +13,7 @@ from iallocator.engine import summary
 from iallocator.errors import IallocatorError, UsageError, one_line, tell
 from iallocator.files import write_file
 from iallocator.model.state import State
+from iallocator.planners.eligible import nodes_named, set_offline
 from iallocator.render.table import aligned
 from iallocator.sources import load
 from iallocator.sources.writer import write_text
@@ -96,7 +97,9 @@ def _sources(
     for address in settings.addresses or [""]:
         settings.rapi = address
         try:
-            yield _name(settings, positional), load(settings, positional, reading)
+            source = load(settings, positional, reading)
+            set_offline(source.cluster, settings.offline)
+            yield _name(settings, positional), source
         except IallocatorError as error:
             yield _name(settings, positional), error
 
@@ -123,6 +126,12 @@ def _written(source: Source, settings: Snapshot) -> str:
     if source.document is None:
         raise UsageError("a text file or a simulated cluster does not say enough for --form json")
     document = {key: value for key, value in source.document.items() if key != "request"}
+    if settings.offline:
+        down = nodes_named(source.cluster, settings.offline, "--offline")
+        document["nodes"] = {
+            name: {**node, "offline": True} if name in down else node
+            for name, node in document["nodes"].items()
+        }
     if settings.request:
         document["request"] = request_in_words(settings.request, source)
     return pretty(document) + "\n"

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from iallocator import __version__
-from iallocator.commands import COMMANDS, PLAN, PLANNERS, Row, options_of, settings_of
+from iallocator.commands import (
+    COMMANDS,
+    PLAN,
+    PLANNERS,
+    Row,
+    form_of,
+    options_of,
+    settings_of,
+    shown_name,
+)
 from iallocator.commands.common_options import rejection_of
 from iallocator.errors import Voice
 from iallocator.options.parser import parse
@@ -27,11 +36,13 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     IallocatorError
         If the program would end with exit status 2.
     """
+    typed = name
+    name, arguments = form_of(name, arguments)
     row = COMMANDS[name]
     settings = settings_of(name)()
     table = options_of(name)
-    positional = parse(arguments, settings, table, rejection_of(name, table))
-    positional.remove(name)
+    positional = parse(arguments, settings, table, rejection_of(name, table, shown_name(name)))
+    positional.remove(typed)
     if settings.version:
         print(f"iallocator {__version__}")
         return 0
@@ -44,7 +55,15 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         from iallocator.configuration import configure
 
         files = settings.files_of(positional)
-        configure(settings, path, COMMANDS, files, name, table, rejection_of(name, table))
+        configure(
+            settings,
+            path,
+            COMMANDS,
+            files,
+            name,
+            table,
+            rejection_of(name, table, shown_name(name)),
+        )
     Voice.quiet = settings.quiet
     if settings.validate:
         from iallocator.commands.runner import validate

@@ -64,9 +64,12 @@ def show_state(state: State, settings: Settings, moment: str, group: str = "") -
         say(shown)
 
 
-def lists_of(state: State, settings: Settings, backwards: bool) -> list[str]:
-    """Return the lists that options ask for; `backwards`: the cluster was read as hail does."""
-    return [text for _, text in _lists(state, settings, backwards)]
+def lists_of(state: State, settings: Settings, backwards: bool, group: str = "") -> list[str]:
+    """Return the lists that options ask for; `backwards`: the cluster was read as hail does.
+
+    `group`: as of `show_state`.
+    """
+    return [text for _, text in _lists(state, settings, backwards, group)]
 
 
 def _lists(

@@ -6,7 +6,7 @@ the examples are those of ``docs/examples``. The manual runs the examples.
 
 from __future__ import annotations
 
-from iallocator.commands import COMMANDS, UNMEASURED, options_of
+from iallocator.commands import COMMANDS, OLD_NAMES, UNMEASURED, options_of
 from iallocator.options.table import COMMON, Option
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ USAGE = {
         "",
         (
             Example(
-                "ask allocate --memory 4G --disk 20G --template drbd --brief cluster.json",
+                "ask allocate --memory 4G --disk 20G --disk-template drbd --brief cluster.json",
                 "Find nodes for a new drbd instance.",
             ),
             Example(
@@ -146,9 +146,9 @@ USAGE = {
         "default. The command also checks the whole configuration file.",
         "",
         (
-            Example("config --n1 strict cluster.json", "Show the effective settings."),
+            Example("show --settings --n1 strict cluster.json", "Show the effective settings."),
             Example(
-                "config --strategy pacemaker-balanced request.json",
+                "show --settings --strategy pacemaker-balanced request.json",
                 "Show the settings that a request has with an option.",
             ),
         ),
@@ -157,8 +157,8 @@ USAGE = {
         "The list has everything that restricts where instances can run, with its strength.",
         "",
         (
-            Example("constraints cluster.json", "List all constraints."),
-            Example("constraints -t racks.data", "List the constraints of a text file."),
+            Example("show --rules cluster.json", "List all constraints."),
+            Example("show --rules -t racks.data", "List the constraints of a text file."),
         ),
     ),
     "explain": Usage(
@@ -215,9 +215,9 @@ USAGE = {
         "are written as hroller writes them.",
         f"A node is in no group. {PLAN_FAILED}",
         (
-            Example("reboot --master b3 -t racks.data", "Group the nodes as hroller does."),
+            Example("reboot --master-node b3 -t racks.data", "Group the nodes as hroller does."),
             Example(
-                "reboot --master b3 --print-commands -t racks.data",
+                "reboot --master-node b3 --print-commands -t racks.data",
                 "Print the commands of the reboots, with the moves away and back.",
             ),
         ),
@@ -259,7 +259,7 @@ USAGE = {
         ),
     ),
     "report": Usage(
-        "",
+        "By default, the page is written to standard output.",
         "",
         (
             Example("report --html page.html cluster.json", "Write a page."),
@@ -268,7 +268,9 @@ USAGE = {
         ),
     ),
     "show": Usage(
-        "The statistics are those of the score.",
+        "The statistics are those of the score. With --html, the state of the cluster is also "
+        "written as a page. Two forms have options of their own: show --settings lists the "
+        "effective settings, and show --rules lists the constraints on placements.",
         "",
         (
             Example("show cluster.json", "Show groups and statistics."),
@@ -294,11 +296,11 @@ USAGE = {
         PLAN_FAILED,
         (
             Example(
-                "squeeze --master a1 -t racks.data",
+                "squeeze --master-node a1 -t racks.data",
                 "Find the nodes that can be powered down.",
             ),
             Example(
-                "squeeze --master a1 --print-commands -t racks.data",
+                "squeeze --master-node a1 --print-commands -t racks.data",
                 "Print the commands that empty them and power them down.",
             ),
         ),
@@ -309,8 +311,9 @@ USAGE = {
 
 def description(command: str) -> str:
     """Return the description of `command`: paragraphs, separated by empty lines."""
-    summary = COMMANDS[command].summary
-    return f"{summary[0].upper()}{summary[1:]}.\n\n{USAGE[command].details}".strip()
+    summary, form = COMMANDS[command].summary, OLD_NAMES.get(command)
+    old = f"The command {command} is an old name for {form}.\n\n" if form else ""
+    return f"{summary[0].upper()}{summary[1:]}.\n\n{old}{USAGE[command].details}".strip()
 
 
 def exit_statuses(command: str) -> dict[str, str]:

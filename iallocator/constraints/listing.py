@@ -76,6 +76,9 @@ class ListingFacts:
         Tags that cannot be understood are added here, in words.
     everything:
         Whether to list what every instance has: its size, and the two roles of drbd.
+    only:
+        The group that is listed, with its nodes and instances;
+        None: all groups.
     """
 
     def __init__(
@@ -86,7 +89,9 @@ class ListingFacts:
         settings: ListedSettings,
         problems: list[str],
         everything: bool = True,
+        only: Group | None = None,
     ) -> None:
+        self.only = only
         new = [request.instance for request in wanted]
         prefix = settings.tag_prefix
         self.cluster = cluster
@@ -155,16 +160,24 @@ def list_constraints(facts: ListingFacts) -> Iterator[Constraint | SharedConstra
     listings: list[ConstraintListing] = [
         globals()[one.listing](facts, one) for one in CONSTRAINTS if one.listing
     ]
-    for node in facts.cluster.nodes:
-        for one in listings:
+    cluster, only = facts.cluster, facts.only
+    for node in cluster.nodes:
+        for one in listings if only in (None, node.group) else ():
             yield from one.of_node(node)
     for one in listings:
         yield from one.of_cluster()
-    for instance in facts.instances:
+    instances = [
+        instance
+        for instance in facts.instances
+        if only is None or not instance.nodes or cluster.group_of(instance) is only
+    ]
+    for instance in instances:
         for one in listings:
             yield from one.of_instance(instance)
     for one in listings:
-        yield from one.of_sets()
+        for shared in one.of_sets():
+            if only is None or any(shared.binds(instance.name) for instance in instances):
+                yield shared
 
 
 class NodeStateListing(ConstraintListing):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.constraints.relations import Relations
-    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.options.settings import Settings
@@ -84,17 +84,23 @@ def _sizes(one: Instance) -> Json:
 
 
 def cluster_facts(
-    state: State, how: Examination, health: Sequence[GroupHealth] | None = None
+    state: State,
+    how: Examination,
+    health: Sequence[GroupHealth] | None = None,
+    only: Group | None = None,
 ) -> Json:
-    """Return what the page of a cluster in `state` shows; `health` as of `standing`."""
+    """Return what the page of a cluster in `state` shows; `health` and `only` as of `standing`."""
     cluster = state.cluster
+    instances = cluster.instances if only is None else cluster.members(only)
+    now = nodes_at(state, "Now")
+    now["nodes"] = [one for one in now["nodes"] if only is None or one["group"] == only.name]
     return {
         "cluster": inventory(cluster),
         "kinds": KINDS,
         "not_analysed": NOT_ANALYSED,
-        "before": standing(state, how, health),
-        "moments": [nodes_at(state, "Now")],
-        "running": sum(one.running for one in cluster.instances),
+        "before": standing(state, how, health, only=only),
+        "moments": [now],
+        "running": sum(one.running for one in instances),
         "instances": [
             {
                 "name": one.name,
@@ -102,7 +108,7 @@ def cluster_facts(
                 "group": next((cluster.nodes[k].group.name for k in state.where[one.name]), ""),
                 **_sizes(one),
             }
-            for one in cluster.instances
+            for one in instances
         ],
     }
 
@@ -155,17 +161,20 @@ def standing(
     *,
     off: Collection[int] = (),
     on: Collection[int] = (),
+    only: Group | None = None,
 ) -> Json:
     """Return the health of `state` once the nodes `off` are offline, and `on` online.
 
     `health`: the findings, if they are known already.  The result also has the failures of nodes,
-    the groups and the statistics.
+    the groups and the statistics. `only`: the group that it is about; None: all.
     """
     with Switched(state.cluster, off=off, on=on):
         if health is None and how.deadline.over():
             health = unexamined(state)
         elif health is None:
             health = examine(state, how.n1, how.min_disk, how.relations, how.deadline, how.modes)
+        if only is not None:
+            health = [one for one in health if one.group is only]
         found = failures(state, health, how.n1, how.modes)
         modes = {how.modes.get(one.group.index, how.n1) for one in health}
         return {
@@ -197,6 +206,6 @@ def standing(
             "survived": sum(one.tolerated for one in found),
             "judged": sum(one.analysed for one in found),
             "late": sum(one.late for one in found),
-            "groups": group_overviews(state),
-            "terms": score_terms(state),
+            "groups": group_overviews(state, only),
+            "terms": score_terms(state, None if only is None else only.nodes),
         }

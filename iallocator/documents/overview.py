@@ -12,9 +12,10 @@ from iallocator.scoring.scalar import score_of, terms_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.model.cluster import Group
     from iallocator.sources import Source
 
 __all__ = ["bad_items", "group_overviews", "overview", "score_terms", "total_score"]
@@ -34,22 +35,25 @@ def total_score(state: State) -> float:
     return score_of(state, range(len(state.cluster.nodes)))
 
 
-def score_terms(state: State) -> list[Json]:
-    """Return the statistics of all nodes; their terms add up to the score."""
-    terms = terms_of(state, range(len(state.cluster.nodes)))
+def score_terms(state: State, nodes: Sequence[int] | None = None) -> list[Json]:
+    """Return the statistics of `nodes`, by default all; their terms add up to the score."""
+    terms = terms_of(state, range(len(state.cluster.nodes)) if nodes is None else nodes)
     return [
         {"name": one.name, "weight": one.weight, "term": term}
         for one, term in zip(STATISTICS, terms, strict=True)
     ]
 
 
-def group_overviews(state: State) -> list[Json]:
-    """Return the overview of each group.  An instance counts in the group of its primary."""
+def group_overviews(state: State, only: Group | None = None) -> list[Json]:
+    """Return the overview of each group, or of `only`.
+
+    An instance counts in the group of its primary.
+    """
     counts = dict.fromkeys(range(len(state.cluster.groups)), 0)
     for nodes in state.where.values():
         counts[state.cluster.nodes[nodes[0]].group.index] += 1
     overviews: list[Json] = []
-    for group in state.cluster.groups:
+    for group in state.cluster.groups if only is None else [only]:
         bad_nodes, bad_instances = bad_items(state, group.nodes)
         overview = {
             "name": group.name,
@@ -68,8 +72,10 @@ def group_overviews(state: State) -> list[Json]:
     return overviews
 
 
-def overview(source: Source, fields: str | None, backwards: bool) -> Json:
-    """Return everything about the cluster of `source`.
+def overview(
+    source: Source, fields: str | None, backwards: bool, only: Group | None = None
+) -> Json:
+    """Return everything about the cluster of `source`, or about the group `only`.
 
     `fields` of nodes as for ``--print-nodes``; `backwards`: the cluster was read in the order of
     hail.
@@ -77,14 +83,16 @@ def overview(source: Source, fields: str | None, backwards: bool) -> Json:
     cluster = source.cluster
     state = State(cluster)
     names = choose_fields(fields or "")
+    scope = range(len(cluster.nodes)) if only is None else only.nodes
+    instances = list(cluster.instances) if only is None else cluster.members(only)
     return {
         "name": cluster.name,
         "master": source.master,
         "tags": list(cluster.tags),
-        "score": total_score(state),
-        "terms": score_terms(state),
-        "groups": group_overviews(state),
-        "nodes": [dict(zip(names, row)) for row in node_rows(state, names, backwards)],
+        "score": score_of(state, scope),
+        "terms": score_terms(state, scope),
+        "groups": group_overviews(state, only),
+        "nodes": [dict(zip(names, row)) for row in node_rows(state, names, backwards, only)],
         "instances": [
             {
                 "name": one.name,
@@ -99,6 +107,6 @@ def overview(source: Source, fields: str | None, backwards: bool) -> Json:
                 "tags": list(one.tags),
                 "load": list(one.load),
             }
-            for one in cluster.instances[:: -1 if backwards else 1]
+            for one in instances[:: -1 if backwards else 1]
         ],
     }

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.options.table import Option
 
-__all__ = ["last_value", "parse", "positional_words", "suggestion", "unknown", "words_of"]
+__all__ = [
+    "last_value", "options_in", "parse", "positional_words", "suggestion", "unknown", "words_of",
+]  # fmt: skip
 
 
 def unknown(name: str, table: Sequence[Option] | None = None, program: str = "iallocator") -> str:
@@ -104,6 +106,13 @@ def words_of(settings: Settings, targets: Collection[str], table: Sequence[Optio
 def positional_words(arguments: Sequence[str], table: Sequence[Option] | None = None) -> list[str]:
     """What is not an option, nor the value of one in `table`; nothing is complained about."""
     return [value or "" for _, name, value in _words(arguments, table) if not name]
+
+
+def options_in(
+    arguments: Sequence[str], table: Sequence[Option]
+) -> list[tuple[Option, str | None]]:
+    """Return the options of `table` in `arguments`, with their values; others are left out."""
+    return [(option, value) for option, _, value in _words(arguments, table) if option is not None]
 
 
 def last_value(arguments: Sequence[str], target: str) -> str | None:

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "Choice", "Numbers", "amount", "byte_size", "file_name", "name_list",
-    "number_between", "positive", "score", "share", "signed", "strategy", "whole", "whole_between",
+    "Choice", "Numbers", "Size", "amount", "byte_size", "file_name", "gibibytes", "mebibytes",
+    "name_list", "number_between", "positive", "score", "share", "signed", "strategy", "whole",
+    "whole_between",
 ]  # fmt: skip
 
 UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-"""What sizes are written in."""
+"""First letter of a unit -> bytes."""
 
 
 NO_ALIASES: Mapping[str, str] = {}
@@ -86,14 +87,54 @@ positive = number_between(0.001)
 share = number_between(0, 1)
 
 
-def byte_size(text: str) -> int:
-    """Bytes, or KiB, MiB, GiB, TiB with ``k``, ``m``, ``g``, ``t`` after the number."""
-    digits = text[:-1] if text[-1:].lower() in UNITS else text
-    try:
-        number: int = whole_between(1)(digits)
-    except ValueError:
-        raise ValueError("a size like 500000, 64m or 2g") from None
-    return number * UNITS.get(text[-1:].lower(), 1)
+class Size(Numbers):
+    """Read a size: a number, then a unit such as ``m``, ``MB`` or ``MiB``; every unit is binary.
+
+    The bounds are those of the result. A result that must be whole is rounded down.
+
+    Attributes
+    ----------
+    unit:
+        The first letter of the unit of the result, and of a number without a unit; "" for bytes.
+    examples:
+        Sizes, for the message about a text that is none.
+    """
+
+    __slots__ = ("examples", "unit")
+
+    def __init__(
+        self,
+        unit: str,
+        examples: str,
+        lowest: int = 0,
+        highest: int = LARGEST,
+        whole: bool = True,
+    ) -> None:
+        super().__init__(lowest, highest, whole)
+        self.unit = unit
+        self.examples = examples
+
+    def __str__(self) -> str:
+        return f"a size such as {self.examples}"
+
+    def __call__(self, text: str) -> Any:
+        digits, given = text, self.unit
+        for ending in ("", "b", "ib"):
+            start = text[: len(text) - len(ending)]
+            if text.lower().endswith(ending) and start[-1:].lower() in UNITS:
+                digits, given = start[:-1], start[-1].lower()
+        if given == self.unit:
+            return super().__call__(digits)
+        number = self._number(digits)
+        found = (number or 0.0) * UNITS.get(given, 1) / UNITS.get(self.unit, 1)
+        if number is None or not (number >= 0 and found in self):
+            raise ValueError(str(self))
+        return int(found) if self.whole else found
+
+
+byte_size = Size("", "500000, 64m or 2g", lowest=1)
+mebibytes = Size("m", "512, 512m or 4g")
+gibibytes = Size("g", "5, 500m or 1t", whole=False)
 
 
 def name_list(text: str) -> list[str]:

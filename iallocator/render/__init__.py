@@ -25,7 +25,7 @@ RENDERERS = {
     "calls": {TEXT: "listings:calls"},
     "capacity": {TEXT: "capacity:capacity", PAGE: "page.capacity_page:capacity"},
     "check": {TEXT: "checkup:check", PAGE: "page.check_page:check"},
-    "cluster": {TEXT: "listings:cluster"},
+    "cluster": {TEXT: "listings:cluster", PAGE: "page.check_page:report"},
     "constraints": {TEXT: "listings:constraints"},
     "explanation": {
         TEXT: "explained:explanation",

@@ -163,6 +163,15 @@ def listing(option: str, *words: str) -> Effect:
     return Effect(None, option, (*words, "{folder}"), CALLS)
 
 
+GROUPED = cluster(
+    {"east": 2, "west": 2},
+    instances={"e": rbd("node1", memory=512), "w": rbd("node3", memory=1024)},
+    changes={"node3": {"tags": ["iallocator:maintenance"]}},
+)
+"""Two groups with an instance each."""
+GROUPED["nodegroups"]["uuid-east"]["tags"] = ["iallocator:top:3"]
+GROUPED_NEW = allocate(GROUPED, disk_template="rbd")
+
 EFFECTS: dict[tuple[str, str], Effect] = {}
 
 
@@ -171,6 +180,7 @@ def _add(command: str, effects: dict[str, Effect]) -> None:
 
 
 CONFIGURED = {
+    "--group": Effect(GROUPED, "--group=east"),
     **{name: Effect(NEW, f"{name}={value}") for name, value in {
         "--n1": "off", "--restrict-allocation-to": "node1", "--static-kvm-node-memory": "0",
         "--compat": "hail", "--inter-group": "yes", "--exact-search": "no", "--time-limit": "3",
@@ -208,6 +218,8 @@ BOUND = cluster(
 )
 
 LISTED = {
+    "--group": Effect(GROUPED, "--group=east"),
+    "--offline": Effect(BOUND, "--offline=node1"),
     "--json": Effect(BOUND, "--json"),
     "--instance": Effect(BOUND, "--instance=a"),
     "--strength": Effect(BOUND, "--strength=must"),
@@ -265,6 +277,8 @@ EXCLUDING = {
 }
 
 TOLD = {
+    "--group": Effect(GROUPED_NEW, "--group=west"),
+    "--offline": Effect(CROWDED_NEW, "--offline=node4"),
     "--json": Effect(CROWDED_NEW, "--json"),
     "--brief": Effect(CROWDED_NEW, "--brief"),
     "--node": Effect(CROWDED_NEW, "--node=node1"),
@@ -319,7 +333,7 @@ ASKED = {
     "--memory": asking("--memory=2G", *PLAIN),
     "--vcpus": asking("--vcpus=2", *PLAIN),
     "--disk": asking("--disk=3G", *PLAIN),
-    "--template": asking("--template=drbd", *PLAIN),
+    "--disk-template": asking("--disk-template=drbd", *PLAIN),
     "--spindle-use": asking("--spindle-use=3", *PLAIN),
     "--instance-tags": asking(
         "--instance-tags=a:b", "allocate", "--memory=1G", "--disk=1G", "--template=rbd",
@@ -328,6 +342,7 @@ ASKED = {
     ),
     "--network": asking("--network=n", *PLAIN),
     "--group": asking("--group=east", *PLAIN, document=GROUPS),
+    "--offline": asking("--offline=node1", *PLAIN),
     "--count": asking("--count=2", *PLAIN),
     "--mode": asking("--mode=primary-only", "evacuate", "node1",
                      document=EVACUATED),
@@ -365,6 +380,12 @@ SEPARATED = cluster(2, instances={"a": APART, "b": APART})
 _add("ask", ASKED)
 WITH_SCORES = ("--n1=off", "--json")
 
+ROOMY_IN_EAST = allocate(
+    cluster({"east": 3, "west": 1}, instances=ROOMY["instances"]),
+    memory=6000, disk_template="rbd",
+)  # fmt: skip
+"""The request fits in one group, and in the other after a migration."""
+
 ROOMY_APART = {
     **ROOMY,
     "instances": {
@@ -374,6 +395,8 @@ ROOMY_APART = {
 }
 
 MAKING_ROOM = {
+    "--group": Effect(ROOMY_IN_EAST, "--group=east", ("--n1=off",)),
+    "--offline": Effect(ROOMY, "--offline=node3", ("--n1=off",)),
     **{name: ANSWERS[name] for name in (
         "--no-capacity-checks", "--inter-group", "--exact-search",
         "--static-kvm-node-memory", "--final-msav",
@@ -406,6 +429,7 @@ _add("snapshot", {
     **WRITTEN,
     "--rapi": Effect(None, "--rapi=file://{folder}/rapi",
                      ("-d", "{folder}", FEWER_ANSWERED), ANSWERED),
+    "--offline": Effect(CROWDED, "--offline=node2"),
     "--output-dir": Effect(CROWDED, "--output-dir={folder}"),
     "--form": Effect(CROWDED, "--form=json"),
     "--request": Effect(CROWDED, "--request=evacuate node1", ("--form=json",)),
@@ -416,6 +440,7 @@ _add("report", {
     **{name: effect for name, effect in WRITTEN.items() if not name.startswith("--print")},
     **measuring(CROWDED),
     "--html": Effect(CROWDED, "--html={folder}/page.html"),
+    "--group": Effect(GROUPED, "--group=east"),
     "--offline": Effect(CROWDED, "--offline=node1"),
     "--n1": Effect(CROWDED, "--n1=off"),
     "--time-limit": Effect(CROWDED, "--time-limit=0"),
@@ -426,8 +451,17 @@ _add("report", {
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0"),
     "--tag-prefix": Effect(SEPARATED, "--tag-prefix=x:"),
 })  # fmt: skip
+PAGE_OF_SHOW = ("--html={folder}/page.html",)
 _add("show", {
     **WRITTEN,
+    "--group": Effect(GROUPED, "--group=east"),
+    "--settings": Effect(CROWDED, "--settings"),
+    "--rules": Effect(CROWDED, "--rules"),
+    "--html": Effect(CROWDED, "--html={folder}/page.html"),
+    "--n1": Effect(CROWDED, "--n1=off", PAGE_OF_SHOW),
+    "--time-limit": Effect(CROWDED, "--time-limit=0", PAGE_OF_SHOW),
+    "--no-capacity-checks": Effect(CROWDED, "--no-capacity-checks", PAGE_OF_SHOW),
+    "--tag-prefix": Effect(SEPARATED, "--tag-prefix=x:", PAGE_OF_SHOW),
     **measuring(CROWDED, "--print-instances"),
     "--json": Effect(CROWDED, "--json"),
     "--offline": Effect(CROWDED, "--offline=node1"),
@@ -473,7 +507,14 @@ BUSY = lost(
     large=instance("node1", memory=2048, vcpus=6, disk_template="plain"),
     **{f"t{k}": instance("node2", memory=16, disk_template="plain") for k in range(6)},
 )
+TWICE_SICK = cluster(
+    {"east": 2, "west": 2},
+    instances={"e": instance("node1", "node2"), "w": instance("node3", "node4")},
+    changes={"node2": {"offline": True}, "node4": {"offline": True}},
+)
 REPAIRS = {
+    "--group": Effect(TWICE_SICK, "--group=east"),
+    "--offline": Effect(TWICE_SICK, "--offline=node1"),
     "--json": Effect(SICK, "--json"),
     "--html": Effect(SICK, "--html={folder}/page.html"),
     "--allow": Effect(UNTAGGED, "--allow=reinstall"),

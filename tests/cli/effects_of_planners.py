@@ -120,6 +120,13 @@ MIXED = cluster({"east": 2, "west": 2}, instances={**CROWDED["instances"], "w": 
 
 ANY_GAIN = "--min-gain-limit=1000"
 
+TWO_TROUBLES = cluster(
+    TWO,
+    instances={"e": rbd("node1"), "w": rbd("node3")},
+    changes={"node1": {"offline": True}, "node3": {"offline": True}},
+)
+"""Each group has an instance on an offline node."""
+
 BALANCING = {
     "--evac-mode": Effect(CROWDED, "--evac-mode"),
     "--restricted-migration": Effect(CROWDED, "--restricted-migration"),
@@ -158,6 +165,7 @@ BALANCE = {
 }
 
 CHECK = {
+    "--group": Effect(TWO_TROUBLES, "--group=west"),
     **{
         name: Effect(one.document, one.option, ("--simulation", *one.words), one.files)
         for name, one in BALANCING.items()
@@ -218,6 +226,9 @@ ALIKE = cluster(
 """Instances that an exclusion tag keeps apart."""
 
 BALANCE_GROUPS = {
+    "--group": Effect(
+        cluster({"east": 2, "west": 2, "south": 2}, instances=four()), "--group=west"
+    ),
     **between(EAST, NARROW, KVM, closed(EAST), KEYED),
     "--seed": stored("balance-groups/overlapping-partitions", "--seed=3", "--strategy=affinity"),
     "--dynu-file": Effect(MIXED, LOADS, (), LOADED),
@@ -230,6 +241,7 @@ BALANCE_GROUPS = {
 STICKY = ("--strategy=pacemaker-balanced",)
 
 COMPRESS = {
+    "--group": Effect(IN_USE, "--group=east"),
     **between(IN_USE, ALIKE, of_kvm(IN_USE), closed(IN_USE), KEYED_AWAY),
     "--ignore-dynu": stored("captured/005-create-drbd-in-a-named-group", "--ignore-dynu"),
     "--exact-search": Effect(puzzle(), "--exact-search=no", ("--n1=off",)),
@@ -237,6 +249,7 @@ COMPRESS = {
 }
 
 REDISTRIBUTE = {
+    "--group": Effect(EAST_AWAY, "--group=west"),
     **between(EAST_AWAY, NARROW_AWAY, KVM, closed(EAST_AWAY), KEYED_AWAY),
     "--ignore-dynu": Effect(KEYED, "--ignore-dynu"),
     "--exact-search": Effect(puzzle(offline=True), "--exact-search=no", ("--n1=off",)),
@@ -246,6 +259,8 @@ REDISTRIBUTE = {
 PLACED = ("--strategy=pacemaker-default",)
 
 PLACE = {
+    "--group": Effect(MIXED, "--group=west", PLACED),
+    "--offline": Effect(CROWDED, "--offline=node2", PLACED),
     "--verify-plan": Effect(CROWDED, "--verify-plan", PLACED),
     "--n1": stored("allocate/n1-second-best", "--n1=off", *PLACED),
     "--no-capacity-checks": stored("allocate/n1-second-best", "--no-capacity-checks", *PLACED),
@@ -266,11 +281,12 @@ PLACE = {
 }
 
 SQUEEZE = {
+    "--offline": Effect(CROWDED, "--offline=node3"),
     "--dynu-file": Effect(CROWDED, LOADS, ("--print-instances",), LOADED),
     **VERIFIED,
     "--target-resources": Effect(CROWDED, "--target-resources=100"),
     "--minimal-resources": Effect(CROWDED, "--minimal-resources=100"),
-    "--master": Effect(CROWDED, "--master=node3"),
+    "--master-node": Effect(CROWDED, "--master-node=node3"),
     "--prefer": Effect(KEYED, "--prefer=node3"),
     "--avoid": Effect(CROWDED, "--avoid=node3"),
     "--drbd": Effect(CROWDED, "--drbd"),
@@ -313,6 +329,7 @@ SLOTS = cluster(
 """Nodes that say of how many they may hold, which only some strategies hear."""
 
 CAPACITY = {
+    "--group": Effect(ROOM, "--group=east"),
     "--machine-readable": Effect(ROOM, "--machine-readable"),
     "--replay": Effect(
         ROOM,
@@ -392,7 +409,7 @@ REBOOT = {
     "--done": Effect(ROUNDS, "--done=node1", FORCE),
     "--node-tags": Effect(ROUNDS, "--node-tags=x", FORCE),
     "--group": Effect(MIXED, "--group=west", FORCE),
-    "--master": Effect(ROUNDS, "--master=node1"),
+    "--master-node": Effect(ROUNDS, "--master-node=node1"),
     "--force": Effect(ROUNDS, "--force"),
     "--one-step-only": Effect(ROUNDS, "--one-step-only", FORCE),
     "--print-moves": Effect(ROUNDS, "--print-moves", FORCE),

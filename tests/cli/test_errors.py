@@ -49,10 +49,13 @@ def document(tmp_path: Path) -> str:
         ("ask change-group web --to defualt FILE", "--to: unknown group defualt (did you mean def"),
         ("--strategy=pacemaker-balancd FILE", "--strategy: expected one of score, lost-allocation"),
         ("ask allocate --memory 1G --disk 1G --template drdb FILE", "--template: expected one of "),
-        ("ask allocate --memory 1G --template drbd FILE", "--template drbd needs --disk SIZE"),
         (
-            "ask allocate --memory 1G --disk 1G --template diskless FILE",
-            "--template diskless takes no --disk",
+            "ask allocate --memory 1G --disk-template drbd FILE",
+            "--disk-template drbd needs --disk SIZE",
+        ),
+        (
+            "ask allocate --memory 1G --disk 1G --disk-template diskless FILE",
+            "--disk-template diskless takes no --disk",
         ),
         ("ask allocate --disk 1G --template drbd FILE", "ask allocate needs --memory SIZE"),
         ("balance -t FILE -t other", "-t: expected one value, got /"),

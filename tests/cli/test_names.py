@@ -183,8 +183,8 @@ def test_short_name_of_the_master_node_is_known_to_reboot(
     path = tmp_path / "request.json"
     text = as_bytes(allocate(cluster(3))).replace(b'"node1"', b'"node1.example.com"')
     path.write_bytes(text)
-    assert printed("reboot", "--master", "node1", str(path)).endswith("node1.example.com\n")
-    assert main(["reboot", "--master", "node", str(path)]) == 2
-    assert "--master: unknown node node" in capsys.readouterr().err
+    assert printed("reboot", "--master-node", "node1", str(path)).endswith("node1.example.com\n")
+    assert main(["reboot", "--master-node", "node", str(path)]) == 2
+    assert "--master-node: unknown node node" in capsys.readouterr().err
     assert main(["reboot", "--force", "--group", "nosuch", str(path)]) == 2
     assert "--group: unknown group nosuch" in capsys.readouterr().err

@@ -28,7 +28,8 @@ FASTER_ONLY = {("replay", "--jobs")}
 """Options that change only the time of the run."""
 
 OF_QUESTIONS = {"--config", "--no-config",
-    "--json", "--brief", "--node", "--instance", "--graph", "--html", "--ialloc-src", "--max-input",
+    "--group", "--offline", "--json", "--brief", "--node", "--instance", "--graph", "--html",
+    "--ialloc-src", "--max-input",
 }  # fmt: skip
 """Common options of explain and ask, which are tested with both."""
 

@@ -11,7 +11,7 @@ from iallocator.cli import main
 from iallocator.commands import COMMANDS, options_of
 from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.options.table import COMMON, Option
-from iallocator.options.values import Numbers
+from iallocator.options.values import Numbers, Size
 from iallocator.tolerances import LARGEST
 from tests.builders import Json, as_bytes, cluster, group, instance
 from tests.command import json_of, respond
@@ -23,7 +23,6 @@ Capture = pytest.CaptureFixture[str]
 TABLES = {"": COMMON, **{command: options_of(command) for command in COMMANDS}}
 
 RANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "byte_size": (("1", f"{LARGEST}t"), ("0", "-1", "0g", f"{LARGEST + 1}")),
     "score": (("-INFINITY", "INFINITY", "9" * 30), ("", "-", "1.5")),
     "size": (("0,0,0", "999999999t,999999999t,99999,99999"), ("-1,0,0", "0,0", "1,1,1,1,1")),
     "priority": (("-20", "19"), ("-21", "20")),
@@ -33,8 +32,8 @@ RANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 ENDS_REJECTED = {("make-room", "--make-room", "0")}
 """Ends of a common range that a command rejects, with a reason of its own."""
 
-OF_QUESTIONS = (("0", "999999999t"), ("-1", "", "1000000000t"))
-"""The range of sizes in questions."""
+SIZES = ("-1m", "m", "1x", "1e400g", "nang")
+"""Texts that are not sizes, or are beyond the range of every option."""
 
 
 def ends(option: Option) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -44,11 +43,10 @@ def ends(option: Option) -> tuple[tuple[str, ...], tuple[str, ...]]:
         beyond = [number + 2 * sign if abs(number) == LARGEST else number + sign / (2 - read.whole)
                   for number, sign in ((read.lowest, -1), (read.highest, 1))]  # fmt: skip
         whole = int if read.whole else float
-        return (f"{read.lowest}", f"{read.highest}"), tuple(f"{whole(one)}" for one in beyond)
-    name = getattr(read, "__name__", "")
-    if name == "size" and option.target in ("memory", "disk"):
-        return OF_QUESTIONS
-    return RANGES.get(name, ((), ()))
+        sizes = SIZES if isinstance(read, Size) else ()
+        wrong = (*(f"{whole(one)}" for one in beyond), *sizes)
+        return (f"{read.lowest}", f"{read.highest}"), wrong
+    return RANGES.get(getattr(read, "__name__", ""), ((), ()))
 
 
 NUMBERED = [
@@ -83,6 +81,7 @@ def status_of(effect: Effect, command: str, word: str, folder: Path) -> int:
         words.append(str(folder / "document.json"))
     words += [each.replace("{folder}", str(folder)) for each in effect.words]
     limited = any(option.target == "time_limit" for option in TABLES[command])
+    limited = limited and command != "show"  # where only the page has a time limit
     if limited and not any(each.startswith("--time-limit") for each in (*words, word)):
         words.append("--time-limit=2")  # the largest numbers are a lot of work
     return main([*words, word])

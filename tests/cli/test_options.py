@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from iallocator.commands import COMMANDS, settings_of
+from iallocator.commands import COMMANDS, settings_of, shown_name
 from iallocator.commands.common_options import WHERE, accepted, table_of
 from iallocator.options.table import COMMON, Option
 from tests.builders import allocate, as_bytes, cluster, instance
@@ -56,7 +56,7 @@ def test_option_that_does_not_act_is_rejected_with_its_reason(
         said = capsys.readouterr()
         assert said.out == ""
         begin, _, reason = said.err.partition(": ")[2].partition(": ")
-        assert begin == f"{command} takes no {name}"
+        assert begin == f"{shown_name(command)} takes no {name}"
         assert reason.count("\n") == 1
         assert len(reason) > len("it is so\n")
 

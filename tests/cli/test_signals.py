@@ -226,7 +226,7 @@ SOMEWHEN = {
     "report": "report -t crowded",
     "show": "show --json doc",
     "snapshot": "snapshot --form=json doc",
-    "squeeze": "squeeze --json --master=node00 -t crowded",
+    "squeeze": "squeeze --json --master-node=node00 -t crowded",
     "": "doc",
 }
 """Every command on something that takes it a while."""

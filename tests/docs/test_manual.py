@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from iallocator.commands import COMMANDS, options_of
+from iallocator.commands import COMMANDS, form_of, options_of
 from iallocator.constraints.table import REASONS
 from iallocator.options.table import COMMON
 from iallocator.scoring.metrics import STATISTICS
@@ -157,8 +157,9 @@ def shown(path: Path) -> Iterator[list[str]]:
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_commands_that_a_page_shows_take_their_options(path: Path) -> None:
     """Long ones and short ones, with a value or without."""
-    for words in shown(path):
-        table = options_of(words[0]) if words[0] in COMMANDS else COMMON
+    for line in shown(path):
+        name, words = form_of(line[0], line)
+        table = options_of(name) if name in COMMANDS else COMMON
         known = {name for option in table for name in option.names}
         known |= {"--all"} if words[0] == "help" else set()
         given = {word.split("=")[0] for word in words if word.startswith("-") and word != "-"}

@@ -95,7 +95,7 @@ def test_pages_are_typeset_without_a_warning(made: Path) -> None:
     [
         ("iallocator bal", {"balance", "balance-groups"}),
         ("iallocator balance --look", {"--lookahead"}),
-        ("iallocator -v squeeze --mas", {"--master="}),
+        ("iallocator -v squeeze --mas", {"--master=", "--master-node="}),
         ("iallocator --strat", {"--strategy="}),
     ],
 )

@@ -43,7 +43,7 @@ PLANNER_OPTIONS = {
     ),
     "squeeze": (
         "--drbd", "--all", "--verify-plan", "--target-resources=0", "--minimal-resources=9",
-        "--master=node1", "--graph=x.svg", "-C", "--n1=off", "--compat=hail",
+        "--master-node=node1", "--graph=x.svg", "-C", "--n1=off", "--compat=hail",
     ),
     "redistribute": ("--verify-plan", "-C", "--n1=off", "--graph=-"),
     "compress": ("--verify-plan", "-C", "--n1=strict", "--graph=-"),
@@ -59,7 +59,7 @@ PLANNER_OPTIONS = {
         "-C", "--stickiness=5", "--graph=-", "--n1=off",
     ),
     "reboot": (
-        "--force", "--master=node1", "--full-evacuation", "--print-moves", "--one-step-only",
+        "--force", "--master-node=node1", "--full-evacuation", "--print-moves", "--one-step-only",
         "--offline-maintenance", "--verify-plan", "-C", "--n1=off", "--ignore-non-redundant",
     ),
     "repair": ("--dry-run", "--job-delay=3"),

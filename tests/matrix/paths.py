@@ -178,6 +178,20 @@ DOORS = [
     }.items()
 ]
 
+
+def _in_group(path: Path, group: str) -> Path:
+    """Return the path restricted to one group, which it then does not leave."""
+    options = (*path.options, f"--group={group}")
+    between = path.between and group != "default"
+    return replace(path, name=f"{path.name}, --group", between=between, options=options)
+
+
+GROUPED = [
+    _in_group(path, "home" if path.name == "compress" else "default")
+    for path in (*DOORS, *PLANNERS)
+    if path.name in ("ask", "capacity", "compress", "place")
+]
+
 RESCUES = [
     Path("live execution", (SHARED, MIRROR), False, planners.balance, running.ask_executed,
          running.read_executed, checks_n1=True),
@@ -206,6 +220,7 @@ PATHS: dict[str, Path] = {
         *SEARCHES,
         *PLANNERS,
         *DOORS,
+        *GROUPED,
         *RESCUES,
         *SHOWN,
     ]

@@ -101,7 +101,7 @@ def squeeze_down(kind: str, split: bool) -> Scene:
     """Only the node of the subject can be powered down."""
     scene = moving_world(kind, split)
     del scene.document["instances"]["at-source"]
-    scene.options += ["--target-resources=0", "--minimal-resources=0", "--master=best"]
+    scene.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
     return scene
 
 
@@ -255,7 +255,7 @@ def squeeze_exact(kind: str, split: bool) -> Scene:
     """Build a scene for the exact search of a node to be powered down."""
     scene = exact_moves(kind, split)
     del scene.document["request"], scene.document["instances"]["at-source"]
-    scene.options += ["--target-resources=0", "--minimal-resources=0", "--master=best"]
+    scene.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
     scene.options.append("--n1=off")  # no other node could take the subject from `best`
     return scene
 

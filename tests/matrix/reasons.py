@@ -26,7 +26,7 @@ SHARED_ONLY = frozenset(name for name, path in PATHS.items() if path.kinds == (S
 WITHIN = frozenset(name for name, path in PATHS.items() if not path.between)
 ALONE = frozenset(name for name, path in PATHS.items() if not path.batch)
 WITHOUT_N1 = frozenset(name for name, path in PATHS.items() if not path.checks_n1)
-RANKED = frozenset(name for name in PATHS if "," in name)
+RANKED = frozenset(name for name in PATHS if "," in name and not name.endswith("--group"))
 BY_PACEMAKER = frozenset({name for name in RANKED if "pacemaker" in name} | _paths("place"))
 DOORS = _paths("ask", "snapshot", "--log and --capture", "configuration file")
 NEW = DOORS | _paths("allocate", "multi-allocate", "--optimal", "--top", "exact search")
@@ -275,6 +275,11 @@ RULES: list[Rule] = [
         ("N+1 strict",),
         _paths("place"),
         "`doomed` is lost by what cannot move: nobody is stopped for that",
+    ),
+    (
+        ("N+1 strict",),
+        frozenset({"ask, --group"}),
+        "the failure is in another group, and a request for one group checks only this one",
     ),
     (("N+1 strict",), _paths("squeeze exact"), "what moves there passes no N+1 at all"),
     (

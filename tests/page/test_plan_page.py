@@ -93,7 +93,7 @@ def test_page_of_squeeze_names_the_node_that_is_freed(write: Write) -> None:
     for name in ("node1", "node2"):
         document["nodes"][name]["tags"] = ["htools:standby:auto"]
     document["nodes"]["node3"]["tags"] = ["htools:standby:auto"]
-    text = write("squeeze", document, "--master=node1").read_text()
+    text = write("squeeze", document, "--master-node=node1").read_text()
     assert "to be powered down" in text
 
 

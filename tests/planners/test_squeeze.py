@@ -23,7 +23,7 @@ from .hsqueeze import standby_cluster, text_cluster
 
 Capture = pytest.CaptureFixture[str]
 
-MASTER = ("--master", "node1")
+MASTER = ("--master-node", "node1")
 ONE_LEFT = "--n1=off"
 """The last online node may run all instances."""
 
@@ -319,7 +319,7 @@ def test_squeeze_interrupted_prints_what_it_has(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("option", "problem"),
-    [("--master=nope", "--master: unknown node nope"),
+    [("--master-node=nope", "--master-node: unknown node nope"),
      ("--prefer=node1,nope", "--prefer: unknown node nope"),
      ("--avoid=nope", "--avoid: unknown node nope"),
      ("--group=nope", "--group: unknown group nope"),

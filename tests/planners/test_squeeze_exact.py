@@ -47,7 +47,7 @@ def _squeeze(document: Json, *options: str) -> Json:
     """Return the plan, verified by the model; the fullest node is the master node."""
     homes = [one["nodes"][0] for one in document["instances"].values()]
     master = max(sorted(document["nodes"]), key=homes.count)
-    return json_of("squeeze", *OPTIONS, f"--master={master}", *options, document=document)
+    return json_of("squeeze", *OPTIONS, f"--master-node={master}", *options, document=document)
 
 
 def test_exact_search_keeps_instances_apart() -> None:

@@ -17,7 +17,7 @@ from .failures import intolerable
 
 Capture = pytest.CaptureFixture[str]
 
-OPTIONS = ("--json", "--verify-plan", "--master=node1", "--target-resources=0.1",
+OPTIONS = ("--json", "--verify-plan", "--master-node=node1", "--target-resources=0.1",
            "--minimal-resources=0")  # fmt: skip
 MIGRATION = "htools:migration:os"
 GENERATIONS = ("os:old", "os:new")

@@ -59,7 +59,7 @@ def test_squeeze_balances_once_where_packing_answers(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Attempt, "follow", counted)
     shape = Shape(10, "rbd")
     homes = [one["nodes"][0] for one in document(shape)["instances"].values()]
-    plan = _squeeze(shape, f"--master={max(sorted(homes), key=homes.count)}")
+    plan = _squeeze(shape, f"--master-node={max(sorted(homes), key=homes.count)}")
     assert len(plan["switched_nodes"]) > 2
     assert len(runs) == 1
 

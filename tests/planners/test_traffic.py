@@ -28,8 +28,8 @@ def test_forthcoming_instances_are_moved_without_copying_anything(command: str) 
     """A forthcoming instance has no disks yet, so no move of it counts as traffic."""
     options = {
         "balance": ("--n1=off",),
-        "squeeze": ("--n1=off", "--drbd", "--prefer=node1,node2", "--master=node4"),
-        "reboot": ("--n1=off", "--master=node4"),
+        "squeeze": ("--n1=off", "--drbd", "--prefer=node1,node2", "--master-node=node4"),
+        "reboot": ("--n1=off", "--master-node=node4"),
         "place": ("--n1=off", "--strategy=pacemaker-balanced"),
     }[command]
     document = _heap(4, "drbd", forthcoming=True)

@@ -182,7 +182,7 @@ def test_balance_of_one_group_whose_steps_are_wrong_is_rejected(monkeypatch: Pat
     assert b"wrong on purpose" in done.stderr
 
 
-SQUEEZE = ("--n1=off", "--target-resources=0.1", "--minimal-resources=0", "--master=node1")
+SQUEEZE = ("--n1=off", "--target-resources=0.1", "--minimal-resources=0", "--master-node=node1")
 
 
 def test_squeeze_leaves_out_the_group_that_misses_its_reserve(monkeypatch: Patch) -> None:

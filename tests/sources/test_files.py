@@ -162,15 +162,24 @@ def test_max_input_holds_for_replayed_cases(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("1", 1), ("7k", 7168), ("64M", 2**26), ("2g", 2**31), ("1t", 2**40)]
+    ("text", "size"),
+    [
+        ("1", 1),
+        ("7k", 7168),
+        ("64M", 2**26),
+        ("2g", 2**31),
+        ("1t", 2**40),
+        ("1.5GiB", 3 * 2**29),
+        ("1gb", 2**30),
+    ],
 )
 def test_max_input_takes_sizes(text: str, size: int) -> None:
     """A size is in bytes, or has a unit."""
     assert byte_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "0", "g", "-1", "1.5g", "1gb", "9" * 400, "١"])
+@pytest.mark.parametrize("text", ["", "0", "g", "-1", "1.5", "1gi", "9" * 400, "١"])
 def test_max_input_of_another_form_is_rejected(text: str) -> None:
     """The error names the expected form."""
-    with pytest.raises(ValueError, match="a size like"):
+    with pytest.raises(ValueError, match="a size such as"):
         byte_size(text)

@@ -26,7 +26,7 @@ from iallocator.planners.capacity.fill import FillResult, fill, fill_tiered
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.usage import Figures, Totals
-from iallocator.planners.eligible import nodes_named, set_offline, set_vcpu_ratio
+from iallocator.planners.eligible import group_named, nodes_named, set_offline, set_vcpu_ratio
 from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
@@ -102,8 +102,9 @@ class CapacityOptions:
     accept_errors, independent:
         Whether to continue if the cluster, or a group, violates N+1 already: only failures of
         online nodes are checked; only the healthy groups are used.
-    allowed:
-        Names of the nodes that may be used; None: all.
+    allowed, group:
+        Names of the nodes that may be used; None: all. The only group that is checked and filled,
+        by name or uuid; "": all.
     limit:
         The number of instances at most in each filling; None: any number.
     seconds:
@@ -127,6 +128,7 @@ class CapacityOptions:
     accept_errors: bool = False
     independent: bool = False
     allowed: Collection[str] | None = None
+    group: str = ""
     offline: Collection[str] = ()
     max_cpu: float | None = None
     min_disk: float = 0.0
@@ -245,11 +247,16 @@ class _Study:
         self._names = _Names(cluster)
         self._groups = [g for g in cluster.groups if g.alloc_policy != "unallocable"]
         self._watched = list(range(len(cluster.nodes)))  # N+1 checks the failures of these nodes
+        if wants.group:
+            only = group_named(cluster, wants.group)
+            self._groups = [group for group in self._groups if group is only]
+            self._watched = list(only.nodes)
 
     def run(self) -> CapacityReport:
         """Fill the cluster with ever smaller instances, then with standard ones, then forecast."""
         wants, report, nodes = self._wants, self._report, self._cluster.nodes
         failing = [] if wants.n1 in ("no-new", "no-worse") else failing_nodes(report.before)
+        failing = [index for index in failing if index in self._watched]
         gated = bool(failing) and not (wants.accept_errors or wants.independent)
         if wants.independent:
             sick = unhealthy_groups(report.before, self._kernels, self._units)

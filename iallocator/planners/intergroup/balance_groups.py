@@ -154,16 +154,24 @@ TRIES = 8
 
 
 class Bounds:
-    """Limits of a plan: the most moves, the most MiB copied, and the least gain of a move."""
+    """Limits of a plan: the most moves, the most MiB copied, and the least gain of a move.
 
-    __slots__ = ("cost", "max_length", "min_gain")
+    With `group`, each move is from it or to it.
+    """
+
+    __slots__ = ("cost", "group", "max_length", "min_gain")
 
     def __init__(
-        self, max_length: int | None = None, cost: float | None = None, min_gain: float = 0.0
+        self,
+        max_length: int | None = None,
+        cost: float | None = None,
+        min_gain: float = 0.0,
+        group: Group | None = None,
     ) -> None:
         self.max_length = max_length
         self.cost = cost
         self.min_gain = min_gain
+        self.group = group
 
 
 class _Item:
@@ -358,6 +366,7 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
             for source, own in enumerate(level)
             for target, to in enumerate(level)
             if source != target
+            and state.bounds.group in (None, state.groups[source], state.groups[target])
         ]
         for _, source, target in sorted(pairs):
             check()

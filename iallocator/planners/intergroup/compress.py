@@ -16,6 +16,7 @@ from iallocator.planners.intergroup.context import (
     IMPOSSIBLE,
     NOTHING,
     OUT_OF_TIME,
+    UNDECIDED,
     IntergroupResult,
     Peers,
     forbidden,
@@ -132,14 +133,14 @@ NEVER = "the plan ended before it was tried"
 BEGUN = "the plan ended while it was tried"
 
 
-def compress(context: IntergroupContext) -> IntergroupResult:
-    """Empty the best group of the cluster of `context` that can be emptied.
+def compress(context: IntergroupContext, only: Group | None = None) -> IntergroupResult:
+    """Empty the best group of the cluster of `context` that can be emptied, or no group but `only`.
 
     The score is a count: the instances in the chosen group.  If a signal or the time limit ends the
     search, the plan empties the best of the groups that were tried until then.
     """
     done = IntergroupResult("compress", context)
-    work = _Compression(context, done)
+    work = _Compression(context, done, only)
     try:
         with context.deadline:
             done.plan.reason = work.run()
@@ -152,7 +153,10 @@ def compress(context: IntergroupContext) -> IntergroupResult:
 class _Compression:
     """One compression."""
 
-    def __init__(self, context: IntergroupContext, done: IntergroupResult) -> None:
+    def __init__(
+        self, context: IntergroupContext, done: IntergroupResult, only: Group | None
+    ) -> None:
+        self.only = only
         self.context = context
         self.mover = Mover(context)
         self.peers = Peers(context.cluster)
@@ -183,6 +187,10 @@ class _Compression:
         candidates = []
         for row in done.groups:
             check()
+            if self.only not in (None, row.group):
+                row.reason = f"the plan is only for group {self.only.name}"
+                self.statuses[row.group.index] = UNDECIDED
+                continue
             row.reason = self._unfit(row.group)
             if row.reason:
                 held = self.held[row.group.index]

@@ -248,14 +248,14 @@ class RedistributionResult(IntergroupResult):
         )
 
 
-def redistribute(context: IntergroupContext) -> RedistributionResult:
-    """Repair the unhealthy groups of the cluster of `context`, in their order.
+def redistribute(context: IntergroupContext, only: Group | None = None) -> RedistributionResult:
+    """Repair the unhealthy groups of the cluster of `context`, in their order, or only one.
 
     The score is a count: instances on offline nodes, plus nodes that violate N+1.  If a signal or
     the time limit ends the search, the plan has the groups that were repaired until then.
     """
     done = RedistributionResult(context)
-    work = _Redistribution(context, done)
+    work = _Redistribution(context, done, only)
     try:
         with context.deadline:
             done.plan.reason = work.run()
@@ -268,7 +268,10 @@ def redistribute(context: IntergroupContext) -> RedistributionResult:
 class _Redistribution:
     """One redistribution, group by group."""
 
-    def __init__(self, context: IntergroupContext, done: RedistributionResult) -> None:
+    def __init__(
+        self, context: IntergroupContext, done: RedistributionResult, only: Group | None
+    ) -> None:
+        self.only = only
         self.context = context
         self.mover = Mover(context)
         self.peers = Peers(context.cluster)
@@ -291,13 +294,19 @@ class _Redistribution:
             return hindered
         concerned = [row.group for row in done.groups if not row.reason]
         self.healthy = [g for g in concerned if self.health[g.index].state == HEALTHY]
-        unhealthy = [g for g in concerned if g not in self.healthy]
+        unhealthy = [g for g in concerned if g not in self.healthy and self.only in (None, g)]
+        for row in done.groups:
+            if self.only not in (None, row.group) and not row.reason:
+                row.reason = f"the plan is only for group {self.only.name}"
+                self.statuses[row.group.index] = UNDECIDED
         if len(done.groups) < 2:
             return "no super cluster: there is one group only"
         if not concerned:
             return "every group is alone in its partition"
         if not unhealthy:
-            return "no group is unhealthy"
+            return (
+                f"group {self.only.name} is not unhealthy" if self.only else "no group is unhealthy"
+            )
         if not self.healthy:
             return "no group is healthy"
         done.unhealthy = len(unhealthy)

@@ -152,8 +152,11 @@ def place_anew(
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
     report: Callable[[int, int], None] = lambda done, total: None,
+    staying: Mapping[str, str] = MappingProxyType({}),
 ) -> PlaceResult:
     """Place `instances` and then the new ones in `wanted` by one of Pacemaker's strategies.
+
+    `staying`: the name of an instance -> why it stays where it is.
 
     If a signal or the time limit comes before the answer is complete, every instance stays where it
     is, because a part of the answer may not fit. `report` is called with the number of colocation
@@ -165,7 +168,7 @@ def place_anew(
     before = State(cluster)
     names = [i.name for i in (*instances, *new)]
     demands = demands_of(context.affinity.relations)
-    known, staying = len(context.remarks), dict[str, str]()
+    known, staying = len(context.remarks), dict(staying)
     try:
         with deadline:
             while True:

@@ -39,7 +39,7 @@ __all__ = ["RebootGroup", "RebootResult", "plan_reboots"]
 SHOWN = 5
 """The number of nodes named among those that were not looked at."""
 
-UNKNOWN_MASTER = "the master node is unknown: name it with --master, or --force"
+UNKNOWN_MASTER = "the master node is unknown: name it with --master-node, or --force"
 
 NO_NODE = "no node can be rebooted"
 
@@ -210,7 +210,7 @@ def plan_reboots(
     master = -1
     if options.master:
         names = [node.name for node in cluster.nodes]
-        master = names.index(whole_name(options.master, names, "--master", "node"))
+        master = names.index(whole_name(options.master, names, "--master-node", "node"))
     done = RebootResult(context, master)
     done.left = grouping.left
     # Larger groups first, the group of the master last, and in it the master

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from iallocator.aliases import Json
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.planners.repair.repair import Repair
@@ -156,6 +156,11 @@ class RepairRound:
         except ValueError as error:
             raise UsageError(str(error)) from None
         self._entries.sort(key=lambda one: one.instance.name)
+
+    def restrict_to(self, group: Group) -> None:
+        """Leave out the instances that have their primary node in another group than `group`."""
+        members = {instance.name for instance in self._cluster.members(group)}
+        self._entries = [one for one in self._entries if one.instance.name in members]
 
     def doubts(self) -> list[str]:
         """Return the permissions in tags that are misspelt, and therefore have no effect."""

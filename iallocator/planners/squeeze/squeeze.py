@@ -61,7 +61,7 @@ def squeeze_cluster(
     options.prefer = nodes_named(cluster, options.prefer, "--prefer")
     options.avoid = nodes_named(cluster, options.avoid, "--avoid")
     if options.master:
-        (options.master,) = nodes_named(cluster, [options.master], "--master")
+        (options.master,) = nodes_named(cluster, [options.master], "--master-node")
     every = [group_named(cluster, options.group)] if options.group else cluster.groups
     groups = [group for group in every if group.nodes]
     if not groups:

@@ -54,7 +54,7 @@ def report(document: Json, facts: Json, page: PageView) -> None:
     """Add the cluster as it is: bars, what is wrong, failures, score, groups, all instances."""
     _cluster(facts, page)
     now = facts["before"]
-    page.command = "report"
+    page.command = "show"
     page.headline, page.tone = _judgement(now["counts"], now["late"], facts)
     if facts["master"]:
         page.details.append(f"Master: {shown(facts['master'])}")

@@ -1,0 +1,151 @@
+"""``--offline`` and ``--group`` act on every command that reads a cluster, and limits hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.commands import COMMANDS, options_of
+from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import json_of, printed, run
+
+from .effect import rbd
+
+Capture = pytest.CaptureFixture[str]
+
+DOWN = "node2"
+
+WORLD = cluster(
+    {"east": 3, "west": 3},
+    instances={
+        **{f"e{k}": rbd("node1", memory=512 + 64 * k) for k in range(3)},
+        **{f"w{k}": rbd("node4", memory=512 + 64 * k) for k in range(3)},
+        "mirrored": instance("node2", "node3", memory=512),
+    },
+)
+ASKED = allocate(WORLD, memory=1024, disk_template="rbd")
+
+NEW = ("--memory=1G", "--disk-template=rbd", "--disk=1G", "--brief", "--json")
+
+WORDS: dict[str, tuple[str, ...]] = {
+    "ask": ("allocate", *NEW),
+    "capacity": ("--json", "--standard-alloc=1g,1g,1", "--tiered-alloc=2g,2g,1", "-l2",
+                 "--disk-template=rbd"),
+    "explain": ("--json",),
+    "make-room": ("--json",),
+    "reboot": ("--json", "--force"),
+    "report": (),
+    "snapshot": ("--form=json",),
+}  # fmt: skip
+"""Words beside the options of a command; others only need ``--json``."""
+
+BOTH = [
+    name for name in COMMANDS
+    if {"--offline", "--group"} <= {word for one in options_of(name) for word in one.names}
+]  # fmt: skip
+
+
+def said(command: str, document: Json, *options: str, folder: Path, capsys: Capture) -> str:
+    """Return the output of a command on `document`."""
+    file = folder / "document.json"
+    file.write_bytes(as_bytes(document))
+    asked = ("-I", str(file)) if command == "ask" else (str(file),)
+    status = main([command, *WORDS.get(command, ("--json",)), *options, *asked])
+    out, err = capsys.readouterr()
+    assert status in (0, 1), err
+    return out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [name for name in COMMANDS if any("--offline" in one.names for one in options_of(name))],
+)
+def test_node_of_the_option_is_offline_as_if_the_document_said_so(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """The output is that for a document with the node marked as offline."""
+    marked = json.loads(json.dumps(ASKED))
+    marked["nodes"][DOWN]["offline"] = True
+    chosen = said(command, ASKED, f"--offline={DOWN}", folder=tmp_path, capsys=capsys)
+    assert chosen == said(command, marked, folder=tmp_path, capsys=capsys)
+    assert chosen != said(command, ASKED, folder=tmp_path, capsys=capsys)
+
+
+@pytest.mark.parametrize("command", BOTH)
+def test_unknown_group_or_node_is_rejected(command: str, tmp_path: Path, capsys: Capture) -> None:
+    """The message names the option and the word."""
+    file = tmp_path / "document.json"
+    file.write_bytes(as_bytes(ASKED))
+    asked = ("-I", str(file)) if command == "ask" else (str(file),)
+    words = WORDS.get(command, ("--json",))
+    for option in ("--group", "--offline"):
+        assert main([command, *words, f"{option}=nowhere", *asked]) == 2
+        complaint = capsys.readouterr().err
+        assert option in complaint
+        assert "nowhere" in complaint
+
+
+@pytest.mark.parametrize("command", ["balance", "place", "squeeze", "reboot", "make-room"])
+@pytest.mark.parametrize("group", ["east", "west"])
+def test_planner_moves_only_instances_of_the_group(command: str, group: str) -> None:
+    """Every move begins and ends on nodes of the group."""
+    members = {"east": {"node1", "node2", "node3"}, "west": {"node4", "node5", "node6"}}[group]
+    words = (*WORDS.get(command, ("--json",)), f"--group={group}")
+    plan = json_of(command, *words, document=ASKED)
+    assert all(members.issuperset(move["from"] + move["to"]) for move in plan["moves"])
+
+
+@pytest.mark.parametrize("group", ["east", "west"])
+def test_new_instances_go_to_the_group(group: str) -> None:
+    """`ask`, `explain` and `capacity` place them on nodes of the group."""
+    members = {"east": {"node1", "node2", "node3"}, "west": {"node4", "node5", "node6"}}[group]
+    option = f"--group={group}"
+    answers = [
+        json.loads(printed("ask", "allocate", *NEW, option, document=WORLD)),
+        json.loads(printed("explain", "--json", option, document=ASKED)),
+    ]
+    for answer in answers:
+        assert members.issuperset(answer["decisions"][0]["answer"]["nodes"])
+    found = json.loads(printed("capacity", *WORDS["capacity"], option, document=WORLD))
+    placed = [node for one in found["standard"]["instances"] for node in one["nodes"]]
+    assert placed
+    assert members.issuperset(placed)
+
+
+def test_question_about_existing_instances_keeps_to_the_group() -> None:
+    """Instances of other groups stay; a request for another group is rejected."""
+    evacuated = json_of("ask", "evacuate", "node1,node4", "--json", "-Gwest", document=WORLD)
+    assert {one[0] for one in evacuated["response"]["result"][0]} == {"w0", "w1", "w2"}
+    changed = json_of("ask", "change-group", "e0", "--json", "--group=west", document=WORLD)
+    assert [one[1] for one in changed["response"]["result"][0]] == ["west"]
+    assert "is in another group" in printed_error("ask", "relocate", "e0", "--group=west")
+    assert "names other groups" in printed_error(
+        "ask", "change-group", "w0", "--to=east", "--group=west"
+    )
+
+
+def printed_error(*words: str) -> str:
+    """Return the complaint about a question on `WORLD`."""
+    done = run(*words, stdin=as_bytes(WORLD))
+    assert done.returncode == 2
+    return done.stderr.decode()
+
+
+def test_only_the_named_group_is_emptied_or_repaired() -> None:
+    """`compress` empties the group; `check`, `show` and `redistribute` are about it alone."""
+    plan = json_of("compress", "--json", "--group=west", document=WORLD)
+    assert plan["chosen_group"] in ("west", None)
+    reasons = {row["group"]: row["reason"] for row in plan["groups"]}
+    assert reasons["east"] == "the plan is only for group west"
+    shown = json_of("show", "--json", "--group=west", document=WORLD)
+    assert [group["group"] for group in shown["groups"]] == ["west"]
+    assert {one["instance"] for one in shown["instances"]} == {"w0", "w1", "w2"}
+
+
+def test_repair_on_assumed_failures_is_not_executed(capsys: Capture) -> None:
+    """Instances of a node that is online must not be started elsewhere."""
+    assert main(["repair", "-L", "-X", "--offline=node1"]) == 2
+    assert "-X repairs only after nodes" in capsys.readouterr().err

@@ -1,0 +1,129 @@
+"""Options and commands have the same names and meanings everywhere; old names say what is new."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from tests.builders import Json, as_bytes, cluster, instance
+from tests.command import printed
+
+Capture = pytest.CaptureFixture[str]
+
+
+def rbd(*nodes: str) -> Json:
+    """Return an instance on shared storage."""
+    return instance(*nodes, disk_template="rbd", memory=512)
+
+
+TWO_GROUPS = cluster(
+    {"east": 2, "west": 2}, instances={"a": rbd("node1"), "b": rbd("node1"), "c": rbd("node3")}
+)
+
+
+@pytest.fixture(name="path")
+def _path(tmp_path: Path) -> str:
+    file = tmp_path / "cluster.json"
+    file.write_bytes(as_bytes(TWO_GROUPS))
+    return str(file)
+
+
+@pytest.mark.parametrize(("form", "old"), [("--settings", "config"), ("--rules", "constraints")])
+@pytest.mark.parametrize("words", [(), ("--json",), ("--help",), ("--validate",)])
+def test_form_of_show_does_what_its_old_name_does(
+    form: str, old: str, words: tuple[str, ...], path: str
+) -> None:
+    """The old name and the form have the same options and the same output."""
+    assert printed("show", form, *words, path) == printed(old, *words, path)
+
+
+def test_page_of_show_is_that_of_report(path: str, tmp_path: Path) -> None:
+    """The page is the same; `show` prints its text beside it."""
+    page = tmp_path / "page.html"
+    text = printed("show", f"--html={page}", path)
+    assert text == printed("show", path)
+    assert page.read_text() == printed("report", path).removesuffix("\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--settings", "--rules"), "--rules and --settings exclude each other"),
+        (("--rules", "--top=3"), "show --rules takes no --top: nothing is ranked there"),
+        (("--n1=off",), "--n1 changes only the page: it goes with --html FILE"),
+    ],
+)
+def test_option_of_another_form_of_show_is_rejected(
+    words: tuple[str, ...], expected: str, path: str, capsys: Capture
+) -> None:
+    """An option without an effect on the form is an error, which names the form."""
+    assert main(["show", *words, path]) == 2
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["squeeze", "reboot"])
+def test_master_as_the_name_of_a_node_is_a_clear_error(
+    command: str, path: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """The message names the option for the master node: beside a file, alone, in a file."""
+    assert main([command, "--master", "node1", path]) == 2
+    assert "for the master node, write --master-node node1" in capsys.readouterr().err
+    assert main([command, "--master", "localhost:1"]) == 2
+    assert "the master node is --master-node" in capsys.readouterr().err
+    file = tmp_path / "conf"
+    file.write_text(f'[{command}]\nmaster = "node1"\n')
+    assert main([command, f"--config={file}", path]) == 2
+    assert "write master-node for the master node" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("5", 5), ("5G", 5), ("512m", 0.5), ("1TiB", 1024), ("2gb", 2)]
+)
+def test_cost_accepts_units(text: str, value: float, path: str) -> None:
+    """A limit of data is in GiB without a unit."""
+    shown = json.loads(printed("show", "--settings", "--json", f"--cost={text}", path))
+    assert {one["name"]: one["value"] for one in shown["settings"]}["cost"] == value
+
+
+def test_memory_of_nodes_accepts_units(path: str) -> None:
+    """The memory that a node needs is in MiB without a unit."""
+    words = ("show", "--settings", "--json", path)
+    assert printed(*words, "--static-kvm-node-memory=2g") == printed(
+        *words, "--static-kvm-node-memory=2048"
+    )
+
+
+def test_dry_run_shows_the_jobs_of_a_plan_for_a_file(path: str) -> None:
+    """Without a running cluster, the jobs are those that LUXI would get."""
+    assert "\njob 1: migrate " in printed("balance", "--dry-run", path)
+    assert "job 1" not in printed("balance", path)
+    document = json.loads(printed("balance", "--dry-run", "--json", path))
+    (job,) = document["execution"]["jobs"]
+    assert job["state"] == "not begun"
+
+
+@pytest.mark.parametrize("words", [(), ("--quiet",), ("-G", "west"), ("--all-groups",)])
+def test_balance_says_that_it_plans_for_one_group(
+    words: tuple[str, ...], path: str, capsys: Capture
+) -> None:
+    """The remark names the group and the options; a chosen group needs none."""
+    assert main(["balance", *words, path]) == 0
+    said = "Plan for group east only, of 2 groups.\n--all-groups plans for every group"
+    assert (said in capsys.readouterr().err) == (not words)
+
+
+def test_place_uses_the_default_strategy_of_pacemaker(path: str, capsys: Capture) -> None:
+    """Another strategy is an error on the command line, and has no effect in a tag."""
+    expected = printed("place", "--json", "--strategy=pacemaker-default", path)
+    assert printed("place", "--json", path) == expected
+    assert main(["place", "--strategy=affinity", path]) == 2
+    assert "place follows Pacemaker's rules" in capsys.readouterr().err
+
+
+def test_disk_template_has_one_name(path: str) -> None:
+    """The old name of the option has the same meaning."""
+    words = ("ask", "allocate", "--memory=1G", path)
+    assert printed(*words, "--disk-template=diskless") == printed(*words, "--template=diskless")
