@@ -36,7 +36,6 @@ def _one_group(nodes: int) -> Iterator[Case]:
     if nodes <= 160:
         yield planners.squeeze(nodes, "rbd", 0)
         yield planners.squeeze(nodes, "drbd", 0)
-        yield planners.balance(nodes, "drbd", options=("--lookahead",))
     if nodes <= 40:
         yield planners.reboot(nodes, "rbd")
 

@@ -31,7 +31,7 @@ Json = dict[str, Any]
 TEMPLATES = ("drbd", "plain", "rbd")
 
 COMMANDS = (
-    "balance --json", "balance --lookahead", "balance --html=page.html", "squeeze",
+    "balance --json", "balance --html=page.html", "squeeze",
     "squeeze --all --json", "redistribute --json", "compress --json", "balance-groups --json",
     "check", "check --failures=2 --json", "capacity --json", "make-room",
     "place --strategy=pacemaker-balanced", "place --strategy=pacemaker-utilization --json",

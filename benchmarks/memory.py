@@ -26,7 +26,7 @@ EVERY = 23
 """One of this many nodes is offline, if some are."""
 
 ALLOCATE = (
-    "balance", "balance --lookahead", "balance --cost=2000", "balance --evac-mode",
+    "balance", "balance --cost=2000", "balance --evac-mode",
     "check", "check --no-simulation", "check --failures=2",
     "capacity", "capacity --tiered-alloc=1048576,65536,32",
     "squeeze", "squeeze --drbd", "squeeze --all",

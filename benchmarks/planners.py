@@ -210,11 +210,6 @@ PLANNERS = (
     balance(40, "rbd", 60),
     balance(200, "drbd", 0, 12.0, crowding=0.0),
     balance(200, "drbd", 0, 20.0),
-    *(
-        balance(nodes, "drbd", 0, seconds, crowding, ("--lookahead",))
-        for nodes, seconds in ((40, 3.0), (200, 60.0))
-        for crowding in (0.0, 0.3)
-    ),
     squeeze(20, "rbd", 1.0),
     squeeze(40, "rbd", 1.0),
     squeeze(40, "rbd", 1.0, crowding=0.3),

@@ -12,7 +12,7 @@ COLUMNS = 3
 X = (5, 1280)
 Y = (5, 300_000)
 WORKS = (
-    "allocate", "balance", "balance --lookahead", "balance-groups", "capacity",
+    "allocate", "balance", "balance-groups", "capacity",
     "capacity with tiers", "check", "compress", "make-room", "place", "reboot",
     "redistribute", "repair", "squeeze",
 )  # fmt: skip

@@ -143,8 +143,9 @@ class Balancing(CommandSettings):
         LEAST_GAIN_FROM, group=LIMITS, rare=True,
     )  # fmt: skip
     lookahead: bool = option(
-        "--lookahead", "if no single move helps, try swaps and pairs of moves", group=TUNING
-    )
+        "--lookahead", "no effect: swaps and chains of moves are always tried (accepted until 2.0)",
+        group=TUNING, rare=True,
+    )  # fmt: skip
     cost: float | None = option(
         "--cost",
         "limit the data that is copied: disks and memory; GiB without a unit",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from iallocator.commands.progress import say_plan, say_progress, say_share
-from iallocator.errors import UsageError
+from iallocator.errors import UsageError, tell
 from iallocator.planners.eligible import group_named
 
 TYPE_CHECKING = False
@@ -57,13 +57,15 @@ def balanced(
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.plan_limits import StopCriteria
 
+    if own.lookahead:
+        tell("Warning: --lookahead has no effect: swaps and chains of moves are always tried")
     limits = StopCriteria(
         min_score=own.min_score,
         max_length=own.max_length,
         min_gain=own.min_gain,
         min_gain_limit=own.min_gain_limit,
         cost=None if own.cost is None else own.cost * MIB,
-        lookahead=own.lookahead,
+        compound=own.behaviour.balances_by_swaps,
         deadline=deadline,
     )
     rules = MoveRules(

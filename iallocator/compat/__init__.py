@@ -129,6 +129,9 @@ class Behaviour:
     plans_by_document = False
     """Of equal nodes and instances, a plan takes the first of the document."""
 
+    balances_by_swaps = True
+    """Balancing tries swaps and chains of moves if no single move lowers the score."""
+
     plans_for_diskless = True
     """Plans may move diskless instances, and capacity counts them as diskless."""
 

@@ -46,6 +46,7 @@ class HailBehaviour(Behaviour):
     checks_n1_by_old_template = True
     asks_n1_by_losses = False
     plans_by_document = True
+    balances_by_swaps = False
     plans_for_diskless = False
     plans_keep_n1 = False
     frees_online_nodes = False

@@ -83,14 +83,14 @@ class StopCriteria:
         A move must gain `min_gain` once the score is at or below `min_gain_limit`.
     cost:
         The maximum amount to copy, in MiB; None: any amount.
-    lookahead:
-        Whether to try exchanges of two instances if no single move lowers the score.
+    compound:
+        Whether to try swaps and chains of several moves if no single move lowers the score.
     deadline:
         Ends the search. It leaves time to check the moves that were found.
     """
 
     __slots__ = (
-        "cost", "deadline", "lookahead", "max_length", "min_gain", "min_gain_limit", "min_score",
+        "compound", "cost", "deadline", "max_length", "min_gain", "min_gain_limit", "min_score",
     )  # fmt: skip
 
     def __init__(
@@ -101,7 +101,7 @@ class StopCriteria:
         min_gain: float = LEAST_GAIN,
         min_gain_limit: float = LEAST_GAIN_FROM,
         cost: float | None = None,
-        lookahead: bool = False,
+        compound: bool = False,
         deadline: Deadline | None = None,
     ) -> None:
         self.min_score = min_score
@@ -109,7 +109,7 @@ class StopCriteria:
         self.min_gain = min_gain
         self.min_gain_limit = min_gain_limit
         self.cost = cost
-        self.lookahead = lookahead
+        self.compound = compound
         self.deadline = deadline or Deadline(None)
 
     def gain_wanted(self, score: float) -> float:

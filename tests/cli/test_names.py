@@ -24,7 +24,7 @@ BALANCED = "constraints/balance-moves-partners-as-one"
 GROUPS = "change-group/several-instances"
 
 PLANS = (
-    ("balance --lookahead", BALANCED), ("check", BALANCED), ("capacity -l2", "place/everything"),
+    ("balance", BALANCED), ("check", BALANCED), ("capacity -l2", "place/everything"),
     ("balance-groups", GROUPS), ("compress --n1=off", GROUPS), ("redistribute", GROUPS),
     ("squeeze", "constraints/squeeze-keeps-apart"),
     ("reboot --force", "constraints/squeeze-keeps-apart"),

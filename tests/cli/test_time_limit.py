@@ -97,7 +97,7 @@ def change() -> Json:
 
 PATHS: dict[str, tuple[Callable[[], Json], tuple[str, ...]]] = {
     "balance": (lambda: crowded(100, 40, 5), ("balance", "--json")),
-    "balance drbd": (lambda: crowded(100, 40, 5, "drbd"), ("balance", "--json", "--lookahead")),
+    "balance drbd": (lambda: crowded(100, 40, 5, "drbd"), ("balance", "--json")),
     "balance all": (lambda: crowded(120, 40, 8, groups=2), ("balance", "--all-groups", "--json")),
     "check": (lambda: crowded(120, 80, 5), ("check", "--json", "--simulation")),
     "squeeze": (lambda: crowded(100, 40, 5), ("squeeze", "--json")),

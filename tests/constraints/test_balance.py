@@ -116,8 +116,7 @@ def test_no_plan_breaks_a_must_that_held(command: str) -> None:
     moves = bound = 0
     for _ in range(25):
         document = random_document(chances)
-        options = ["--lookahead"] if command == "balance" and chances.random() < 0.3 else []
-        plan = _plan(document, command, *options)
+        plan = _plan(document, command)
         homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
         held = violated_hard(document, homes)
         for after in held_after_units(homes, plan):

@@ -164,7 +164,7 @@ def test_balance_brings_nothing_to_a_closed_node(tag: str) -> None:
         nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}
     )
     document["nodes"]["node4"]["tags"] = [tag]
-    plan = plan_of("balance", document, "--lookahead")
+    plan = plan_of("balance", document)
     assert plan["moves"]
     assert not any("node4" in move["to"] for move in plan["moves"])
 
@@ -195,7 +195,7 @@ def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended() -> None:
     assert homes["a"] == homes["b"] == "node3"
 
 
-def test_lookahead_exchanges_a_unit_for_another_instance() -> None:
+def test_balance_exchanges_a_colocation_group_for_another_instance() -> None:
     """The pair alone, or `y` alone, would raise the score; both together lower it."""
     document = builders.cluster(
         nodes=2, memory=16384,
@@ -203,7 +203,7 @@ def test_lookahead_exchanges_a_unit_for_another_instance() -> None:
         | {"w": shared("node1", 2048, auto_balance=False), "y": shared("node2", 3072),
            "z": shared("node2", 1024, auto_balance=False)},
     )  # fmt: skip
-    assert plan_of("balance", document)["moves"] == []
-    plan = plan_of("balance", document, "--lookahead")
+    assert plan_of("balance", document, "--max-length=1")["moves"] == []
+    plan = plan_of("balance", document)
     assert [move["instance"] for move in plan["moves"]] == ["a", "b", "y"]
     assert plan["scores"]["after"] < plan["scores"]["before"]

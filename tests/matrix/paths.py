@@ -141,7 +141,7 @@ def _plan(
 
 PLANNERS = [
     _plan("balance", (SHARED, MIRROR), planners.balance),
-    _plan("lookahead", (SHARED,), planners.lookahead, "balance", "--lookahead", forced=True),
+    _plan("swap", (SHARED,), planners.swap, "balance", forced=True),
     _plan("--cost", (SHARED, MIRROR), planners.balance, "balance", "--cost=100"),
     _plan("squeeze down", (SHARED,), planners.squeeze_down, "squeeze"),
     _plan("squeeze up", (SHARED,), planners.squeeze_up, "squeeze", forced=True),

@@ -84,7 +84,7 @@ def balance(kind: str, split: bool) -> Scene:
     return scene
 
 
-def lookahead(kind: str, split: bool) -> Scene:
+def swap(kind: str, split: bool) -> Scene:
     """The subject, with many cpus, should change places with another one of equal memory."""
     scene = Scene(world([BEST, NEXT, SOURCE, KEEPER]), kind)
     scene.node(NEXT)["total_memory"] = HELD[NEXT] + 256

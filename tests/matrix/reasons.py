@@ -39,7 +39,7 @@ MOVES = _paths(
 )  # fmt: skip
 SQUEEZE = _paths("squeeze down", "squeeze up", "squeeze exact")
 BETWEEN = _paths("redistribute", "compress", "balance-groups")
-BALANCE = _paths("balance", "lookahead", "--cost")
+BALANCE = _paths("balance", "swap", "--cost")
 PLANNERS = frozenset({*SQUEEZE, *BETWEEN, *BALANCE, *_paths("place", "detours")})
 FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
 
@@ -284,7 +284,7 @@ RULES: list[Rule] = [
     (("N+1 strict",), _paths("squeeze exact"), "what moves there passes no N+1 at all"),
     (
         ("N+1 no-new", "N+1 no-worse", "N+1 off", "group setting: n1"),
-        _paths("lookahead"),
+        _paths("swap"),
         "two of equal memory change places: no failure minds",
     ),
     (
@@ -310,7 +310,7 @@ RULES: list[Rule] = [
     (("together",), _paths("detours"), "both are together in the end, and on the way neither is"),
     (
         ("auto_balance off", "admin_state offline"),
-        SQUEEZE | _paths("lookahead", "place", "detours"),
+        SQUEEZE | _paths("swap", "place", "detours"),
         "the world has no room for what is held on `best`",
     ),
 ]

@@ -26,7 +26,7 @@ ROOM = ("--target-resources=0.5", "--minimal-resources=0.2")
 
 PLANNERS = [
     pytest.param(seeds(3, 12), ("balance",), id="balance"),
-    pytest.param(seeds(3, 12), ("balance", "--lookahead", "--max-length=3"), id="lookahead"),
+    pytest.param(seeds(3, 12), ("balance", "--max-length=3"), id="swap"),
     pytest.param(seeds(3, 12), ("balance", "--cost=20"), id="--cost"),
     pytest.param(seeds(3, 12), ("squeeze", *ROOM), id="squeeze"),
     pytest.param(

@@ -63,18 +63,18 @@ def test_balance_leaves_the_state_exactly_as_it_was() -> None:
     for name, cluster, group in worlds(range(450, 460)):
         place = problem_of(cluster, group)
         before = snapshot(place.state)
-        GroupBalancer(place, StopCriteria(lookahead=True)).run()
+        GroupBalancer(place, StopCriteria(compound=True)).run()
         assert snapshot(place.state) == before, name
 
 
 @pytest.mark.slow
-def test_balance_with_lookahead_ends_no_higher() -> None:
-    """Exchanges come after the greedy steps, and only if they help."""
+def test_balance_with_compound_moves_ends_no_higher() -> None:
+    """Swaps and chains come after the single moves, and only if they help."""
     lower = 0
     for name, cluster, group in worlds(range(460, 480)):
         place = problem_of(cluster, group)
         greedy = GroupBalancer(place, StopCriteria()).run()
-        ahead = GroupBalancer(place, StopCriteria(lookahead=True)).run()
+        ahead = GroupBalancer(place, StopCriteria(compound=True)).run()
         assert ahead.after <= greedy.after + 1e-9, name
         assert verify_moves(place.state, ahead.entries, LIMITS) == [], name
         lower += ahead.after < greedy.after - 1e-9
@@ -175,4 +175,4 @@ def test_balance_without_any_node_online_plans_nothing(state: str) -> None:
     """Nothing is compared where no node counts, not even pairs of moves."""
     held = {name: instance("node1", "node2") for name in ("a", "b")}
     document = build(2, instances=held, changes={f"node{k}": {state: True} for k in (1, 2)})
-    assert json_of("balance", "--lookahead", document=document)["moves"] == []
+    assert json_of("balance", document=document)["moves"] == []

@@ -17,10 +17,15 @@ from typing import Any
 
 import pytest
 
+from benchmarks import clusters
 from iallocator.cli import main
 from iallocator.deadline import SIGNALLED, Stopped
+from iallocator.model.moves import Move
 from iallocator.n1.tolerance import FailureTolerance
+from iallocator.planners.balance import compound_moves
+from iallocator.planners.balance.plan_builder import PlanBuilder
 from iallocator.planners.balance.scan.scan import MoveScan
+from tests.builders import as_bytes
 from tests.command import json_of
 from tests.patience import PATIENCE
 
@@ -101,7 +106,7 @@ def test_balance_without_a_terminal_shows_no_progress(tmp_path: Path) -> None:
     assert plan["scores"]["after"] <= plan["scores"]["before"]
 
 
-@pytest.mark.parametrize("options", [[], ["--all-groups"], ["--lookahead"], ["--cost=5"]])
+@pytest.mark.parametrize("options", [[], ["--all-groups"], ["--cost=5"]])
 def test_balance_interrupted_in_the_first_scan_prints_an_empty_plan(
     options: list[str],
     tmp_path: Path,
@@ -150,21 +155,23 @@ def test_balance_interrupted_while_checked_keeps_its_moves(
     assert plan["groups"][0]["reason"] == "interrupted"
 
 
-def test_balance_interrupted_while_looking_ahead_keeps_whole_exchanges(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_balance_interrupted_in_a_swap_keeps_whole_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Trial moves of a swap are not in the plan, which equals the plan without lookahead."""
-    path = crowded(tmp_path, 5, 14)
-    main(["balance", "--json", "-t", path])
-    plain = json.loads(capsys.readouterr().out)
-    best, calls = MoveScan.best, []
+    """Moves of a swap that is being tried are not in the plan: it ends with its lowest score."""
+    path = str(tmp_path / "cluster.json")
+    shape = clusters.Shape(6, "rbd", per_node=5, fullness=0.7, crowding=0.6)
+    Path(path).write_bytes(as_bytes(clusters.document(shape)))
+    make, calls = compound_moves._make, []
 
-    def counted(scan: MoveScan, *arguments: object, **more: object) -> object:
+    def counted(builder: PlanBuilder, move: Move) -> bool:
         calls.append(1)
-        if len(calls) > len(plain["moves"]) + 3:
+        if len(calls) > 3:  # in the second swap, after one of its moves
             raise Stopped(SIGNALLED)
-        return best(scan, *arguments, **more)  # type: ignore[arg-type]
+        return make(builder, move)
 
-    monkeypatch.setattr(MoveScan, "best", counted)
-    plan = json_of("balance", "--lookahead", "-t", path, status=130)
-    assert plan["moves"] == plain["moves"]
+    monkeypatch.setattr(compound_moves, "_make", counted)
+    plan = json_of("balance", path, status=130)
+    scores = [move["score"] for move in plan["moves"]]
+    assert len(calls) > 3
+    assert plan["scores"]["after"] == scores[-1] == min(scores)

@@ -67,7 +67,6 @@ def _after(document: Json, plan: Json) -> set[str]:
     "options",
     [
         (),
-        pytest.param(("--lookahead",), marks=pytest.mark.slow),
         pytest.param(("--cost=8",), marks=pytest.mark.slow),
     ],
     ids=" ".join,
@@ -92,7 +91,7 @@ def test_balance_leaves_every_failure_survivable_that_was(options: tuple[str, ..
 
 def test_balance_takes_the_next_best_move_where_the_best_breaks_n1() -> None:
     """Fewer moves would be made if a step ended where its best move is rejected."""
-    for seed in (20, 56):
+    for seed in (20, 32, 50):
         document = _tight(seed)
         free = _balance(document, "--n1=off")["moves"]
         kept = _balance(document)["moves"]
@@ -186,7 +185,8 @@ def test_balance_under_no_worse_moves_an_instance_off_an_offline_node_without_n1
     document = cluster(3, memory=8000, instances=residents, changes=changes)
     document["nodes"]["node2"] |= {"total_memory": 7500, "free_memory": 5600}
     plan = _balance(document, "--n1=no-worse")
-    assert [(one["instance"], one["to"]) for one in plan["moves"]] == [("down", ["node1"])]
+    moves = [(one["instance"], one["to"]) for one in plan["moves"]]
+    assert moves == [("down", ["node1"]), ("other", ["node1"]), ("large", ["node2"])]
     assert (
         "some instances that leave offline nodes could not be restarted if another node failed"
         in plan["groups"][0]["reason"]

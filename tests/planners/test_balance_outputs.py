@@ -169,12 +169,13 @@ def absurd(seed: int) -> Json:
 
 
 @pytest.mark.parametrize(
-    "command", [("balance",), ("balance", "--lookahead"), ("squeeze", "--all"), ("check",)]
+    "command",
+    [("balance",), ("balance", "--compat=hail"), ("squeeze", "--all"), ("check",)],
 )
 def test_plans_for_absurd_worlds_end_and_every_score_is_lower(
     command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No instance moves back and forth: each move of balance lowers the score."""
+    """No instance moves back and forth: each single move of balance lowers the score."""
     path = tmp_path / "absurd.json"
     for seed in range(38, 48):  # in case 45 an instance moved back and forth
         path.write_bytes(as_bytes(absurd(seed)))
@@ -188,5 +189,7 @@ def test_plans_for_absurd_worlds_end_and_every_score_is_lower(
         plan = json.loads(capsys.readouterr().out)
         scores = [plan["scores"]["before"], *(move["score"] for move in plan["moves"])]
         assert len(scores) < LONGER, seed
-        if command == ("balance",):
+        if command[0] == "balance":
+            assert plan["scores"]["after"] <= plan["scores"]["before"], seed
+        if command == ("balance", "--compat=hail"):
             assert scores == sorted(set(scores), reverse=True), seed

@@ -173,7 +173,7 @@ def test_moves_of_one_instance_become_the_shortest_way(
     assert last == moves[-1].after
 
 
-@pytest.mark.parametrize("options", [(), ("--lookahead",), ("--restricted-migration",)])
+@pytest.mark.parametrize("options", [(), ("--restricted-migration",)])
 def test_balance_copies_less_and_ends_the_same(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,7 +202,7 @@ def test_balance_copies_less_and_ends_the_same(
         assert traffic_of[0] <= traffic_of[1]
         assert len(plan["moves"]) <= len(found["moves"])
         saved += traffic_of[1] - traffic_of[0]
-    if options == ("--lookahead",):
+    if not options:
         assert saved > 0
 
 

@@ -1,9 +1,9 @@
 """Balancing one group: plans by local search, and the choice between them.
 
 Each step of the search lowers the score as much as possible.  Hard constraints that are violated
-are repaired first, whatever the score.  There are three kinds of steps: `BestMove` makes one move,
-`Exchange` two moves of which the first may be bad alone, and `Repair` the moves that satisfy a
-violated hard constraint.  The moves of a colocation group count as one.
+are repaired first, whatever the score.  `BestMove` makes one move.  If none lowers the score,
+`compound_moves.py` has swaps and chains of several moves, and `GroupExchange` moves a colocation
+group and one more instance.  `Repair` makes the moves that satisfy a violated hard constraint.
 
 With a traffic limit, one plan chooses moves by what they gain, another one by what they gain per
 MiB; the plan with the lower score is kept.
@@ -11,8 +11,7 @@ MiB; the plan with the lower score is kept.
 If a failure that was tolerated before the plan is not tolerated after it, the plan is made again,
 and no step may cause that: of moves that would, the next best is taken.
 
-Cost: a scan of instances × nodes for each step, and for each of some promising first moves of an
-exchange.
+Cost: a scan of instances × nodes for each step, and what `compound_moves.py` says.
 """
 
 from __future__ import annotations
@@ -52,25 +51,10 @@ if TYPE_CHECKING:
 
     Allows = Callable[[Step], bool]
 
-__all__ = ["BestMove", "Descent", "Exchange", "GroupBalancer", "Repair"]
+__all__ = ["BestMove", "Descent", "GroupBalancer", "GroupExchange", "Repair"]
 
-FIRST_MOVES = 200
-"""Moves of which an exchange may consist, the best single ones."""
-
-PER_INSTANCE = 8
-"""How many of them may be of one instance."""
-
-TRIED, PAIRED = 24, 16
-"""How many of them are tried as first moves, and how many of those are chosen by pair scores."""
-
-PATIENCE = 4
-"""How many first moves are tried in vain once an exchange is found."""
-
-FOLLOWERS = 4
-"""How many second moves are checked until one keeps global N+1."""
-
-EXCHANGE_GAIN = 0.001
-"""The least that an exchange of two instances must gain."""
+TRIED = 24
+"""Moves of colocation groups with which an exchange may begin, the best ones."""
 
 
 class BestMove(Neighbourhood[PlanBuilder, Step]):
@@ -147,75 +131,29 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         return found if found is not None and builder.helps(found) else None
 
 
-class Exchange(Neighbourhood[PlanBuilder, Step]):
-    """The two moves, or those of a colocation group and one more, that lower the score most."""
+class GroupExchange(Neighbourhood[PlanBuilder, Step]):
+    """The moves of a colocation group, and one more move, that lower the score most."""
 
-    name = "exchange"
+    name = "group exchange"
 
-    def __init__(self, groups: ColocationMoves | None) -> None:
+    def __init__(self, groups: ColocationMoves) -> None:
         self._groups = groups
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
-        """Return the best exchange that begins with a promising first move."""
-        limits = state.limits
-        # an exchange must end below this score
-        wanted = limits.gain_wanted(state.score)
-        limit = state.score - max(EXCHANGE_GAIN, wanted, state.rounding())
+        """Return the best exchange that begins with promising moves of a group."""
+        limit = state.limit_of_compounds()
         best: tuple[ScoredMoves, ScoredMoves] | None = None
-        since = 0
-        for first in self._first_moves(state) if state.moves_left() >= 2 else ():
+        for first in self._groups.promising(TRIED, state.budget(), state.moves_left() - 1):
             check()
-            if limits.deadline.over() or (best is not None and since >= PATIENCE):
+            if state.limits.deadline.over():
                 break
-            since += 1
-            if first.copied > state.budget():
-                continue
-            second = self._second(state, first, best[1].score if best else limit, allows, FOLLOWERS)
-            if second is not None:
-                best, since = (first, second), 0
-        if best is None and self._groups:
-            for first in self._groups.promising(TRIED, state.budget(), state.moves_left() - 1):
-                check()
-                if limits.deadline.over():
-                    break
-                second = self._second(state, first, best[1].score if best else limit, allows, 1)
-                best = best if second is None else (first, second)
+            with state.scan.trial(), state.state.trial():
+                state.try_out(first)
+                budget = state.budget() - first.copied
+                second = state.scan.best(budget=budget, limit=limit)
+                if second is not None and second.score < limit and allows(Step(second)):
+                    best, limit = (first, second), second.score
         return None if best is None else Step(*best)
-
-    @staticmethod
-    def _first_moves(builder: PlanBuilder) -> list[ScoredMoves]:
-        """Return first moves of exchanges; those come first that go best with another move.
-
-        The second move need not be possible now: the first one may free the capacity for it.
-        """
-        firsts = builder.scan.lowest(FIRST_MOVES, PER_INSTANCE)
-        seconds = builder.relaxed().lowest(FIRST_MOVES, PER_INSTANCE)
-        if not (firsts and seconds):
-            return firsts[:TRIED]
-        moves = ([found.moves[0] for found in some] for some in (firsts, seconds))
-        lowest = builder.scan.pair_scores(*moves).min(axis=1)
-        order = sorted(range(len(firsts)), key=lambda k: float(lowest[k]))
-        chosen = dict.fromkeys([*order[:PAIRED], *range(len(firsts))])
-        return [firsts[k] for k in list(chosen)[:TRIED]]
-
-    @staticmethod
-    def _second(
-        builder: PlanBuilder, first: ScoredMoves, limit: float, allows: Allows, tries: int
-    ) -> ScoredMoves | None:
-        """Return the best move after `first` that `allows` accepts, of the best `tries` moves.
-
-        None if the score is not below `limit` after it.
-        """
-        with builder.scan.trial(), builder.state.trial():
-            builder.try_out(first)
-            for _ in range(tries):
-                second = builder.scan.best(budget=builder.budget() - first.copied, limit=limit)
-                if second is None or second.score >= limit:
-                    break
-                if allows(Step(second)):
-                    return second
-                builder.scan.bar(second.moves[0])
-            return None
 
 
 class Repair(Neighbourhood[PlanBuilder, Step]):
@@ -272,9 +210,13 @@ class Descent:
         self._repairs: Search = LocalSearch(
             [Repair(groups)], _objective, Acceptance(), limits.deadline
         )
-        exchange = [Exchange(groups)] if limits.lookahead else []
+        compound: list[Neighbourhood[PlanBuilder, Step]] = []
+        if limits.compound and not problem.rules.evacuate_only:
+            from iallocator.planners.balance.compound_moves import Chains, Swaps
+
+            compound = [Swaps(builder), *([GroupExchange(groups)] if groups else []), Chains()]
         self._search: Search = LocalSearch(
-            [self._best_move, *exchange, Repair(groups, self._repairs)],
+            [self._best_move, *compound, Repair(groups, self._repairs)],
             _objective,
             Acceptance(self._ended, builder.keeps_n1, GAIN / 2),
             limits.deadline,

@@ -143,10 +143,6 @@ class MoveRules:
         self.leaving = frozenset(leaving)
         self.behaviour = behaviour
 
-    def without_soft_limits(self) -> MoveRules:
-        """Return a copy that ignores soft limits."""
-        return self._with(ignore_soft=True)
-
     def minding_soft_limits(self, ignore: bool) -> MoveRules:
         """Return a copy that enforces soft limits, or ignores them if `ignore` is true."""
         return self if ignore == self.ignore_soft else self._with(ignore_soft=ignore)

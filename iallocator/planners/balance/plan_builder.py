@@ -73,21 +73,20 @@ class BalanceProblem:
 
     def scan(self) -> MoveScan:
         """Return a scan of all moves in the present state."""
-        scan = self._scan(self.rules, self.relations)
-        scan.set_prices(traffic)
-        return scan
-
-    def relaxed(self) -> MoveScan:
-        """Return a scan that includes moves which only soft limits or affinity forbid."""
-        return self._scan(self.rules.without_soft_limits(), None)
-
-    def _scan(self, rules: MoveRules, relations: Relations | None) -> MoveScan:
         # loads numpy, which is not needed if no move is searched
         from iallocator.planners.balance.scan.scan import MoveScan
 
-        return MoveScan(
-            self.state, self.scope, self.fixed, self.instances, rules, relations, self.centres
+        scan = MoveScan(
+            self.state,
+            self.scope,
+            self.fixed,
+            self.instances,
+            self.rules,
+            self.relations,
+            self.centres,
         )
+        scan.set_prices(traffic)
+        return scan
 
     def means(self) -> Sequence[float]:
         """Return the centres of a scan that begins in the present state."""
@@ -113,6 +112,8 @@ class PlanBuilder:
         The moves so far; complete at any time.
     count:
         The number of moves before the last step.
+    swap_nodes:
+        The nodes that have changed since `Swaps` evaluated them.
     barred, outdated:
         Whether the scan skips moves that `guard` rejects, and whether moves have been made since
         that `guard` may accept now.
@@ -133,8 +134,7 @@ class PlanBuilder:
         self._progress = progress
         self.score = self.scan.score()
         self.barred = self.outdated = False
-        self._relaxed: MoveScan | None = None
-        self._moved: set[int] = set()  # nodes that have changed since `_relaxed` was renewed
+        self.swap_nodes: set[int] = set()
         self.plan = Plan("balance", self.score)
         self.count = 0
 
@@ -150,6 +150,11 @@ class PlanBuilder:
         """Return whether moves gain as much as is asked for, and more than a rounding error."""
         wanted = self.limits.gain_wanted(self.score)
         return self.gain(found) > self.rounding() and self.gain(found) >= wanted
+
+    def limit_of_compounds(self) -> float:
+        """Return the score below which a step of several moves must end."""
+        wanted = self.limits.gain_wanted(self.score)
+        return self.score - max(COMPOUND_GAIN, wanted, self.rounding())
 
     def moves_left(self) -> float:
         """Return how many moves may still be made."""
@@ -181,13 +186,6 @@ class PlanBuilder:
         self.scan = self.problem.scan()
         self.barred = self.outdated = False
 
-    def relaxed(self) -> MoveScan:
-        """Return all moves, also those that soft limits or affinity constraints forbid."""
-        if self._relaxed is None or not self._relaxed.renew(self._moved):
-            self._relaxed = self.problem.relaxed()
-        self._moved = set()
-        return self._relaxed
-
     def make(self, *chosen: ScoredMoves, repairs: bool = False) -> None:
         """Carry out moves that belong together, and add all of them to the plan at once."""
         self.count = len(self.plan.entries)
@@ -197,7 +195,7 @@ class PlanBuilder:
             colocated = names if len(names) > 1 else ()
             for move in one.moves:
                 self._carry_out(move)
-                self._moved |= move.nodes
+                self.swap_nodes |= move.nodes
                 self.outdated = self.barred
                 if self.guard is not None:
                     self.guard.moved()
@@ -215,6 +213,10 @@ class PlanBuilder:
     def _carry_out(self, move: Move) -> None:
         move.apply(self.state)
         self.scan.refresh(move.nodes)
+
+
+COMPOUND_GAIN = 1e-4
+"""The least by which a step of several moves must lower the score."""
 
 
 class Step:

@@ -301,13 +301,6 @@ class NodeTable:
         self.values = self._values(self.centres)
         self.totals = self._totals()
 
-    def recentre(self) -> list[float]:
-        """Center the squared deviations on the present means; return the change of each mean."""
-        before, self.centres = self.centres, self._means()
-        self.values = self._values(self.centres)
-        self.totals = self._totals()
-        return [after - old for after, old in zip(self.centres, before)]
-
     def _load(self, positions: Iterable[int]) -> None:
         state = self.state
         for k in positions:

@@ -236,21 +236,6 @@ class MoveStore:
         spreads = enumerate(self.statistics.spreads)
         return {j: self.sums[k][where] for j, k in spreads if k in self.sums}
 
-    def recentre(self, shifts: Sequence[float]) -> None:
-        """Make values relative to centres that are greater by `shifts`, and renew extremes."""
-        for j, k in enumerate(self.statistics.spreads):
-            if k in self.sums and shifts[k]:
-                self.squares[:, :, j] -= 2 * shifts[k] * self.sums[k]
-        every_row, every = np.arange(self.shape[0], dtype=np.intp), slice(None)
-        ends = self.squares.min(axis=1).T, self.squares.max(axis=1).T
-        self._low = np.minimum(ends[0].min(axis=1), 0.0)
-        self._high = np.maximum(ends[1].max(axis=1), 0.0)
-        self._widest = {
-            k: (min(float(added.min()), 0.0), max(float(added.max()), 0.0))
-            for k, added in self.sums.items()
-        }
-        self.rows.rewrite(every_row, ends, self._sums_at((every_row, every)))
-
     def _squares_at(self, where: Where) -> Floats:
         """Return what is added to the squares there, spreads × rows × columns."""
         found: Floats = np.moveaxis(self.squares[where], -1, 0)

@@ -4,11 +4,6 @@ Between two steps, only the nodes of the executed move change.  So only the move
 instances, and those to these nodes, are evaluated again.  The arithmetic is that of
 `iallocator.scoring.metrics`, the limits are those of `iallocator.limits`.  The moves of an
 instance are scored only if its lower bound is as low as the best known score.
-
-Scores of pairs of moves: a move changes the statistics of a few nodes.  The changes of two moves
-are added, except for the squares at nodes that both change: there, twice the product of the
-changes is added, too.  So one matrix product for each statistic gives all pairs.  This is exact
-except for values that are no sum over instances: memory reserved for the worst peer, and tags.
 """
 
 from __future__ import annotations
@@ -19,7 +14,6 @@ import numpy as np
 
 from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
-from iallocator.model.node_view import NodeView
 from iallocator.planners.balance.scan.affinity import BondCosts
 from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, tags_matter
 from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
@@ -27,8 +21,8 @@ from iallocator.planners.balance.scan.blocks import ScanSetting
 from iallocator.planners.balance.scan.bounds import CurrentScore
 from iallocator.planners.balance.scan.move_table import MoveStore, Snapshot
 from iallocator.planners.balance.scan.proportional_statistics import proportional_statistics
+from iallocator.planners.balance.scan.swaps import SwapTable
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.metrics import DOMAINS, STATISTICS, spread, values
 from iallocator.tolerances import SCORE
 
 if TYPE_CHECKING:
@@ -37,7 +31,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove, Move
+    from iallocator.model.moves import Move
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
@@ -51,9 +45,6 @@ AT_ONCE = 4_000
 
 MEASURED = 32
 """At most so many of these moves are scored exactly, to find a limit for the others."""
-
-PAIRS_AT_ONCE = 16_384
-"""Pairs that are scored at a time: 128 KiB in each temporary array."""
 
 
 class RowSearch:
@@ -185,7 +176,6 @@ class MoveScan:
         self._ground = CurrentScore(self.table.totals, statistics, self._penalty())
         moves = sum(moves_of(self.table, batch) for batch in batches)
         keep = moves * (1 + 2 * len(statistics.spreads)) <= KEPT
-        self._keeps = keep and centres is None
         setting = ScanSetting(
             self.table, statistics, rules, _migration(self.table), order, tagged, keep
         )
@@ -212,20 +202,6 @@ class MoveScan:
         for scan in self._scans:
             check()
             scan.refresh(np.array(positions, dtype=np.intp), self._ground)
-
-    def renew(self, nodes: Iterable[int]) -> bool:
-        """Become equal to a new scan after changes of these nodes; return whether this is possible.
-
-        The bounds of a new scan depend on the present means and extremes.
-        """
-        if not self._keeps:
-            return False
-        self.refresh(nodes)
-        shifts = self.table.recentre()
-        for _, store in self._stores():
-            store.recentre(shifts)
-        self._ground = CurrentScore(self.table.totals, self._statistics, self._penalty())
-        return True
 
     def _penalty(self) -> float:
         return 0.0 if self._bonds is None else self._bonds.penalty(self.table.position)
@@ -290,46 +266,15 @@ class MoveScan:
         chosen.sort(key=_key)
         return [move for *_, move in chosen[:count]]
 
+    def swaps(
+        self, instances: Sequence[Instance], movable: Callable[[Instance, int], bool]
+    ) -> SwapTable:
+        """Return the swaps of `instances` in the present state; see `SwapTable`."""
+        return SwapTable(self.table, self._statistics, instances, movable)
+
     def _stores(self) -> list[tuple[BatchScan, MoveStore]]:
         """Return all kinds of moves of all batches."""
         return [(scan, store) for scan in self._scans for store in scan.stores]
-
-    def pair_scores(self, firsts: Sequence[Move], seconds: Sequence[Move]) -> Floats:
-        """Return the matrix of the scores after one of `firsts` and one of `seconds`, nearly exact.
-
-        Infinite for two moves of one instance.  Cost: moves × nodes for each statistic for
-        the changes, firsts × seconds for the scores.
-        """
-        table = self.table
-        known = {_move_key(move): row for row, move in enumerate(firsts)}
-        others = [move for move in seconds if _move_key(move) not in known]
-        rows = list(range(len(firsts)))
-        known |= {_move_key(move): len(rows) + row for row, move in enumerate(others)}
-        deltas, conflicts = _changes(table, [*firsts, *others])
-        follow = [known[_move_key(move)] for move in seconds]
-        one, domains = deltas[:, rows], conflicts[rows]
-        other, more_domains = deltas[:, follow], conflicts[follow]
-        total: Floats = np.zeros((len(firsts), len(seconds)))
-        weights: dict[bytes, float] = {}
-        leaders: dict[bytes, int] = {}
-        for k, statistic in enumerate(STATISTICS):
-            if statistic.spread:  # statistics with equal changes are computed once
-                key = table.values[k].tobytes() + one[k].tobytes() + other[k].tobytes()
-                leaders.setdefault(key, k)
-                weights[key] = weights.get(key, 0.0) + statistic.weight
-                continue
-            added, more = one[k].sum(axis=1), other[k].sum(axis=1)
-            if k == DOMAINS:
-                added, more = domains, more_domains
-            total += statistic.weight * (table.totals.sums[k] + added[:, None] + more[None, :])
-        for key, k in leaders.items():
-            _add_deviations(total, weights[key], table, k, one[k], other[k])
-        names = {move.instance.name: k for k, move in enumerate((*firsts, *seconds))}
-        numbers = [
-            np.array([names[move.instance.name] for move in moves]) for moves in (firsts, seconds)
-        ]
-        total[numbers[0][:, None] == numbers[1][None, :]] = np.inf
-        return total
 
 
 def _key(one: Keyed) -> tuple[float, tuple[int, int, int]]:
@@ -343,58 +288,3 @@ def _migration(table: NodeTable) -> Truths | None:
     if not any(rejected):
         return None
     return np.array([[index not in row for index in table.nodes] for row in rejected], dtype=bool)
-
-
-def _move_key(move: Move) -> tuple[str, tuple[ElementaryMove, ...]]:
-    """Return what distinguishes a move from all others on one state."""
-    return move.instance.name, move.steps
-
-
-def _add_deviations(
-    total: Floats, weight: float, table: NodeTable, k: int, one: Floats, other: Floats
-) -> None:
-    """Add `weight` times the deviation of a statistic after each pair of changes, moves × nodes.
-
-    Some rows are computed at a time, so that temporary arrays stay in the cache.
-    """
-    values, totals = table.values[k], table.totals
-    first, second = [(2 * values * change + change * change).sum(axis=1) for change in (one, other)]
-    added, more = one.sum(axis=1), other.sum(axis=1)
-    products = one @ other.T
-    height = max(1, PAIRS_AT_ONCE // max(1, len(other)))
-    for start in range(0, len(one), height):
-        rows = slice(start, start + height)
-        square = totals.squares[k] + first[rows, None] + second[None, :]
-        square += 2 * products[rows]
-        sums = totals.sums[k] + added[rows, None] + more[None, :]
-        variance = np.maximum(spread(sums, square, totals.counts[k]), 0.0)
-        total[rows] += weight * np.sqrt(variance)
-
-
-def _changes(table: NodeTable, moves: Sequence[Move]) -> tuple[Floats, Floats]:
-    """Return what moves add (statistic × move × node), and conflicts in domains for each move."""
-    state = table.state
-    where: list[tuple[int, int]] = []
-    rows: list[tuple[float, ...]] = []
-    reserved: list[float] = []
-    domains: Floats = np.zeros(len(moves))
-    before = state.domain_conflicts(table.group)
-    for number, move in enumerate(moves):
-        with state.trial():
-            move.apply(state)
-            for index in move.nodes:
-                where.append((number, table.position[index]))
-                rows.append(state.row(index))
-                reserved.append(state.reserved[index])
-            if state.domains:
-                domains[number] = state.domain_conflicts(table.group) - before
-    deltas: Floats = np.zeros((len(STATISTICS), len(moves), len(table.nodes)))
-    number, position = np.array(where, dtype=np.intp).T
-    view = NodeView(
-        list(np.array(rows, dtype=np.float64).T),
-        list(table.fixed[:, position]),
-        np.array(reserved, dtype=np.float64),
-    )
-    for k, value in enumerate(values(view, table.centres)):
-        deltas[k, number, position] = value - table.values[k, position]
-    return deltas, domains

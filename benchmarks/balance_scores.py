@@ -1,8 +1,7 @@
-"""What looking ahead and traffic limits are worth, against hbal on generated clusters.
+"""Compare the scores at the end of plans of balance with those of hbal, on generated clusters.
 
-``python -m benchmarks.lookahead [--seeds N] [--first SEED]`` prints two tables: final
-scores with ``--lookahead``, and score won per GiB copied with ``--cost`` against hbal's
-plan cut off at the same traffic.
+``python -m benchmarks.balance_scores [--seeds N] [--first SEED]`` prints two tables: the final
+scores, and with ``--cost`` the gain per GiB copied beside hbal's plan, cut off at the same traffic.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def compare(seed: int, folder: Path) -> list[Compared]:
         if abs(greedy.before - peer.before) > ROUNDING:
             continue
         start = process_time()
-        done = balanced(path, name, lookahead=True)
+        done = balanced(path, name, compound=True)
         seconds = process_time() - start
         sizes = {instance.name: instance for instance in done.cluster.instances}
         limited = []
@@ -140,7 +139,7 @@ def lines(found: list[Compared]) -> list[str]:
         sum(getattr(one, what) for one in found) for what in ("before", "peer", "greedy", "ahead")
     )
     told = [
-        f"| {len(found)} groups | before | hbal | ours | `--lookahead` |",
+        f"| {len(found)} groups | before | hbal | single moves | with swaps and chains |",
         "|---|---|---|---|---|",
         f"| sum of final scores | {before:.2f} | {peer:.2f} | {greedy:.2f} | {ahead:.2f} |",
         f"| lower than hbal's, higher | | | | {lower}, {len(higher)} |",

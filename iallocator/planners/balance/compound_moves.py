@@ -1,0 +1,293 @@
+"""Steps of balancing that need several moves of which the first may be bad alone.
+
+`Swaps` exchanges two instances. `Chains` follows single moves across states with a higher score, by
+tabu search (Glover, 1986): of the moves to states that were not visited it makes the best one,
+and an instance does not return soon to the nodes that it left. Without such a move it goes back.
+If the score is lower than at the beginning, the instances move to their last nodes directly.
+
+The limits allow each move after those before it. If they allow a swap in neither order, one of its
+instances is parked on a third node.
+
+Cost of `Swaps`: see `scan/swaps.py`. Cost of `Chains`: one scan for each visited state, of which
+there are fewer on larger clusters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iallocator.deadline import check
+from iallocator.planners.balance.move_kinds import BY_NAME, KINDS, ScoredMoves, possible
+from iallocator.planners.balance.plan_builder import PlanBuilder, Step
+from iallocator.planners.balance.scan.affinity import BondCosts
+from iallocator.planners.balance.scan.swaps import SwapTable
+from iallocator.planners.search import Neighbourhood
+from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iallocator.aliases import Nodes
+    from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
+    from iallocator.planners.balance.scan.swaps import Swap
+    from iallocator.planners.search import Objective
+
+    Allows = Callable[[Step], bool]
+
+    Visit = tuple[Instance, int, int]
+    """An instance, the node that it leaves, and the node that it comes to."""
+
+__all__ = ["Chains", "Swaps"]
+
+PARKS = 3
+"""On how many nodes parking is tried, those with most free memory first."""
+
+VISITED = 60
+"""Chains visit at most so many states."""
+
+VISITED_CELLS = 60_000
+"""They scan at most so many moves in all: states × instances × nodes."""
+
+BRANCHES = 40
+"""How many moves from one state are considered, the best first."""
+
+TENURE = 3
+"""For how many states an instance does not return to the nodes that it left, at least."""
+
+
+class Swaps(Neighbourhood[PlanBuilder, Step]):
+    """The swap of two instances that lowers the score most."""
+
+    name = "swap"
+
+    def __init__(self, builder: PlanBuilder) -> None:
+        problem = builder.problem
+        self._kernel = ArrayKernel(
+            problem.state, problem.scope, capacity_matrix(problem.fixed.all())
+        )
+        relations = problem.relations
+        self._costs = (
+            None if relations is None else BondCosts(relations, relations.live(problem.state))
+        )
+        self._table: SwapTable | None = None
+        self._scan = builder.scan
+
+    def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
+        """Return the swap that lowers the score most, of those that the limits allow."""
+        if state.moves_left() < 2:
+            return None
+        complete = self._table is None or self._scan is not state.scan
+        if self._table is None or complete:
+            self._scan = state.scan
+            self._table = state.scan.swaps(state.problem.instances, self._can_be_replaced(state))
+            state.swap_nodes.clear()
+        else:
+            self._table.refresh(state.scan.table.position[index] for index in state.swap_nodes)
+            state.swap_nodes.clear()
+        found = self._lowest(state, self._table, allows)
+        if found is None and not complete:  # which swap of two nodes is best depends on the others
+            self._table.permit_all()
+            found = self._lowest(state, self._table, allows)
+        return found
+
+    def _lowest(self, builder: PlanBuilder, table: SwapTable, allows: Allows) -> Step | None:
+        limit = builder.limit_of_compounds()
+        while not builder.limits.deadline.over():
+            check()
+            swap = table.lowest()
+            if swap is None or builder.score - swap.gain >= limit:
+                return None
+            found = self._moves(builder, swap)
+            if (
+                found is not None
+                and found[-1].score < limit
+                and sum(one.copied for one in found) <= builder.budget()
+            ):
+                step = Step(*found)
+                if allows(step):
+                    return step
+            table.bar(swap)
+        return None
+
+    @staticmethod
+    def _can_be_replaced(builder: PlanBuilder) -> Callable[[Instance, int], bool]:
+        """Return which instances (argument) on online nodes can be replaced in a role: 0 or 1."""
+        rules = builder.problem.rules
+
+        def can_be(instance: Instance, role: int) -> bool:
+            kind = "r" if role else "f r f" if instance.needs_secondary else "fa"
+            return rules.allows(BY_NAME[kind], True, True, True)
+
+        return can_be
+
+    def _moves(self, builder: PlanBuilder, swap: Swap) -> list[ScoredMoves] | None:
+        """Return the moves of `swap` in an order that the limits allow; None if there is none."""
+        first = swap.first, swap.one, swap.other
+        second = swap.second, swap.other, swap.one
+        for order in ((first, second), (second, first)):
+            if found := self._carried_out(builder, order):
+                return found
+        if builder.moves_left() < 3:
+            return None
+        state = builder.state
+        nodes = state.cluster.nodes
+        parks = [
+            index
+            for index in builder.problem.scope
+            if nodes[index].online and index not in (swap.one, swap.other)
+        ]
+        parks.sort(key=lambda index: -state.row(index)[0])
+        for one, other in ((first, second), (second, first)):
+            instance, at, to = one
+            for park in parks[:PARKS]:
+                if park in state.where[instance.name]:
+                    continue
+                parked = ((instance, at, park), other, (instance, park, to))
+                if found := self._carried_out(builder, parked):
+                    return found
+        return None
+
+    def _carried_out(
+        self, builder: PlanBuilder, order: Iterable[Visit]
+    ) -> list[ScoredMoves] | None:
+        """Return the moves, with their scores; None if the limits forbid one of them."""
+        found: list[ScoredMoves] = []
+        with builder.state.trial():
+            for instance, at, to in order:
+                before = builder.state.where[instance.name]
+                kind = BY_NAME["fa" if len(before) == 1 else "f r f" if before[0] == at else "r"]
+                move = kind.move(instance, before, to)
+                if not _make(builder, move):
+                    return None
+                self._kernel.follow()
+                score = self._kernel.score()
+                if self._costs is not None:
+                    score += self._costs.penalty(builder.scan.table.position)
+                found.append(ScoredMoves([move], score))
+        return found
+
+
+def _make(builder: PlanBuilder, move: Move) -> bool:
+    """Carry out `move` on the state if rules, limits and hard constraints allow it."""
+    state, problem = builder.state, builder.problem
+    instance, before = move.instance, move.before
+    nodes = state.cluster.nodes
+    kind = next(one for one in KINDS if one.letters == move.letters)
+    if not problem.rules.allows_of(kind, nodes[before[0]], nodes[before[-1]]):
+        return False
+    relations = problem.relations
+    if relations is not None and kind.mirror_leads:
+        counts = relations.live(state).now()
+        if relations.rejected_passing(instance.name, before[1:2], counts):
+            return False
+    if not possible(state, problem.fixed, move, problem.rules):
+        return False
+    if relations is None:
+        return True
+    counts = relations.live(state).now()
+    return not any(relations.newly_broken({instance.name: before[0]}, state.where, counts))
+
+
+class Chains(Neighbourhood[PlanBuilder, Step]):
+    """Moves of several instances, found by tabu search."""
+
+    name = "chain"
+
+    def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
+        """Return the moves to the first state with a score that is low enough."""
+        instances = state.problem.instances
+        cells = max(1, len(instances) * len(state.problem.scope))
+        visits = min(VISITED, VISITED_CELLS // cells)
+        if state.moves_left() < 2 or visits < 2:
+            return None
+        where = state.state.where
+        start = {one.name: where[one.name] for one in instances}
+        with state.scan.trial(), state.state.trial():
+            path = self._path(state, state.limit_of_compounds(), visits)
+            end = {one.name: where[one.name] for one in instances}
+            score = state.scan.score()
+        if path is None:
+            return None
+        moved = [one for one in instances if end[one.name] != start[one.name]]
+        moves = self._direct(state, moved, end) or path
+        step = Step(*[ScoredMoves([move], score) for move in moves])
+        copied = sum(move.copied for move in moves)
+        if len(moves) > state.moves_left() or copied > state.budget():
+            return None
+        return step if allows(step) else None
+
+    @staticmethod
+    def _path(builder: PlanBuilder, limit: float, visits: int) -> list[Move] | None:
+        """Return the moves to a state with a score below `limit`, made on the state; or None."""
+        state, names = builder.state, [one.name for one in builder.problem.instances]
+        present = [state.where[name] for name in names]
+        position = {name: k for k, name in enumerate(names)}
+        visited = {tuple(present)}
+        tabu: dict[tuple[str, Nodes], int] = {}
+        path: list[Move] = []
+        for visit in range(visits):
+            check()
+            if builder.limits.deadline.over():
+                return None
+            for found in builder.scan.lowest(BRANCHES, BRANCHES):
+                move = found.moves[0]
+                place = position[move.instance.name]
+                forbidden = tabu.get((move.instance.name, move.after), -1) >= visit
+                after = (*present[:place], move.after, *present[place + 1 :])
+                if after not in visited and (found.score < limit or not forbidden):
+                    break
+            else:
+                if not path:
+                    return None
+                last = path.pop()
+                state.remove(last.instance, last.after)
+                state.place(last.instance, last.before)
+                builder.scan.refresh(last.nodes)
+                present[position[last.instance.name]] = last.before
+                continue
+            visited.add(after)
+            tabu[move.instance.name, move.before] = visit + TENURE + len(path) % (TENURE + 1)
+            builder.try_out(found)
+            present[place] = move.after
+            path.append(move)
+            if builder.scan.score() < limit:
+                return path
+        return None
+
+    @staticmethod
+    def _direct(
+        builder: PlanBuilder, moved: Sequence[Instance], end: dict[str, Nodes]
+    ) -> list[Move] | None:
+        """Return a move of each instance to its nodes in `end`, in an order that is allowed."""
+        state, left = builder.state, list(moved)
+        moves: list[Move] = []
+        with state.trial():
+            while left:
+                for instance in left:
+                    move = _move_to(builder, instance, end[instance.name])
+                    if move is not None:
+                        moves.append(move)
+                        left.remove(instance)
+                        break
+                else:
+                    return None
+        return moves
+
+
+def _move_to(builder: PlanBuilder, instance: Instance, after: Nodes) -> Move | None:
+    """Move `instance` to `after` by one kind of move, and return it; None if it is not allowed."""
+    before = builder.state.where[instance.name]
+    new = [index for index in after if index not in before]
+    for kind in KINDS:
+        if kind.drbd != (len(before) > 1) or kind.targeted != (len(new) == 1):
+            continue
+        move = kind.move(instance, before, new[0] if new else before[-1])
+        if move.after != after:
+            continue
+        with builder.state.trial():
+            allowed = _make(builder, move)
+        if allowed:
+            move.apply(builder.state)
+            return move
+    return None

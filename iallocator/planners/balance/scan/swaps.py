@@ -1,0 +1,224 @@
+"""Swaps of two instances, evaluated in array passes.
+
+A swap moves one instance from node A to node B, and another one from B to A. Each takes the place
+of the other, as primary or as secondary; its other node stays. A swap changes the statistics of A
+and B. For each pair of nodes the best swap is kept, with what it adds to the sums and squares of
+each statistic. These amounts depend on the two nodes only. A step changes a few nodes, so only
+their pairs are evaluated again. The score after each kept swap is computed anew from the sums.
+
+The scores are exact except for tags and for memory reserved for failovers. So a caller computes
+the score again before it takes a swap.
+
+Cost: for n nodes and m instances, O(m²) at first, then O(m² / n) for each changed node, and O(n²)
+for the scores.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.deadline import check
+from iallocator.model.columns import COLUMNS, DISK, MEMORY
+from iallocator.scoring.metrics import RESERVED, spread
+from iallocator.scoring.proportional_statistics import coefficients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iallocator.aliases import Floats, Truths
+    from iallocator.model.instance import Instance
+    from iallocator.planners.balance.scan.arrays import NodeTable, Whole
+    from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
+
+__all__ = ["Swap", "SwapTable"]
+
+
+class Swap:
+    """Two instances that take the places of each other.
+
+    Attributes
+    ----------
+    first, second:
+        The instances.
+    one, other:
+        The nodes (indices in the cluster): `first` leaves `one`, and `second` leaves `other`.
+    gain:
+        By how much the swap lowers the score, without tags and reserved memory.
+    """
+
+    __slots__ = ("first", "gain", "one", "other", "second")
+
+    def __init__(
+        self, first: Instance, second: Instance, one: int, other: int, gain: float
+    ) -> None:
+        self.first = first
+        self.second = second
+        self.one = one
+        self.other = other
+        self.gain = gain
+
+
+class SwapTable:
+    """The best swap of each pair of nodes in `table`.
+
+    A *seat* is an instance in one of its roles. It is on one node.
+
+    Parameters
+    ----------
+    statistics:
+        The statistics that represent all others.
+    instances:
+        The instances that can move.
+    movable:
+        Returns whether an instance can be replaced in a role: 0 as primary, 1 as secondary.
+    """
+
+    def __init__(
+        self,
+        table: NodeTable,
+        statistics: ProportionalStatistics,
+        instances: Sequence[Instance],
+        movable: Callable[[Instance, int], bool],
+    ) -> None:
+        self._table = table
+        self._instances = instances
+        seats = [
+            (row, role)
+            for role in (0, 1)
+            for row, instance in enumerate(instances)
+            if (role == 0 or instance.needs_secondary) and movable(instance, role)
+        ]
+        both = np.array(seats, dtype=np.intp).reshape(-1, 2)
+        self._rows: Whole = both[:, 0]
+        self._roles: Whole = both[:, 1]
+        vectors = [
+            (instances[row].as_secondary if role else instances[row].as_primary)
+            for row, role in seats
+        ]
+        amounts: Floats = np.array(vectors, dtype=np.float64).reshape(-1, len(COLUMNS)).T
+        self._free = [(table.columns[column], amounts[column]) for column in (MEMORY, DISK)]
+        count = len(table.nodes)
+        everywhere = table.view(np.arange(count, dtype=np.intp))
+        self._spreads = [k for k in statistics.spreads if k != RESERVED]
+        self._weights = [statistics.weights[k] for k in self._spreads]
+        # For each statistic: what seats add in each column, and the factor of each node
+        self._terms: list[list[tuple[Floats, Floats]]] = [
+            [
+                (amounts[COLUMNS.index(column)], np.broadcast_to(factor, (count,)))
+                for column, factor in coefficients(k, everywhere).items()
+                if amounts[COLUMNS.index(column)].any()
+            ]
+            for k in self._spreads
+        ]
+        self._squares: Floats = np.zeros((len(self._spreads), count, count))
+        self._sums: Floats = np.zeros_like(self._squares)
+        self._best: Whole = np.full((2, count, count), -1, dtype=np.intp)
+        self._barred: set[tuple[int, int]] = set()
+        self._nodes: Whole = np.zeros(len(seats), dtype=np.intp)
+        self._partners: Whole = np.zeros(len(seats), dtype=np.intp)
+        self._on: list[Whole] = []
+        self.refresh(range(count))
+
+    def refresh(self, positions: Iterable[int]) -> None:
+        """Evaluate the swaps of the nodes at `positions` of the table again."""
+        table = self._table
+        where, position = table.state.where, table.position
+        places = np.array(
+            [[position[where[i.name][0]], position[where[i.name][-1]]] for i in self._instances],
+            dtype=np.intp,
+        ).reshape(-1, 2)
+        self._nodes = places[self._rows, self._roles]
+        self._partners = places[self._rows, 1 - self._roles]
+        order = np.argsort(self._nodes, kind="stable")
+        edges = np.searchsorted(self._nodes[order], np.arange(len(table.nodes) + 1))
+        self._on = [
+            order[start:end] if online else order[:0]
+            for start, end, online in zip(edges[:-1], edges[1:], table.online.tolist())
+        ]
+        changed = sorted(set(positions))
+        self._best[:, changed, :] = self._best[:, :, changed] = -1
+        for one in changed:
+            check()
+            others = [seats for node, seats in enumerate(self._on) if node != one]
+            if len(self._on[one]) and others:
+                self._evaluate(one, np.concatenate(others))
+
+    def bar(self, swap: Swap) -> None:
+        """Leave out `swap` until one of its nodes changes; evaluate its pair of nodes again."""
+        names = {instance.name: row for row, instance in enumerate(self._instances)}
+        first, second = names[swap.first.name], names[swap.second.name]
+        self._barred |= {(first, second), (second, first)}
+        one, other = (self._table.position[index] for index in (swap.one, swap.other))
+        self._best[:, one, other] = self._best[:, other, one] = -1
+        self._evaluate(one, self._on[other])
+
+    def permit_all(self) -> None:
+        """Consider the swaps again that were barred."""
+        self._barred.clear()
+        self.refresh(range(len(self._on)))
+
+    def lowest(self) -> Swap | None:
+        """Return the swap that lowers the score most; None if no swap does."""
+        totals = self._table.totals
+        change: Floats = np.zeros(self._best.shape[1:])
+        for k, weight, squares, sums in zip(
+            self._spreads, self._weights, self._squares, self._sums
+        ):
+            now = float(spread(totals.sums[k], totals.squares[k], totals.counts[k]))
+            after = spread(totals.sums[k] + sums, totals.squares[k] + squares, totals.counts[k])
+            change += weight * (np.sqrt(np.maximum(after, 0.0)) - max(now, 0.0) ** 0.5)
+        change[self._best[0] < 0] = 0.0
+        one, other = divmod(int(change.argmin()), change.shape[1])
+        if not change[one, other] < 0:
+            return None
+        first, second = (self._instances[self._rows[k]] for k in self._best[:, one, other])
+        nodes = self._table.nodes
+        return Swap(first, second, nodes[one], nodes[other], -float(change[one, other]))
+
+    def _evaluate(self, one: int, others: Whole) -> None:
+        """Find the best swap of the seats on node `one` with the seats `others`, by their nodes."""
+        table, own, node = self._table, self._on[one], self._nodes[others]
+        total: Floats = np.zeros((own.size, others.size))
+        squares: list[Floats] = []
+        sums: list[Floats] = []
+        for k, weight, by_column in zip(self._spreads, self._weights, self._terms):
+            here: Floats = np.zeros_like(total)
+            there: Floats = np.zeros_like(total)
+            for amounts, factor in by_column:
+                more = amounts[others][None, :] - amounts[own][:, None]
+                here += more * factor[one]
+                there -= more * factor[node]
+            values, totals = table.values[k], table.totals
+            squares.append((2 * values[one] + here) * here + (2 * values[node] + there) * there)
+            sums.append(here + there)
+            after = spread(
+                totals.sums[k] + sums[-1], totals.squares[k] + squares[-1], totals.counts[k]
+            )
+            total += weight * np.sqrt(np.maximum(after, 0.0))
+        # Both nodes need capacity in the end, and no instance is twice on a node
+        for free, amounts in self._free:
+            more = amounts[others][None, :] - amounts[own][:, None]
+            total[((free[one] + more <= 0) & (more < 0)) | ((free[node] <= more) & (more > 0))] = (
+                np.inf
+            )
+        total[self._partners[own][:, None] == node] = np.inf
+        total[:, self._partners[others] == one] = np.inf
+        if self._barred:
+            total[self._barred_among(own, others)] = np.inf
+        best = total.argmin(axis=0)
+        lowest = total[best, np.arange(others.size)]
+        starts = np.flatnonzero(np.diff(node, prepend=-1))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), others.size]):
+            column = start + int(lowest[start:end].argmin())
+            if np.isfinite(lowest[column]):
+                row, other = int(best[column]), int(node[column])
+                self._best[:, one, other] = own[row], others[column]
+                self._best[:, other, one] = -1
+                self._squares[:, one, other] = [square[row, column] for square in squares]
+                self._sums[:, one, other] = [added[row, column] for added in sums]
+
+    def _barred_among(self, own: Whole, others: Whole) -> Truths:
+        rows, columns = self._rows[own].tolist(), self._rows[others].tolist()
+        return np.array([[(i, j) in self._barred for j in columns] for i in rows], dtype=bool)

@@ -1,0 +1,129 @@
+"""Swaps of balancing: the best of all pairs is found, and kept swaps equal new ones."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from benchmarks import clusters
+from iallocator.model.node_view import Capacities
+from iallocator.model.state import State
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.balance.plan_builder import BalanceProblem
+from iallocator.planners.balance.scan.swaps import SwapTable
+from iallocator.scoring.scalar import score_of
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import as_bytes, cluster, instance
+from tests.command import json_of, run
+from tests.seeds import seeds
+
+
+def problem_of(template: str, seed: int, nodes: int = 6, per_node: int = 5) -> BalanceProblem:
+    """Return a generated cluster; some instances are on other nodes than the generator chose."""
+    shape = clusters.Shape(nodes, template, per_node=per_node, fullness=0.7, seed=seed)
+    read = read_cluster(clusters.document(shape), Reading())
+    state, rng = State(read), Random(seed)
+    for one in read.instances:
+        if rng.random() < 0.4:
+            at = rng.sample(range(nodes), len(one.nodes))
+            if all(state.row(index)[0] > 2 * one.memory for index in at):
+                state.remove(one, state.where[one.name])
+                state.place(one, tuple(at))
+    fixed = Capacities(read.nodes)
+    return BalanceProblem(state, range(nodes), fixed, read.instances, MoveRules())
+
+
+def table_of(problem: BalanceProblem) -> SwapTable:
+    """Return the swaps of a problem in its present state."""
+    return problem.scan().swaps(problem.instances, lambda moved, role: True)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 40))
+def test_the_best_swap_is_that_of_all_pairs(seed: int) -> None:
+    """Each pair of instances on shared storage is swapped on the state, and scored."""
+    problem = problem_of("rbd", seed)
+    state, scope = problem.state, problem.scope
+    present, best = score_of(state, scope), 0.0
+    for one, other in combinations(problem.instances, 2):
+        here, there = state.where[one.name], state.where[other.name]
+        if here == there:
+            continue
+        with state.trial():
+            for moved, at, to in ((one, here, there), (other, there, here)):
+                state.remove(moved, at)
+                state.place(moved, to)
+            if all(state.row(index)[0] > 0 for index in scope):
+                best = max(best, present - score_of(state, scope))
+    found = table_of(problem).lowest()
+    assert (0.0 if found is None else found.gain) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+@pytest.mark.parametrize("seed", seeds(3, 30))
+def test_kept_swaps_are_those_of_a_new_table(seed: int, template: str) -> None:
+    """After changes of some nodes, the table has swaps that a new table has, with their gains."""
+    problem, rng = problem_of(template, seed), Random(seed)
+    state, scan = problem.state, problem.scan()
+    kept = scan.swaps(problem.instances, lambda moved, role: True)
+    for _ in range(5):
+        moves = scan.lowest(20, 4)
+        if not moves:
+            break
+        (move,) = rng.choice(moves).moves
+        move.apply(state)
+        scan.refresh(move.nodes)
+        kept.refresh(scan.table.position[index] for index in move.nodes)
+        kept.permit_all()
+        found, new = kept.lowest(), table_of(problem).lowest()
+        assert (found is None) == (new is None)
+        if found is not None and new is not None:
+            assert found.gain == pytest.approx(new.gain, abs=1e-9)
+
+
+def test_a_barred_swap_gives_way_to_the_next_best() -> None:
+    """Every swap is returned once, the best first, until none lowers the score."""
+    table, gains, pairs = table_of(problem_of("rbd", 5)), [], set()
+    while (swap := table.lowest()) is not None:
+        pair = frozenset((swap.first.name, swap.second.name))
+        assert pair not in pairs
+        pairs.add(pair)
+        gains.append(swap.gain)
+        table.bar(swap)
+    assert len(gains) > 5
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_a_swap_between_full_nodes_parks_an_instance() -> None:
+    """One instance moves to the third node, then the other one, then the first to its place.
+
+    Each node has two instances, so that a single move raises the score.
+    """
+    held = {"a": (1, 6000, 8), "c": (1, 1000, 8), "b": (2, 6000, 1), "d": (2, 1000, 1)}
+    held |= {"e": (3, 500, 4), "f": (3, 500, 4)}
+    instances = {
+        name: instance(f"node{node}", memory=memory, vcpus=vcpus, disk_template="rbd")
+        for name, (node, memory, vcpus) in held.items()
+    }
+    document = cluster(3, memory=8000, instances=instances)
+    plan = json_of("balance", "--n1=off", document=document)
+    names = [one["instance"] for one in plan["moves"]]
+    assert len(names) == 3
+    assert names[0] == names[2] != names[1]
+    assert plan["moves"][0]["to"] == ["node3"]
+    assert plan["scores"]["after"] < plan["scores"]["before"]
+    short = json_of("balance", "--n1=off", "--max-length=2", document=document)
+    assert len(short["moves"]) <= 2
+    assert short["scores"]["after"] > plan["scores"]["after"]
+
+
+def test_lookahead_has_no_effect_and_warns() -> None:
+    """The option is accepted, and the plan is that without it."""
+    raw = as_bytes(clusters.document(clusters.Shape(4, "rbd", crowding=0.6)))
+    plain = run("balance", "--json", stdin=raw)
+    ahead = run("balance", "--lookahead", "--json", stdin=raw)
+    assert plain.stdout == ahead.stdout
+    assert b"Warning: --lookahead has no effect" in ahead.stderr
+    assert b"lookahead" not in plain.stderr
