@@ -301,7 +301,7 @@ def small_table(count: int) -> list[str]:
 
 def main() -> None:
     """Print the tables, or write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--large", type=int, default=20, help="number of larger clusters")
     parser.add_argument(
         "--small", type=int, default=80, help="number of small clusters of each kind"
@@ -314,7 +314,7 @@ def main() -> None:
         "How far plans of `balance` are from the best possible placement",
         "(`python -m benchmarks.gap --write`). N+1 is off.",
         "",
-        f"{chosen.large} clusters of 10 to 20 equal nodes with 42 to 127 instances on shared storage.",
+        f"{chosen.large} clusters of 10 to 20 equal nodes, 42 to 127 instances on shared storage.",
         "The distance is that of the final score to a lower bound, in which each statistic alone",
         "is as even as the sizes of the instances allow. Seconds of processor time.",
         "",
