@@ -23,6 +23,7 @@ MAY_ASK = {
     "n1": "plays failures through, by hard limits",
     "placement": "the evaluator, and what makes kernels for it",
     "planners.balance.colocation_groups": "asks for scores only, of states after several moves",
+    "planners.balance.compound_moves": "asks for scores only, of states after several moves",
     "planners.capacity": "fills a cluster with equal instances, thousands at a time",
     "planners.restarts": "the simulation of the verifier, by hard limits; scores order the nodes",
 }
