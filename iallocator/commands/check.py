@@ -45,7 +45,7 @@ def check(command: Command, deadline: Deadline) -> Result:
 
         seconds = own.planning_seconds - (1 - BALANCING) * (deadline.left or 0.0)
         with progress_line("balancing"):
-            done = balanced(cluster, own, own, Deadline.of_run(seconds))
+            done = balanced(cluster, own, own, Deadline.of_run(seconds), compound=False)
     else:
         plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
         done = GroupPlans("balance", State(cluster), plans)

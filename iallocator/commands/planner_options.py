@@ -143,7 +143,7 @@ class Balancing(CommandSettings):
         LEAST_GAIN_FROM, group=LIMITS, rare=True,
     )  # fmt: skip
     lookahead: bool = option(
-        "--lookahead", "no effect: swaps and chains of moves are always tried (accepted until 2.0)",
+        "--lookahead", "no effect (accepted until version 2.0)",
         group=TUNING, rare=True,
     )  # fmt: skip
     cost: float | None = option(

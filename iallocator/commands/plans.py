@@ -38,7 +38,9 @@ NAMED = 5
 def balance(command: Command, deadline: Deadline) -> PlanResult:
     """Plan moves within groups that improve the score; say if other groups are left out."""
     cluster, own = command.source.cluster, command.settings
-    done = balanced(cluster, own, command.effective, deadline)
+    if own.lookahead:
+        tell("Warning: --lookahead has no effect: swaps and chains of moves are always tried")
+    done = balanced(cluster, own, command.effective, deadline, own.behaviour.balances_by_swaps)
     others = sum(bool(group.nodes) for group in cluster.groups) - 1
     if others and own.behaviour.tells_transition and not (own.group or own.all_groups):
         planned = "".join(one.group.name for one in done.plans) or "one group"
@@ -50,22 +52,23 @@ def balance(command: Command, deadline: Deadline) -> PlanResult:
 
 
 def balanced(
-    cluster: Cluster, own: Balancing, settings: Settings, deadline: Deadline
+    cluster: Cluster, own: Balancing, settings: Settings, deadline: Deadline, compound: bool
 ) -> GroupPlans:
-    """Return the balancing for which `own` asks; `settings` are completed from tags."""
+    """Return the balancing for which `own` asks; `settings` are completed from tags.
+
+    `compound`: try swaps and chains of moves if no single move lowers the score.
+    """
     from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.plan_limits import StopCriteria
 
-    if own.lookahead:
-        tell("Warning: --lookahead has no effect: swaps and chains of moves are always tried")
     limits = StopCriteria(
         min_score=own.min_score,
         max_length=own.max_length,
         min_gain=own.min_gain,
         min_gain_limit=own.min_gain_limit,
         cost=None if own.cost is None else own.cost * MIB,
-        compound=own.behaviour.balances_by_swaps,
+        compound=compound,
         deadline=deadline,
     )
     rules = MoveRules(

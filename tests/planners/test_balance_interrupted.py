@@ -21,7 +21,7 @@ from benchmarks import clusters
 from iallocator.cli import main
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.moves import Move
-from iallocator.n1.tolerance import FailureTolerance
+from iallocator.n1.comparison import Comparison
 from iallocator.planners.balance import compound_moves
 from iallocator.planners.balance.plan_builder import PlanBuilder
 from iallocator.planners.balance.scan.scan import MoveScan
@@ -138,7 +138,7 @@ def test_balance_interrupted_while_checked_keeps_its_moves(
     calls = []
 
     def counted(question: Callable[..., Any]) -> Callable[..., Any]:
-        def ask(failures: FailureTolerance, *arguments: Any, **named: Any) -> Any:
+        def ask(failures: Comparison, *arguments: Any, **named: Any) -> Any:
             calls.append(1)
             if len(calls) == asked:
                 raise Stopped(SIGNALLED)
@@ -147,9 +147,7 @@ def test_balance_interrupted_while_checked_keeps_its_moves(
         return ask
 
     for question in ("broken", "first_broken"):
-        monkeypatch.setattr(
-            FailureTolerance, question, counted(getattr(FailureTolerance, question))
-        )
+        monkeypatch.setattr(Comparison, question, counted(getattr(Comparison, question)))
     plan = json_of("balance", "-t", path, status=130)
     assert plan["moves"] == plain["moves"] != []
     assert plan["groups"][0]["reason"] == "interrupted"
