@@ -34,6 +34,8 @@ def check(command: Command, deadline: Deadline) -> Result:
     """Find what is wrong with the cluster, and balance every group if that may help."""
     own: Any = command.effective  # the modes of N+1 that tags ask for included
     cluster = command.source.cluster
+    if own.lookahead:
+        tell("Warning: --lookahead has no effect")
     set_offline(cluster, own.offline)
     if own.max_cpu is not None:
         set_vcpu_ratio(cluster, own.max_cpu)

@@ -52,8 +52,13 @@ def test_changed_message_and_changed_decision_are_found(tmp_path: Path) -> None:
     assert "a new line" in done.stdout
     assert _compare(tmp_path, "--documents=20", "--label=show", "--decisions").returncode == 0
     _replace(words, '"a new line",', '"what it is",')
-    result = "settings, backwards)}"
-    _replace(tmp_path / "iallocator" / "commands" / "show.py", f"{result})", f"{result}, status=1)")
+    show = tmp_path / "iallocator" / "commands" / "show.py"
+    result = 'Shown(command, document, {"lists": lists})'
+    _replace(
+        show,
+        f"    return {result}",
+        f"    shown = {result}\n    shown.status = 1\n    return shown",
+    )
     done = _compare(tmp_path, "--documents=20", "--label=show", "--decisions")
     assert done.returncode == 1
     assert "exit status" in done.stdout

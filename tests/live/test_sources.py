@@ -139,7 +139,7 @@ def test_cluster_that_changes_between_questions_is_asked_again(tmp_path: Path) -
         return luxi_answer(answers, method, arguments)
 
     with fake_luxi(tmp_path, answer) as server:
-        status, _, err = said("balance", f"-L{server.path}")
+        status, _, err = said("balance", "--all-groups", f"-L{server.path}")
     assert (status, err, len(asked)) == (0, "", 10)
 
 

@@ -70,7 +70,7 @@ def test_plan_on_tagged_documents_breaks_nothing_anew(
             monkeypatch.setattr(Deadline, "over", lambda self, looks=looks: next(looks, True))
         options = ("--json", "--verify-plan", *command[1:])
         plan = json.loads(run(command[0], document, *options))
-        on = plan.get("nodes", ()) if plan.get("action") == "online" else ()
+        on = plan.get("switched_nodes", ()) if plan.get("action") == "online" else ()
         powered = plan.get("power_on", on)
         assert problems(document, plan, powered) == [], seed
         moved += bool(plan["moves"])

@@ -49,7 +49,7 @@ def _home(path: Path, scene: Scene) -> str:
 
 def _powered(answer: Json) -> list[str]:
     """Return the nodes that a plan powers on."""
-    on = answer["nodes"] if answer.get("action") == "online" else []
+    on = answer["switched_nodes"] if answer.get("action") == "online" else []
     powered: list[str] = answer.get("power_on") or on
     return powered
 

@@ -169,12 +169,12 @@ def test_failure_that_can_be_survived_now_can_be_survived_then() -> None:
     assert place(document, "minimal")["placement"] == {"a": "node1", "new": None}
 
 
-def test_place_without_a_strategy_of_pacemaker_is_an_error(tmp_path: Path) -> None:
+def test_place_with_a_strategy_that_is_not_of_pacemaker_is_an_error(tmp_path: Path) -> None:
     """The rules are Pacemaker's; the message names the four strategies."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(cluster(nodes=1)))
     with pytest.raises(UsageError, match="pacemaker-default, -utilization"):
-        run_command("place", ["place", str(path)])
+        run_command("place", ["place", "--strategy=score", str(path)])
 
 
 def test_strategy_of_place_may_come_by_tag(

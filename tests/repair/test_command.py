@@ -262,7 +262,7 @@ def test_page_of_repairs_shows_all_instances_and_both_ends(tmp_path: Path) -> No
     (tmp_path / "doc").write_bytes(as_bytes(document))
     assert main(["repair", f"--html={tmp_path / 'page'}", str(tmp_path / "doc")]) == 1
     page = (tmp_path / "page").read_text()
-    assert "1 repair of 3 instances: something takes a hand" in page
+    assert "1 repair of 3 instances: some need manual work" in page
     assert "only repairs up to failover are allowed" in page
     assert "a repair failed: left alone as long as it has" in page
     assert "instance failover, instance replace disks" in page

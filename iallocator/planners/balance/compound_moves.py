@@ -75,7 +75,7 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
         """Return the swap that lowers the score most, of those that the limits allow."""
-        if state.moves_left() < 2:
+        if state.moves_left() < 2 or len(state.problem.instances) < 2:
             return None
         complete = self._table is None or self._scan is not state.scan
         if self._table is None or complete:
