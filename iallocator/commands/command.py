@@ -146,6 +146,8 @@ class Command:
         The cluster that was read; None if the command reads none.
     time:
         When the data were read, as documents have it.
+    arguments:
+        The command line, the name of the command among them.
     effective:
         The settings, completed from tags.
     warnings:
@@ -176,6 +178,7 @@ class Command:
         self.warnings: list[str] = []
         self.broken_promises: Callable[[], list[str]] = list
         self.hindrance: Callable[[], str] = str
+        self.arguments: Sequence[str] = ()
         self.time = time_of_reading()
         self._request_document: Any = None
 

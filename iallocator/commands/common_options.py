@@ -278,6 +278,7 @@ LACKED: dict[str, Reasons] = {
         "replay": "--junit is its form for other programs",
         "snapshot": "it writes data, and show --html writes a page",
     },
+    "--bandwidth": {"": "its page has no transition with a duration"},
     "--graph": {"repair": "--dry-run prints its steps", "": NO_MOVES},
     "--print-commands -C": {
         "ask": "Ganeti itself submits the jobs of an answer",

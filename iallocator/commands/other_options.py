@@ -7,7 +7,14 @@ manual page, with the exit statuses.
 from __future__ import annotations
 
 from iallocator.calls.layout import OUTCOMES
-from iallocator.commands.shared_options import GROUP, HTML, OFFLINE, Execution, json_of
+from iallocator.commands.shared_options import (
+    BANDWIDTH,
+    GROUP,
+    HTML,
+    OFFLINE,
+    Execution,
+    json_of,
+)
 from iallocator.errors import UsageError
 from iallocator.files import check_writable
 from iallocator.model.constraints import KINDS, MUST, SHOULD
@@ -161,6 +168,7 @@ class Explain(CommandSettings):
         group=OUTPUT,
     )
     html: str | None = HTML
+    bandwidth: float = BANDWIDTH
     group: str = GROUP
     offline: Sequence[str] = OFFLINE
 
@@ -270,6 +278,7 @@ class RepairForms(CommandSettings):
 
     json: int = json_of("the plan")
     html: str | None = HTML
+    bandwidth: float = BANDWIDTH
 
 
 class Repair(RepairForms, Execution):
@@ -344,7 +353,12 @@ class Report(CommandSettings):
     """The options of ``iallocator report``: the page of ``show --html`` alone."""
 
     html: str = option(
-        "--html", "write the page to this file (default: stdout)", str, "FILE", "-", group=OUTPUT
+        "--html",
+        "write the page to this file (default: stdout), or linked pages into FOLDER/",
+        str,
+        "FILE",
+        "-",
+        group=OUTPUT,
     )
     group: str = GROUP
     offline: Sequence[str] = OFFLINE

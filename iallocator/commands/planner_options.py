@@ -7,6 +7,7 @@ manual page, with the exit statuses.
 from __future__ import annotations
 
 from iallocator.commands.shared_options import (
+    BANDWIDTH,
     BOOT,
     DYNU,
     GROUP,
@@ -237,6 +238,7 @@ class CheckForms(CommandSettings):
 
     json: int = json_of("the findings")
     html: str | None = HTML
+    bandwidth: float = BANDWIDTH
     machine_readable: bool = option(
         "--machine-readable", "print hcheck's keys and values, computed as hcheck does", yes_or_no,
         "[=yes|no]", False, bare="yes", group=OUTPUT, rare=True,

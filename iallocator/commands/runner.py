@@ -6,6 +6,7 @@ states if options ask for them. With ``--validate`` a command checks its input i
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -26,8 +27,8 @@ from iallocator.errors import (
     tell,
 )
 from iallocator.files import WholeOutput, check_writable, is_stdout, read_file, write_file
-from iallocator.render import PAGE, RENDERERS, TEXT, drawing_of, page_of, text_of
-from iallocator.sources import document_path, load, named, substitute
+from iallocator.render import PAGE, RENDERERS, TEXT, drawing_of, pages_of, text_of
+from iallocator.sources import document_path, load, named, source_name, substitute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,14 +158,42 @@ def _show(found: Result, command: Command, put_off: bool) -> bool:
         _show_states(found.after, command)
         html = getattr(settings, "html", None)
         if html is not None:
-            name = command.row.document
-            page = page_of(name, found.document(), found.facts(PAGE))
-            if is_stdout(html):
-                print(page)
-            else:
-                write_file(html, page)
+            _write_pages(found, command, html)
     tell(*(f"iallocator: {problem}" for problem in found.problems))
     return sound
+
+
+def _write_pages(found: Result, command: Command, html: str) -> None:
+    """Write the page of `found` to the file `html`, or linked pages into the folder `html`."""
+    from shlex import join
+
+    settings = command.settings
+    folder = _is_folder(html)
+    facts = {
+        **found.facts(PAGE),
+        "bandwidth": getattr(settings, "bandwidth", 0.0),
+        "identity": {
+            "source": source_name(settings, command.positional),
+            "time": command.time,
+            "line": join(["iallocator", *command.arguments]),
+        },
+    }
+    if folder:
+        from iallocator.documents.overview import constraint_list
+
+        source = command.source
+        facts["rules"] = constraint_list(source.cluster, command.effective)
+    pages = pages_of(command.row.document, found.document(), facts, folder)
+    for name, page in pages.items():
+        if is_stdout(html):
+            print(page)
+        else:
+            write_file(os.path.join(html, name) if folder else html, page)
+
+
+def _is_folder(html: str) -> bool:
+    """Return whether ``--html`` names a folder: it is one, or the name ends with a slash."""
+    return html.endswith(os.sep) or os.path.isdir(html)
 
 
 def _write(document: Json | None, found: Result, command: Command) -> None:
@@ -258,12 +287,19 @@ def _check_outputs(settings: Any, command: Command) -> None:
             raise UsageError(
                 f"{option}: expected the name of a file: {others[0]} writes to standard output, too"
             )
+    if html is None and "bandwidth" in settings.chosen:
+        raise UsageError("--bandwidth estimates durations on a page: it goes with --html")
     if html is not None:
         from iallocator.render.page.view import check_library
 
         if not html:
             raise UsageError("--html needs the name of a file")
         check_library()
+        if _is_folder(html):
+            if READS_ITSELF in command.row.traits:
+                raise UsageError(f"--html: expected a file: {command.name} has one page")
+            os.makedirs(html, exist_ok=True)
+            html = os.path.join(html, "index.html")
         check_writable(html)
     if settings.save_cluster:
         check_writable(*(f"{settings.save_cluster}.{suffix}" for suffix in command.row.states))

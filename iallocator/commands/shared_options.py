@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "BOOT", "DYNU", "GROUP", "HTML", "MAX_CPU", "MIN_DISK", "OFFLINE", "Execution", "Planning",
-    "json_of",
+    "BANDWIDTH", "BOOT", "DYNU", "GROUP", "HTML", "MAX_CPU", "MIN_DISK", "OFFLINE", "Execution",
+    "Planning", "json_of",
 ]  # fmt: skip
 
 
@@ -43,7 +43,22 @@ def json_of(what: str) -> Any:
     )  # fmt: skip
 
 
-HTML: Any = option("--html", "write a page for a browser", str, "FILE", group=OUTPUT)
+HTML: Any = option(
+    "--html",
+    "write a page for a browser, or linked pages into a folder (FOLDER/)",
+    str,
+    "FILE",
+    group=OUTPUT,
+)
+BANDWIDTH: Any = option(
+    "--bandwidth",
+    "with --html: MiB that are copied in a second, to estimate durations (default 100)",
+    number_between(1, 1_000_000),
+    "MIB",
+    100.0,
+    group=OUTPUT,
+    rare=True,
+)
 OFFLINE: Any = option(
     "--offline -O",
     "treat this node as offline; may repeat",
@@ -238,6 +253,7 @@ class PlanForms(CommandSettings):
         "[=FILE]", bare="-", group=OUTPUT,
     )  # fmt: skip
     html: str | None = HTML
+    bandwidth: float = BANDWIDTH
     verify_plan: bool = option(
         "--verify-plan",
         "also check other orders of the steps on the model, and report the result",

@@ -74,4 +74,6 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
 
     if getattr(settings, "undo", ""):
         name, row = "undo", UNDO
-    return run(Command(name, row, settings, positional))
+    command = Command(name, row, settings, positional)
+    command.arguments = arguments
+    return run(command)

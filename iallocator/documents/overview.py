@@ -5,6 +5,8 @@ As in htools, a node is bad if it lacks the memory for the failovers to it.
 
 from __future__ import annotations
 
+from iallocator.constraints import relations_of
+from iallocator.constraints.listing import ListingFacts, list_constraints
 from iallocator.documents.lists import choose_fields, node_rows
 from iallocator.model.state import State
 from iallocator.scoring.metrics import STATISTICS
@@ -15,10 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.model.cluster import Group
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.options.settings import Settings
     from iallocator.sources import Source
 
-__all__ = ["bad_items", "group_overviews", "overview", "score_terms", "total_score"]
+__all__ = [
+    "bad_items",
+    "constraint_list",
+    "group_overviews",
+    "overview",
+    "score_terms",
+    "total_score",
+]
 
 
 def bad_items(state: State, nodes: Iterable[int]) -> tuple[list[int], set[str]]:
@@ -28,6 +38,18 @@ def bad_items(state: State, nodes: Iterable[int]) -> tuple[list[int], set[str]]:
     ]
     held = {name for index in found for name in state.primaries[index]}
     return found, held.union(*(state.secondaries[index] for index in found))
+
+
+def constraint_list(cluster: Cluster, settings: Settings) -> Json:
+    """Return the constraints of `cluster`, without those that every instance has.
+
+    ``unusable`` says what is wrong with tags.
+    """
+    relations = relations_of(cluster, (), settings.tag_prefix)
+    unusable: list[str] = []
+    listed = ListingFacts(cluster, (), relations, settings, unusable, False)
+    found = [one.document() for one in list_constraints(listed)]
+    return {"constraints": found, "unusable": unusable}
 
 
 def total_score(state: State) -> float:

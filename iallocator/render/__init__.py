@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
 
-__all__ = ["DRAWING", "PAGE", "RENDERERS", "TEXT", "drawing_of", "page_of", "text_of"]
+__all__ = ["DRAWING", "PAGE", "RENDERERS", "TEXT", "drawing_of", "pages_of", "text_of"]
 
 TEXT, PAGE, DRAWING = "text", "page", "drawing"
 """Text for people, a page for a browser, and the steps as SVG or DOT."""
@@ -26,7 +26,7 @@ RENDERERS = {
     "capacity": {TEXT: "capacity:capacity", PAGE: "page.capacity_page:capacity"},
     "check": {TEXT: "checkup:check", PAGE: "page.check_page:check"},
     "cluster": {TEXT: "listings:cluster", PAGE: "page.check_page:report"},
-    "constraints": {TEXT: "listings:constraints"},
+    "constraints": {TEXT: "listings:constraints", PAGE: "page.check_page:constraints"},
     "explanation": {
         TEXT: "explained:explanation",
         PAGE: "page.explain_page:explanation",
@@ -63,13 +63,21 @@ def text_of(kind: str, document: Json, facts: Json) -> str:
     return page.text()
 
 
-def page_of(kind: str, document: Json, facts: Json) -> str:
-    """Return a document of the type `kind` as HTML."""
+def pages_of(kind: str, document: Json, facts: Json, folder: bool) -> dict[str, str]:
+    """Return a document of the type `kind` as HTML, by the names of files.
+
+    It is one page with the name "", or with `folder` the linked pages of a folder, which begin at
+    ``index.html``.
+    """
     from iallocator.render.page.view import PageView, html_of
 
-    page = PageView(facts["cluster"])
+    page = PageView(facts)
     _renderer_of(kind, PAGE)(document, facts, page)
-    return html_of(page)
+    if not folder:
+        return {"": html_of(page)}
+    _renderer_of("constraints", PAGE)(facts["rules"], facts, page)
+    current = ["index", *dict.fromkeys(section.page for section in page.sections)]
+    return {f"{name}.html": html_of(page, name) for name in current}
 
 
 def drawing_of(kind: str, transition: Json, path: str) -> str:

@@ -254,6 +254,7 @@ def planned(document: Json, *words: str) -> dict[str, Effect]:
         "--validate": Effect(document, "--validate"),
         "--save-cluster": Effect(document, "--save-cluster={folder}/saved", words),
         "--html": Effect(document, "--html={folder}/page.html", words),
+        "--bandwidth": Effect(document, "--bandwidth=7", ("--html={folder}/page.html", *words)),
         "--text-data": Effect(None, "--text-data={folder}/cluster.data",
                               ("-v", "-t", "{folder}/other.data", *words),
                               {"cluster.data": TEXT, "other.data": FEWER}),
@@ -285,6 +286,7 @@ TOLD = {
     "--instance": Effect(batch(CROWDED, "x", "y"), "--instance=x"),
     "--graph": stored("node-evacuate/drbd-all", "--graph={folder}/steps.dot"),
     "--html": Effect(CROWDED_NEW, "--html={folder}/page.html"),
+    "--bandwidth": stored("node-evacuate/drbd-all", "--bandwidth=7", "--html={folder}/page.html"),
 }
 
 
@@ -517,6 +519,7 @@ REPAIRS = {
     "--offline": Effect(TWICE_SICK, "--offline=node1"),
     "--json": Effect(SICK, "--json"),
     "--html": Effect(SICK, "--html={folder}/page.html"),
+    "--bandwidth": Effect(QUIET, "--bandwidth=7", ("--html={folder}/page.html",)),
     "--allow": Effect(UNTAGGED, "--allow=reinstall"),
     "--job-delay": Effect(SICK, "--job-delay=3", ("--json", "--tag-prefix=x:")),
     **{name: Effect(SICK, name) for name in ("--validate", "--verbose", "--version", "--help")},
@@ -560,6 +563,8 @@ for command, short in (("check", ()), ("capacity", QUICKLY)):
     plain = planned(CROWDED, *short)
     for name in ("--print-commands", "--graph"):
         del plain[name]
+    if command == "capacity":
+        del plain["--bandwidth"]
     _add(command, plain)
 _add("check", LOADED)
 _add("reboot", measuring(CROWDED, "--force", "--print-instances"))

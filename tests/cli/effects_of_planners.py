@@ -164,8 +164,12 @@ BALANCE = {
     "--all-groups": Effect(MIXED, "--all-groups"),
 }
 
+TIMED = "--bandwidth=7", ("--html={folder}/page.html",)
+"""Bandwidth, on the page of a plan with steps."""
+
 CHECK = {
     "--group": Effect(TWO_TROUBLES, "--group=west"),
+    "--bandwidth": Effect(EAST_AWAY, *TIMED),
     **{
         name: Effect(one.document, one.option, ("--simulation", *one.words), one.files)
         for name, one in BALANCING.items()
@@ -229,6 +233,7 @@ BALANCE_GROUPS = {
     "--group": Effect(
         cluster({"east": 2, "west": 2, "south": 2}, instances=four()), "--group=west"
     ),
+    "--bandwidth": Effect(EAST, *TIMED),
     **between(EAST, NARROW, KVM, closed(EAST), KEYED),
     "--seed": stored("balance-groups/overlapping-partitions", "--seed=3", "--strategy=affinity"),
     "--dynu-file": Effect(MIXED, LOADS, (), LOADED),
@@ -242,6 +247,7 @@ STICKY = ("--strategy=pacemaker-balanced",)
 
 COMPRESS = {
     "--group": Effect(IN_USE, "--group=east"),
+    "--bandwidth": Effect(IN_USE, *TIMED),
     **between(IN_USE, ALIKE, of_kvm(IN_USE), closed(IN_USE), KEYED_AWAY),
     "--ignore-dynu": stored("captured/005-create-drbd-in-a-named-group", "--ignore-dynu"),
     "--exact-search": Effect(puzzle(), "--exact-search=no", ("--n1=off",)),
@@ -250,6 +256,7 @@ COMPRESS = {
 
 REDISTRIBUTE = {
     "--group": Effect(EAST_AWAY, "--group=west"),
+    "--bandwidth": Effect(EAST_AWAY, *TIMED),
     **between(EAST_AWAY, NARROW_AWAY, KVM, closed(EAST_AWAY), KEYED_AWAY),
     "--ignore-dynu": Effect(KEYED, "--ignore-dynu"),
     "--exact-search": Effect(puzzle(offline=True), "--exact-search=no", ("--n1=off",)),

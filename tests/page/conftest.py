@@ -56,11 +56,14 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def show(browser: Any) -> Iterator[Show]:
-    """Opens a page file; at the end no script may have failed, and nothing been fetched."""
+    """Opens a page file; at the end no script may have failed, and nothing been fetched.
+
+    With `others`, the other pages of its folder may be opened.
+    """
     wrong: list[str] = []
     contexts = []
 
-    def show(path: Path, **options: Any) -> Any:
+    def show(path: Path, *, others: bool = False, **options: Any) -> Any:
         context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
         contexts.append(context)
         context.set_default_timeout(PATIENCE * 1000)  # however slow the machine
@@ -69,7 +72,11 @@ def show(browser: Any) -> Iterator[Show]:
         page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
         page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
         own = path.as_uri()
-        page.on("request", lambda one: None if one.url == own else wrong.append(one.url))
+        allowed = path.parent.as_uri() if others else own
+        page.on(
+            "request",
+            lambda one: None if one.url.startswith(allowed) else wrong.append(one.url),
+        )
         page.goto(own)
         return page
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.render.page.view import PageView
 
-__all__ = ["check", "report"]
+__all__ = ["check", "constraints", "report"]
 
 
 def check(document: Json, facts: Json, page: PageView) -> None:
@@ -68,6 +68,24 @@ def report(document: Json, facts: Json, page: PageView) -> None:
         sizes = size_cell(one["memory"]), size_cell(one["disk"]), number_cell(one["vcpus"])
         grid.add(page.strong(one["name"]), *nodes[:2], *words, *sizes)
     page.table("instances", "Instances", grid, count=str(len(grid.rows)))
+
+
+def constraints(document: Json, facts: Json, page: PageView) -> None:
+    """Add the constraints of all instances, and the tags that cannot be used."""
+    grid = Grid(
+        "Instance", "Kind", "Strength", numeric("Weight"), "What", "From",
+        intro="; ".join(map(shown, document["unusable"])), empty="There are no constraints.",
+    )  # fmt: skip
+    for one in document["constraints"]:
+        names = [one["instance"]] if "instance" in one else one["members"]
+        some = ", ".join(map(page.short, names[:MEMBERS]))
+        more = len(names) - MEMBERS
+        weight = Cell(f"{one['weight']:g}", sort=one["weight"]) if "weight" in one else Cell("")
+        grid.add(
+            Cell(shown(some), f"and {more} more" if more > 0 else "", "strong"),
+            one["kind"], one["strength"], weight, one["what"], one["origin"],
+        )  # fmt: skip
+    page.table("rules", "Rules", grid, count=str(len(grid.rows)))
 
 
 def _judgement(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, str]:
@@ -138,6 +156,9 @@ def _failures(found: Json | None, page: PageView) -> None:
             grid.add(*_lost(one["domain"], one, page))
         page.table("domains", "If a failure domain fails", grid)
 
+
+MEMBERS = 5
+"""The instances of one constraint that are named."""
 
 LOST = "What fails", "Result", "Instances that cannot be restarted", numeric("Their memory")
 

@@ -6,7 +6,7 @@ from iallocator.errors import shown
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.topology import add_topology
-from iallocator.render.page.transitions import add_transition
+from iallocator.render.page.transitions import add_transition, duration_words, estimate
 from iallocator.render.page.view import (
     SHOWN,
     Cell,
@@ -66,7 +66,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
         details.append(f"The plan ends here: {plan['reason']}")
     details += (f"{one['node']} is left as it is: {one['reason']}" for one in plan.get("kept", ()))
     page.details = [*map(shown, details)]
-    page.tiles = _tiles(plan, before, after)
+    page.tiles = _tiles(plan, before, after, page)
     marks = dict.fromkeys(facts["leaving"], "to be powered down")
     marks |= dict.fromkeys(facts["coming"], "to be powered on")
     add_topology(page, facts, (before, after), marks)
@@ -104,12 +104,13 @@ def _verdict(plan: Json, before: Json, after: Json) -> tuple[str, str]:
     return what, "bad" if worse else "good"
 
 
-def _tiles(plan: Json, before: Json, after: Json) -> list[Tile]:
+def _tiles(plan: Json, before: Json, after: Json, page: PageView) -> list[Tile]:
     transition = plan["transition"]
     first, last = plan["scores"]["before"], plan["scores"]["after"]
     copied = sum(move["copied_mib"] for move in plan["moves"])
     touched = {name for move in plan["moves"] for name in (*move["from"], *move["to"])}
     tone = "good" if last < first else "bad" if last > first else ""
+    end = max((last for _, last in estimate(transition, page).values()), default=0.0)
     arrow = "\N{RIGHTWARDS ARROW}"
     return [
         Tile("Moves", str(len(plan["moves"])), f"on {many(len(touched), 'node')}"),
@@ -121,7 +122,7 @@ def _tiles(plan: Json, before: Json, after: Json) -> list[Tile]:
         tolerance_tile(before, after),
         Tile(
             "Steps", str(len(transition["steps"])),
-            f"in {many(transition['longest'], 'wave')}",
+            f"in {many(transition['longest'], 'wave')}, about {duration_words(end)}",
         ),
     ]  # fmt: skip
 

@@ -13,6 +13,7 @@ from iallocator.errors import shown
 from iallocator.render.page.health import effects
 from iallocator.render.page.nodes import RESOURCES, load_of, marks_of
 from iallocator.render.page.view import Section, gib, natural
+from iallocator.render.words import many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Block:
     width:
         Percent of the width of the tile.
     kind:
-        Classes: ``x`` (it cannot be restarted after the failure of its primary), ``v`` (it moves).
+        Classes: ``x`` (it cannot be restarted after the failure of its primary), ``v`` (it moves,
+        or is new).
     name:
         Its name; "" if the block is too narrow.
     """
@@ -176,8 +178,9 @@ def add_topology(
         if all(one == blocks[0] for one in blocks) and len(set(loads)) == 1:
             blocks, loads = blocks[:1], loads[:1]
         found = [*marks_of(states[0]), *([marks[name]] if name in marks else [])]
-        counts = " + ".join(f"{count:.0f}" for count in states[0]["counts"])
-        title = f"{page.short(name)}: {loads[0]} % used, {counts} instances"
+        title = ", ".join(
+            (f"{page.short(name)}: {loads[0]} % used", *_held_words(states[0]["counts"]))
+        )
         tiles[name] = NodeTile(k, shown(page.short(name)), shown(title), found, loads, blocks)
 
     # Groups and racks
@@ -219,14 +222,20 @@ def add_topology(
             for standing in standings
         ],
         "lost": [[index_of[name] for name in sorted(names)] for names in lost],
-        "moves": [[index_of[name], *ways] for name, ways in moving.items()],
+        "moves": [[index_of[name], *ways] for name, ways in moving.items() if ways[0]],
     }  # fmt: skip
     analysed = any(standing and standing["judged"] for standing in standings)
     view = TopologyView(
-        data["moments"], racks, by_load if len(tiles) >= STRIP else [], not small, len(moving),
-        analysed, data,
+        data["moments"], racks, by_load if len(tiles) >= STRIP else [], not small,
+        len(data["moves"]), analysed, data,
     )  # fmt: skip
     page.sections.append(Section("topology", "topology", "Topology", view, count=str(len(tiles))))
+
+
+def _held_words(counts: Sequence[float]) -> tuple[str, str]:
+    """Return how many instances a node has in each role."""
+    primaries, secondaries = (round(count) for count in counts)
+    return many(primaries, "primary", "primaries"), many(secondaries, "secondary", "secondaries")
 
 
 def _amounts(node: Json) -> list[str]:

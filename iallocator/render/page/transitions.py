@@ -1,4 +1,9 @@
-"""Show a transition as a timeline: which instances leave and reach each node in which wave."""
+"""Show a transition as a timeline: which instances leave and reach each node in which wave.
+
+The duration of a step is estimated: the MiB that it copies at the bandwidth of `PageView`, and a
+fixed time for its kind.  Steps that share a node follow each other, because each of them may use
+the whole bandwidth of the node.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from dataclasses import dataclass
 from iallocator.errors import shown
 from iallocator.render.drawing import drawing, subject, waves, way
 from iallocator.render.page.view import (
+    Bar,
     Cell,
     Grid,
     Link,
@@ -26,7 +32,15 @@ if TYPE_CHECKING:
 
 ARROW = "\N{RIGHTWARDS ARROW}"
 
-__all__ = ["Chip", "Lane", "TimelineView", "add_transition"]
+FIXED = {"failover": 60, "start": 30, "stop": 60, "power-on": 300, "power-off": 60, "fence": 60}
+"""Kind of a step -> the seconds that it takes beside copying, if not `OTHERS`."""
+
+OTHERS = 10
+
+COPIES = {"migrate": "memory", "replace-disks": "disk", "move": "disk", "create": "disk"}
+"""Kind of a step -> what it copies of the instance."""
+
+__all__ = ["Chip", "Lane", "TimelineView", "add_transition", "duration_words", "estimate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +67,45 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """The timeline, the steps as a table, and the drawing as SVG ("" for none)."""
+    """The timeline, the steps as a table, and the drawing as SVG ("" for none).
 
-    waves: int
+    `waves`: when the first step of each wave begins, in words.
+    """
+
+    waves: Sequence[str]
     lanes: Sequence[Lane]
     steps: Grid
     remarks: Sequence[str]
     drawing: str
 
 
+def estimate(transition: Json, page: PageView) -> dict[int, tuple[float, float]]:
+    """Return when each step begins and ends, by its number, in seconds from the beginning."""
+    found: dict[int, tuple[float, float]] = {}
+    free: dict[str, float] = {}  # node -> when its last step ends
+    for step in transition["steps"]:
+        kind, sizes = step["kind"], page.sizes.get(step.get("instance", ""), {})
+        seconds = FIXED.get(kind, OTHERS) + sizes.get(COPIES.get(kind, ""), 0) / page.bandwidth
+        nodes = {step["node"]} if "node" in step else {*step["from"], *step["to"]}
+        begin = max(
+            [0.0, *(found[one][1] for one in step["after"]), *(free.get(one, 0.0) for one in nodes)]
+        )
+        found[step["number"]] = begin, begin + seconds
+        free.update(dict.fromkeys(nodes, begin + seconds))
+    return found
+
+
+def duration_words(seconds: float) -> str:
+    """Return a duration in seconds, minutes or hours."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
+
+
 def add_transition(page: PageView, transition: Json, intro: str = "", count: str = "") -> None:
     """Add the steps of a transition by node and wave, as a table, and as a drawing."""
+    times = estimate(transition, page)
+    end = max((last for _, last in times.values()), default=0.0)
     wave_of = waves(transition)
     last = max(wave_of.values(), default=0)
     lanes: dict[str, list[list[Chip]]] = {}
@@ -81,10 +123,29 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
         *(f"Not done: {one['name']}: {one['reason']}" for one in transition["left"]),
         *transition["remarks"],
     ]
-    steps = _steps(transition, wave_of, page)
+    if transition["steps"]:
+        remarks.insert(
+            0,
+            f"Estimated duration: {duration_words(end)}, at {page.bandwidth:g} MiB/s "
+            "(--bandwidth). Steps that share a node follow each other.",
+        )
+    begins = [
+        min(times[number][0] for number, wave in wave_of.items() if wave == k)
+        for k in range(1, last + 1)
+    ]
+    steps = _steps(transition, wave_of, times, page)
     picture = drawing(transition, page.names)
-    view = TimelineView(last, ordered, steps, [*map(shown, remarks)], picture)
+    view = TimelineView(
+        [*map(duration_words, begins)], ordered, steps, [*map(shown, remarks)], picture
+    )
     page.sections.append(Section("transition", "transition", "Transition", view, intro, count))
+
+
+def _span(times: tuple[float, float], end: float) -> Bar:
+    """Return the bar of a step that begins and ends at `times`; the whole takes until `end`."""
+    begin, last = times
+    left = round(100 * begin / end, 1)
+    return Bar(left, max(round(100 * last / end, 1) - left, 1.0), "span")
 
 
 def _ends(step: Json) -> list[tuple[str, str]]:
@@ -99,10 +160,16 @@ def _ends(step: Json) -> list[tuple[str, str]]:
     return found or [(name, "here") for name in after[:1]]
 
 
-def _steps(transition: Json, wave_of: Mapping[int, int], page: PageView) -> Grid:
+def _steps(
+    transition: Json,
+    wave_of: Mapping[int, int],
+    times: Mapping[int, tuple[float, float]],
+    page: PageView,
+) -> Grid:
+    end = max((last for _, last in times.values()), default=1.0) or 1.0
     grid = Grid(
-        numeric("Step"), numeric("Wave"), "What", "Of", "Way", "Waits for", title="Steps",
-        empty="Nothing is to be done.",
+        numeric("Step"), numeric("Wave"), "What", "Of", "Way", "Waits for", numeric("Takes"),
+        "When", title="Steps", empty="Nothing is to be done.",
     )  # fmt: skip
     for step in transition["steps"]:
         position = step["number"]
@@ -118,6 +185,9 @@ def _steps(transition: Json, wave_of: Mapping[int, int], page: PageView) -> Grid
             page.strong(subject(step)),
             way(step, page.names, ARROW),
             Cell("" if links else "nothing", shown(why), "" if links else "faint", links=links),
+            Cell(duration_words(times[position][1] - times[position][0]),
+                 sort=times[position][1] - times[position][0]),
+            Cell(sort=times[position][0], bar=_span(times[position], end)),
             anchor=f"step-{position}",
-        )
+        )  # fmt: skip
     return grid

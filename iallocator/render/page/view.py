@@ -33,6 +33,16 @@ __all__ = [
 
 TEMPLATES = Path(__file__).parent / "templates"
 
+PAGES = {"cluster": "Cluster", "plan": "Plan", "failures": "Failures", "rules": "Rules"}
+"""Page of a folder -> its title."""
+
+PAGE_OF = {
+    **dict.fromkeys(("moves", "transition", "repairs", "decision", "step", "move"), "plan"),
+    **dict.fromkeys(("problems", "failures", "joint", "domains"), "failures"),
+    **dict.fromkeys(("rules", "tags"), "rules"),
+}
+"""First word of the key of a section, or of an anchor -> its page; all others: ``cluster``."""
+
 SHOWN = 5e-5
 """Scores, no unit: a smaller change is not seen in four decimals."""
 
@@ -48,6 +58,18 @@ class Tile:
     value: str
     note: str = ""
     tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Where a page comes from: the source of the cluster, when it was read, and the command line.
+
+    `time` is in UTC, as in JSON documents.
+    """
+
+    source: str
+    time: str
+    line: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +155,8 @@ class Grid:
 class Section:
     """A part of the page.
 
-    `kind` names the template, which shows `data`.  `count` is shown beside the title.
+    `kind` names the template, which shows `data`.  `count` is shown beside the title.  `page` is
+    the page of a folder that has it.
     """
 
     kind: str
@@ -142,6 +165,11 @@ class Section:
     data: object
     intro: str = ""
     count: str = ""
+
+    @property
+    def page(self) -> str:
+        """Return the key of `PAGES`."""
+        return PAGE_OF.get(self.key.partition("-")[0], "cluster")
 
 
 class PageView:
@@ -157,14 +185,27 @@ class PageView:
         The one sentence that matters.
     tone:
         How the headline is meant, as of `Tile`.
+    identity:
+        Where the page comes from.
+    bandwidth:
+        MiB that can be copied in a second, for estimates.
+    sizes:
+        Name of an instance, also of a new one -> its sizes, as of the inventory of the cluster.
     names:
         Each node and instance -> its name without `domain`; empty without a domain.
     domain:
         The end that all names have in common.
     """
 
-    def __init__(self, cluster: Json) -> None:
+    def __init__(self, facts: Json) -> None:
+        cluster = facts["cluster"]
         every = [*cluster["nodes"], *cluster["instances"]]
+        self.bandwidth: float = facts["bandwidth"]
+        self.identity = Identity(**facts["identity"])
+        self.sizes = dict(cluster["instances"])
+        for moment in facts["moments"]:
+            self.sizes |= moment["created"]
+        self.positions = {node["name"]: k for k, node in enumerate(facts["moments"][0]["nodes"])}
         self.command = ""
         self.cluster = shown(cluster["name"])
         self.headline = ""
@@ -181,8 +222,11 @@ class PageView:
         return short
 
     def strong(self, name: str) -> Cell:
-        """Return a cell with the name that a row is about."""
-        return Cell(shown(self.short(name)), tone="strong")
+        """Return a cell with the name that a row is about; that of a node leads to its tile."""
+        text = shown(self.short(name))
+        if name in self.positions:
+            return Cell(tone="strong", links=[Link(text, f"tile-{self.positions[name]}")])
+        return Cell(text, tone="strong")
 
     def placement(self, nodes: Iterable[str]) -> str:
         """Return the nodes of an instance: ``primary : secondary``."""
@@ -264,10 +308,13 @@ def _page() -> Template:
     return environment.get_template("page.html")
 
 
-def html_of(view: PageView) -> str:
+def html_of(view: PageView, current: str = "") -> str:
     """Return the page as one document, which contains style and script and loads nothing.
 
     The policy of the page allows no other script.
+
+    `current` is the page of a folder: a key of `PAGES`, or ``index``.  If it is "", the document
+    has all sections.
     """
     from base64 import b64encode
     from hashlib import sha256
@@ -275,9 +322,21 @@ def html_of(view: PageView) -> str:
     from markupsafe import Markup
 
     script = (TEMPLATES / "page.js").read_text("utf-8")
+    pages = list(dict.fromkeys(section.page for section in view.sections)) if current else []
+    pages.sort(key=list(PAGES).index)
+
+    def href(anchor: str) -> str:
+        """Return the link to an element, which may be on another page of the folder."""
+        page = PAGE_OF.get(anchor.partition("-")[0], "cluster")
+        return f"#{anchor}" if current in ("", page) else f"{page}.html#{anchor}"
+
     digest = b64encode(sha256(script.encode()).digest()).decode()
     return _page().render(
         view=view,
+        sections=[one for one in view.sections if current in ("", one.page)],
+        current=current,
+        pages={page: PAGES[page] for page in pages},
+        href=href,
         version=__version__,
         style=Markup((TEMPLATES / "page.css").read_text("utf-8")),
         script=Markup(script),

@@ -26,7 +26,7 @@
   };
   let timer = 0;
   input.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(filter, 80); });
-  box.hidden = false;
+  box.hidden = !rows.length && !document.querySelector(".topology");
   document.addEventListener("keydown", (event) => {
     if (event.key === "/" && !/INPUT|TEXTAREA|SELECT/.test(document.activeElement.tagName)) {
       event.preventDefault();
@@ -168,7 +168,7 @@
           make("h4", `${role ? "Secondary" : "Primary"} of ${held.length} instance${held.length === 1 ? "" : "s"}`, detail);
           const table = make("table", "", detail);
           const head = make("tr", "", make("thead", "", table));
-          for (const text of ["Instance", "Memory", role ? "Primary" : "Fails over to", ""]) make("th", text, head).scope = "col";
+          for (const text of ["Instance", "Memory", role ? "Primary" : "Fails over to"]) make("th", text, head).scope = "col";
           const body = make("tbody", "", table);
           for (const i of held) {
             const row = make("tr", "", body);
@@ -178,9 +178,8 @@
             make("td", memory, row);
             const other = (nodesOf.get(i) || [])[1 - role];
             make("td", other === undefined ? (role ? "" : "any other node") : data.nodes[other].name, row);
-            const state = make("td", lost.has(i) ? "cannot be restarted" : "", row);
-            if (lost.has(i)) state.className = "bad-text";
-            if (move.has(i)) make("small", `${names(move.get(i)[0])} \u2192 ${names(move.get(i)[1])}`, state);
+            if (lost.has(i)) make("small", "cannot be restarted", cell).className = "bad-text";
+            if (move.has(i)) make("small", `${names(move.get(i)[0])} \u2192 ${names(move.get(i)[1])}`, cell);
           }
         }
       }
@@ -223,6 +222,12 @@
     });
     for (const pick of document.querySelectorAll("[name=view]")) pick.addEventListener("change", () => show(open));
     new ResizeObserver(draw).observe(map);
+    const follow = () => {
+      const found = /^#tile-(\d+)$/.exec(location.hash);
+      if (found && data.nodes[found[1]]) show(Number(found[1]));
+    };
+    addEventListener("hashchange", follow);
+    follow();
 
     // Tiles of nodes and instances that the field finds stand out
     let known = null;
