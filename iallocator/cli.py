@@ -106,11 +106,11 @@ def _run(arguments: list[str]) -> int:
             with WholeOutput():
                 if call.answered(reply, encoded):
                     encoded = _encoded(reply)
-                _say(reply, encoded)
+                _say(reply, encoded, settings)
         return INTERRUPTED if reply.interrupted else 0
     reply = _reply(read_file(path, settings.max_input), settings, path=path)
     with WholeOutput():
-        _say(reply, _encoded(reply))
+        _say(reply, _encoded(reply), settings)
     return INTERRUPTED if reply.interrupted else 0
 
 
@@ -147,8 +147,13 @@ def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
     return files
 
 
-def _say(reply: Reply, encoded: bytes) -> None:
-    tell(*reply.remarks)
+def _say(reply: Reply, encoded: bytes, settings: Settings) -> None:
+    remarks = reply.remarks
+    if remarks and settings.behaviour.warns_in_info and not settings.verbose:
+        from iallocator.reply import few_details
+
+        remarks = few_details(remarks)
+    tell(*remarks)
     sys.stdout.buffer.write(encoded)
 
 

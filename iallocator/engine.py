@@ -49,12 +49,6 @@ ANSWERING_SECONDS = 0.2
 
 N+1 simulations and exact searches end at the limit, and the best placement known by then counts."""
 
-MISSING_MEMORY = 512
-"""MiB of memory that a node may lack before a warning."""
-
-MISSING_DISK = 1024
-"""MiB of disk that a node may lack before a warning."""
-
 
 def reading_for(settings: Settings) -> Reading:
     """Return the options for reading documents that follow from `settings`."""
@@ -163,11 +157,7 @@ def decide(
 def _context(
     cluster: Cluster, request: Request, settings: Settings, trace: Trace | None, deadline: Deadline
 ) -> tuple[Context, list[str]]:
-    """Return the state and the options of `request`, and what to print about the cluster.
-
-    A node that reports less free memory or disk than its instances explain is named if the
-    difference matters.
-    """
+    """Return the state and the options of `request`, and what to print about the cluster."""
     from iallocator.placement.context import Context
 
     groups = 1 if request.stays_in_group else len(cluster.groups)
@@ -175,14 +165,10 @@ def _context(
     context = Context(cluster, settings, candidates, request.coming, trace, deadline, groups)
     if trace is not None:
         trace.begin(context)
-    lines: list[str] = []
-    for index, node in enumerate(context.cluster.nodes):
-        if node.offline or not node.vm_capable:
-            continue
-        memory, disk = context.state.missing(index)
-        if memory > MISSING_MEMORY or disk > MISSING_DISK:
-            amounts = f"{memory:.0f} MB ram and {disk // 1024:.0f} GB disk"
-            lines.append(f"  - node {node.name} is missing {amounts}")
+    lines = [
+        f"  - node {node.name} is missing {memory:.0f} MB ram and {disk // 1024:.0f} GB disk"
+        for node, memory, disk in context.state.unexplained()
+    ]
     remarks = ["Warning: cluster has inconsistent data:", *lines] if lines else []
     if settings.verbose and not settings.quiet:
         remarks.append(f"{summary(cluster)}; request: {request.kind}")

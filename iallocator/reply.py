@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["Reply", "warnings_beyond"]
+__all__ = ["Reply", "few_details", "warnings_beyond"]
 
 WARNING = "Warning: "
 """The beginning of remarks that a person should read."""
@@ -62,6 +62,23 @@ class Reply:
         if self.transition is not None:
             document["transition"] = self.transition
         return document
+
+
+def few_details(remarks: Sequence[str]) -> list[str]:
+    """Return `remarks` with the first details of each warning, and the number of the others."""
+    found: list[str] = []
+    details = 0
+    for remark in [*remarks, ""]:
+        if remark.startswith(" "):
+            details += 1
+            if details <= WARNED:
+                found.append(remark)
+            continue
+        if details > WARNED:
+            found.append(f"  - {details - WARNED} more (-v)")
+        details = 0
+        found.append(remark)
+    return found[:-1]
 
 
 def warnings_beyond(info: str, remarks: Sequence[str]) -> list[str]:

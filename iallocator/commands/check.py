@@ -5,11 +5,11 @@ from __future__ import annotations
 from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import SIGNALLED, TIME_IS_UP, Deadline, limit_reached
-from iallocator.documents.checkup import Checkup
+from iallocator.documents.checkup import Checkup, score_assessment
 from iallocator.errors import INCOMPLETE, tell
 from iallocator.model.state import State
 from iallocator.options.settings import REQUEST_SETTINGS
-from iallocator.planners.check.health import examine
+from iallocator.planners.check.health import data_findings, examine
 from iallocator.planners.eligible import group_named, set_offline, set_vcpu_ratio
 from iallocator.planners.plan import Plan
 from iallocator.planners.result import GroupPlan, GroupPlans
@@ -42,6 +42,8 @@ def check(command: Command, deadline: Deadline) -> Result:
     with progress_line("checking"):
         now = _health(State(cluster), own, deadline)
     trying = _is_to_be_tried(now, own)
+    if own.behaviour.doubts_nodes:
+        now.data = data_findings(State(cluster))
     if trying:
         from iallocator.commands.plans import balanced
 
@@ -124,15 +126,24 @@ class Checked(Result):
             tell(f"iallocator: {TIME_IS_UP} before the health after balancing is known")
             return now
         moves = len(done.moves)
-        return Checkup(now.before, then.before, moves, now.capacity_checks, now.tag_findings)
+        found = Checkup(now.before, then.before, moves, now.capacity_checks, now.tag_findings)
+        found.data = now.data
+        return found
 
     def document(self) -> Json:
         """Return what is wrong without several failures at once, which may be many."""
-        return self._found.findings()
+        return self._with_scores(self._found.findings())
+
+    def _with_scores(self, document: Json) -> Json:
+        """Add the assessment of its score to each group of `document`, and return it."""
+        for health, entry in zip(self._now.before, document["groups"], strict=True):
+            entry.update(score_assessment(self._done.before, health.group))
+        return document
 
     def json(self) -> Json:
         """Return what is wrong, and the moves that balancing makes, as plain data."""
-        return {**self._done.document(), "command": "check", **self._found.document()}
+        found = self._with_scores(self._found.document())
+        return {**self._done.document(), "command": "check", **found}
 
     def machine_lines(self) -> Iterable[str]:
         """Return what is wrong as hcheck's keys, or as the line of a Nagios plugin."""

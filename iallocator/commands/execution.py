@@ -219,6 +219,7 @@ def _carry_out(
     """Execute what is left; `again`: also what failed in an earlier run."""
     assert execution.queue is not None
     settings, head, trouble = execution.settings, execution.head, ""
+    line = _progress_line(head["transition"])
     with Interrupts() as interrupts:
         orders = Orders(
             reason=settings.reason or head["reason"],
@@ -226,8 +227,8 @@ def _carry_out(
             first_group=settings.first_job_group,
             ahead=settings.ahead,
             boot_timeout=settings.boot_timeout,
-            say=_say,
-            complain=_complain,
+            say=lambda text: _say(line(text)),
+            complain=lambda text: _complain(line(text)),
             stopping=lambda: interrupts.came,
             confirmed=Confirmation(execution.records, settings.done_by_hand),
         )
@@ -250,6 +251,21 @@ def _carry_out(
         what = ", ".join(map(describe, due))
         _complain(f"now by hand: {what}; then go on with --resume {journal.path} --done-by-hand")
     return found, _status(execution, trouble, interrupts)
+
+
+def _progress_line(transition: Json) -> Callable[[str], str]:
+    """Return a function that puts the time before a line of progress, and shortens its names."""
+    from time import strftime
+
+    from iallocator.names import domains_of
+    from iallocator.render.table import Page
+
+    page = Page()
+    steps = transition["steps"]
+    nodes = {name for step in steps for end in ("from", "to") for name in step.get(end, ())}
+    nodes |= {step["node"] for step in steps if "node" in step}
+    page.leave_out(domains_of(nodes, {step["instance"] for step in steps if "instance" in step}))
+    return lambda text: f"{strftime('%H:%M:%S')} {page.short(text)}"
 
 
 def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from iallocator.calls.layout import OUTCOMES
 from iallocator.commands.shared_options import (
+    ALL,
     BANDWIDTH,
     GROUP,
     HTML,
@@ -153,6 +154,7 @@ class Explain(CommandSettings):
     usage = "[OPTIONS] [FILE|FOLDER#CALL]"
 
     json: int = json_of("the explanation")
+    all_rows: bool = ALL
     brief: bool = option("--brief", "print only the decision, or the nearest node", group=OUTPUT)
     instance: str | None = option(
         "--instance", "print only the decision about this instance", str, "NAME", group=SELECTION
@@ -202,6 +204,7 @@ class Config(CommandSettings):
 
     json: int = json_of("the settings")
     group: str = GROUP
+    all_rows: bool = ALL
 
 
 class Constraints(CommandSettings):
@@ -216,10 +219,10 @@ class Constraints(CommandSettings):
         Choice(MUST, SHOULD), "must|should",
         "", group=SELECTION,
     )  # fmt: skip
-    all: bool = option(
+    all_rows: bool = option(
         "--all",
-        "also the constraints of every instance: its size, different nodes for primary and "
-        "secondary",
+        "print all rows, also the constraints that every instance has: its size, different nodes "
+        "for primary and secondary",
         group=SELECTION,
     )
     kind: str = option(
@@ -240,6 +243,7 @@ class History(CommandSettings):
     usage = "[OPTIONS] FOLDER"
 
     json: int = json_of("the calls")
+    all_rows: bool = ALL
     type: str = option(
         "--type",
         "only requests of this type",
@@ -277,6 +281,7 @@ class RepairForms(CommandSettings):
     """The forms in which repairs are shown."""
 
     json: int = json_of("the plan")
+    all_rows: bool = ALL
     html: str | None = HTML
     bandwidth: float = BANDWIDTH
 
@@ -389,6 +394,7 @@ class Show(CommandSettings):
         "--html", "write a page for a browser, too", str, "FILE", group=OUTPUT
     )
     group: str = GROUP
+    all_rows: bool = ALL
     offline: Sequence[str] = OFFLINE
 
     def check(self, positional: Sequence[str]) -> None:

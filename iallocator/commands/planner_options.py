@@ -7,6 +7,7 @@ manual page, with the exit statuses.
 from __future__ import annotations
 
 from iallocator.commands.shared_options import (
+    ALL,
     BANDWIDTH,
     BOOT,
     DYNU,
@@ -237,6 +238,7 @@ class CheckForms(CommandSettings):
     """The options of a check without those of the balancing that it tries."""
 
     json: int = json_of("the findings")
+    all_rows: bool = ALL
     html: str | None = HTML
     bandwidth: float = BANDWIDTH
     machine_readable: bool = option(
@@ -316,6 +318,7 @@ class Capacity(CommandSettings):
     """The options of ``iallocator capacity``."""
 
     json: int = json_of("the answer")
+    all_rows: bool = ALL
     html: str | None = HTML
     machine_readable: str = option(
         "--machine-readable", "write hspace's HTS_ keys: yes or no", Choice("yes", "no"),
@@ -478,6 +481,9 @@ class Squeeze(Planning):
     """The options of ``iallocator squeeze``."""
 
     boot_timeout: float = BOOT
+    all_rows: bool = option(
+        "--all-rows", "print all rows of long lists, also on a terminal", group=OUTPUT
+    )
     dynu_file: str = DYNU
     target_resources: float = option(
         "--target-resources",
@@ -511,7 +517,7 @@ class Squeeze(Planning):
     )
     drbd: bool = option("--drbd", "also move drbd instances", group=SELECTION)
     all_instances: bool = option(
-        "--all", "also move instances that are not auto-balanced", group=SELECTION
+        "--all-instances --all", "also move instances that are not auto-balanced", group=SELECTION
     )
     even_if_short: bool = option(
         "--even-if-short",

@@ -146,4 +146,4 @@ def say_share(what: str) -> Callable[[int, int], None]:
 def say_plan(plan: Plan) -> None:
     """Show the number of moves of a plan, and its score."""
     if _lines:
-        say_progress(f"{len(plan.entries)} moves, score {plan.after:.8f}")
+        say_progress(f"{len(plan.entries)} moves, score {plan.after:.4f}")

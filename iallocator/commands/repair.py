@@ -72,7 +72,8 @@ class Repaired(Result):
     """The repairs that are done now, and what is left."""
 
     def __init__(self, work: RepairRound, command: Command, reached: list[str]) -> None:
-        facts = {"dry_run": command.settings.dry_run}
+        nodes = [node.name for node in work.before.cluster.nodes]
+        facts = {"dry_run": command.settings.dry_run, "nodes": nodes}
         super().__init__(work.document(), facts, work.status())
         self._work = work
         self._settings = command.effective

@@ -208,7 +208,8 @@ def _write(document: Json | None, found: Result, command: Command) -> None:
     elif getattr(settings, "machine_readable", "no") in (True, "yes") or nagios:
         print("".join(f"{line}\n" for line in found.machine_lines()), end="")
     elif TEXT in RENDERERS[command.row.document] and not is_stdout(getattr(settings, "html", None)):
-        print(text_of(command.row.document, found.document(), found.facts(TEXT)), end="")
+        text = text_of(command.row.document, found.document(), found.facts(TEXT), settings)
+        print(text, end="")
     commands = getattr(settings, "commands", None)
     if commands is not None and not is_stdout(commands):
         write_file(commands, "\n".join(["#!/bin/sh", "set -e", *found.script(), ""]))

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "BANDWIDTH", "BOOT", "DYNU", "GROUP", "HTML", "MAX_CPU", "MIN_DISK", "OFFLINE", "Execution",
+    "ALL", "BANDWIDTH", "BOOT", "DYNU", "GROUP", "HTML", "MAX_CPU", "MIN_DISK", "OFFLINE",
+    "Execution",
     "Planning", "json_of",
 ]  # fmt: skip
 
@@ -43,6 +44,7 @@ def json_of(what: str) -> Any:
     )  # fmt: skip
 
 
+ALL: Any = option("--all", "print all rows of long lists, also on a terminal", group=OUTPUT)
 HTML: Any = option(
     "--html",
     "write a page for a browser, or linked pages into a folder (FOLDER/)",
@@ -240,6 +242,7 @@ class PlanForms(CommandSettings):
     """The forms in which a plan is shown."""
 
     json: int = json_of("the plan")
+    all_rows: bool = ALL
     commands: str | None = option(
         "--print-commands -C",
         "print the commands that execute the plan, in job sets, or write them to FILE",

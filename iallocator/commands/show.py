@@ -166,7 +166,7 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     if own.instance:
         known = [one.name for one in (*cluster.instances, *new)]
         own.instance = whole_name(own.instance, known, "--instance", "instance")
-    everything = bool(own.all or own.instance or own.kind)
+    everything = bool(own.all_rows or own.instance or own.kind)
     only = group_named(cluster, own.group) if own.group else None
     listed = ListingFacts(cluster, wanted, relations, command.effective, problems, everything, only)
     found = [

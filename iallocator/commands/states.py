@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 from iallocator.documents.lists import instance_table, node_table
 from iallocator.engine import decide, read
 from iallocator.errors import STDIN, say, tell
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.planners.eligible import group_named
-from iallocator.render.table import listed
+from iallocator.render.table import listed, width_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +60,8 @@ def show_state(state: State, settings: Settings, moment: str, group: str = "") -
     """
     backwards = not settings.behaviour.orders_by_name
     shown = "".join(
-        f"\n{moment} {title}:\n{text}" for title, text in _lists(state, settings, backwards, group)
+        f"\n{moment} {title}:\n{text}"
+        for title, text in _lists(state, settings, backwards, width_of(sys.stderr), group)
     )
     if shown:
         say(shown)
@@ -69,11 +72,11 @@ def lists_of(state: State, settings: Settings, backwards: bool, group: str = "")
 
     `group`: as of `show_state`.
     """
-    return [text for _, text in _lists(state, settings, backwards, group)]
+    return [text for _, text in _lists(state, settings, backwards, width_of(sys.stdout), group)]
 
 
 def _lists(
-    state: State, settings: Settings, backwards: bool, group: str = ""
+    state: State, settings: Settings, backwards: bool, width: int, group: str = ""
 ) -> Iterator[tuple[str, str]]:
     """Yield the title of each list, and the list."""
     only = None
@@ -81,10 +84,10 @@ def _lists(
     if group:
         only = group_named(state.cluster, group)
     if settings.print_instances:
-        yield f"instance map{units}", listed(instance_table(state, backwards, only))
+        yield f"instance map{units}", listed(instance_table(state, backwards, only), width)
     if settings.print_nodes is not None:
         table = node_table(state, settings.print_nodes, backwards, only)
-        yield f"cluster status{units}", listed(table)
+        yield f"cluster status{units}", listed(table, width)
 
 
 def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:

@@ -53,6 +53,12 @@ class Behaviour:
     warns_in_info = True
     """Warnings are in the answer, too, not only on stderr."""
 
+    prints_as_htools = False
+    """Text has all decimals of scores, hbal's notation of moves, and every row of long lists."""
+
+    doubts_nodes = True
+    """``check`` reports nodes with inconsistent data."""
+
     tells_nearest = True
     """A rejection names the node that is closest to acceptable, and what it lacks."""
 

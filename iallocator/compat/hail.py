@@ -23,6 +23,8 @@ class HailBehaviour(Behaviour):
     reads_groups_of_batch = False
     reads_settings = False
     warns_in_info = False
+    prints_as_htools = True
+    doubts_nodes = False
     tells_nearest = False
     knows_affinity = False
     decides_by_rounding = True

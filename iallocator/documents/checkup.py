@@ -6,24 +6,35 @@ from itertools import islice
 from math import comb
 
 from iallocator.errors import INCOMPLETE, shown
-from iallocator.planners.check.health import KINDS, NOT_ANALYSED, OF_NODES
+from iallocator.model.node_view import NodeView, capacities
+from iallocator.planners.check.health import DATA, KINDS, NOT_ANALYSED, OF_NODES
+from iallocator.scoring.metrics import NO_CENTRES, RESERVED_TOTAL, STATISTICS, values
+from iallocator.scoring.scalar import terms_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.model.cluster import Group
     from iallocator.model.constraints import TagFinding
-    from iallocator.planners.check.health import GroupHealth
+    from iallocator.model.state import State
+    from iallocator.planners.check.health import Finding, GroupHealth
     from iallocator.planners.check.joint_failures import Failure, FailuresFound
 
-__all__ = ["Checkup", "counts_of"]
-
-WORST = 10
-"""How many sets of nodes the text lists; the JSON document has all."""
+__all__ = ["Checkup", "counts_of", "score_assessment"]
 
 MOST = 500
-"""How many sets of nodes that lose an instance the page lists."""
+"""How many sets of nodes that lose an instance text and page list."""
+
+EVEN = 12**-0.5
+"""Standard deviation of evenly used nodes, as a share of an average instance.
+
+Such a node has up to half an instance more or less than the mean, each amount equally often.
+"""
+
+HIGH = 2
+"""The score is high if its avoidable part is more than so many times that of evenly used nodes."""
 
 NAGIOS_STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 """The words for the exit statuses of a Nagios plugin."""
@@ -58,9 +69,13 @@ class Checkup:
         Whether balancing was tried.
     tag_findings:
         Findings about tags; the cluster can be healthy in spite of them.
+    data:
+        Findings about the data of nodes, by the index of the group. No move changes them.
     """
 
-    __slots__ = ("after", "before", "capacity_checks", "failures", "moves", "tag_findings", "tried")
+    __slots__ = (
+        "after", "before", "capacity_checks", "data", "failures", "moves", "tag_findings", "tried",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -77,11 +92,12 @@ class Checkup:
         self.moves = moves
         self.capacity_checks = capacity_checks
         self.failures: FailuresFound | None = None
+        self.data: Mapping[int, list[Finding]] = {}
 
     @property
     def healthy(self) -> bool | None:
         """Return whether nothing is wrong; None if nothing was found, and not all was analysed."""
-        if any(group.findings for group in self.before):
+        if self.data or any(group.findings for group in self.before):
             return False
         return None if self.not_analysed else True
 
@@ -120,8 +136,8 @@ class Checkup:
         return {
             "healthy": self.healthy,
             "not_analysed": self.not_analysed,
-            "problems": counts_of(self.before),
-            "problems_after": counts_of(self.after),
+            "problems": self._counts(self.before),
+            "problems_after": self._counts(self.after),
             "rebalancing": {
                 "tried": self.tried,
                 "helps": self.helps,
@@ -130,16 +146,16 @@ class Checkup:
             "groups": [
                 {
                     "group": before.group.name,
-                    "reason": _summary(before),
+                    "reason": _summary(before, self._counts([before])),
                     "uuid": before.group.uuid,
-                    "problems": before.counts,
-                    "problems_after": after.counts,
+                    "problems": self._counts([before]),
+                    "problems_after": self._counts([after]),
                     "score": before.score,
                     "score_after": after.score,
                     "offline_nodes": before.offline_nodes,
                     "not_analysed": before.not_analysed,
-                    "findings": [found.document() for found in before.findings],
-                    "findings_after": [found.document() for found in after.findings],
+                    "findings": self._findings(before),
+                    "findings_after": self._findings(after),
                 }
                 for before, after in zip(self.before, self.after)
             ],
@@ -149,6 +165,16 @@ class Checkup:
                 else {}
             ),
         }
+
+    def _counts(self, health: Sequence[GroupHealth]) -> dict[str, int]:
+        """Return the number of nodes or instances with each kind of finding, in some groups."""
+        data = sum(len(self.data.get(one.group.index, ())) for one in health)
+        return {**counts_of(health), DATA: data}
+
+    def _findings(self, health: GroupHealth) -> list[Json]:
+        """Return the findings in a group as plain data, those about its data last."""
+        found = (*health.findings, *self.data.get(health.group.index, ()))
+        return [one.document() for one in found]
 
     def facts(self) -> Json:
         """Return what text and page show beside the document."""
@@ -189,7 +215,7 @@ class Checkup:
 
     def nagios_line(self) -> str:
         """Return the state, what is wrong, and performance data, as a Nagios plugin prints them."""
-        counts = counts_of(self.before)
+        counts = self._counts(self.before)
         late = len(self.not_analysed)
         words = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
         if late:
@@ -215,9 +241,50 @@ class Checkup:
                 yield key, counts[kind] if kind else health.offline_nodes
 
 
-def _summary(health: GroupHealth) -> str:
+def score_assessment(state: State, group: Group) -> Json:
+    """Return whether the score of `group` is high for its nodes and instances.
+
+    The members: the statistics that contribute (``score_terms``); the score if nodes were used
+    evenly (``score_reference``); and ``score_level``: low, moderate or high. The memory that is
+    reserved in all is part of both scores: no move avoids it. Other sums are 0 on such nodes.
+    """
+    nodes = state.cluster.nodes
+    found = terms_of(state, group.nodes)
+
+    def amounts() -> list[list[float]]:
+        """Return the values of every statistic on each node."""
+        views = (NodeView.of(state, index, capacities(nodes[index])) for index in group.nodes)
+        return [list(values(view, NO_CENTRES)) for view in views]
+
+    primaries = sum(len(state.primaries[index]) for index in group.nodes)
+    both = primaries + sum(len(state.secondaries[index]) for index in group.nodes)
+    full = amounts()
+    with state.trial():
+        for index in group.nodes:
+            for instance in (*state.primaries[index].values(), *state.secondaries[index].values()):
+                state.remove(instance, state.where[instance.name])
+        empty = amounts()
+    even = 0.0
+    for k, statistic in enumerate(STATISTICS):
+        if statistic.spread:
+            used = sum(abs(now[k] - then[k]) for now, then in zip(full, empty))
+            even += statistic.weight * EVEN * used / max(both if statistic.disk else primaries, 1)
+    fixed = found[RESERVED_TOTAL]
+    avoidable = sum(found) - fixed
+    level = "high" if avoidable > HIGH * even else "moderate" if avoidable > even else "low"
+    return {
+        "score_level": level,
+        "score_reference": fixed + even,
+        "score_terms": [
+            {"name": one.name, "term": term}
+            for one, term in zip(STATISTICS, found, strict=True)
+            if term
+        ],
+    }
+
+
+def _summary(health: GroupHealth, counts: Mapping[str, int]) -> str:
     """Return the problems of a group in one line; "" if there are none."""
-    counts = health.counts
     parts = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
     if health.not_analysed:
         parts.append(f"{NOT_ANALYSED}: {len(health.not_analysed)}")
@@ -238,7 +305,7 @@ def _failure_facts(found: FailuresFound) -> Json:
             "survived": sets.tolerated,
             "lose": sets.lose,
             "unknown": sets.unknown,
-            "worst": listed(sets.worst(WORST)),
+            "worst": listed(sets.worst(MOST)),
             "losing": listed(islice(sets.losing(), MOST)),
         }
     if found.domains is not None:

@@ -21,10 +21,10 @@ from iallocator.model.holdings import Holdings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeVar
 
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance
 
     K = TypeVar("K")
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     """Key -> the value of a counter, and what was computed then; see `derived`."""
 
 __all__ = ["LAST", "State", "Trial", "derived"]
+
+MISSING_MEMORY, MISSING_DISK = 512, 1024
+"""MiB of memory and of disk that a node may lack before its data count as inconsistent."""
 
 LAST = float("inf")
 """The order of an instance that comes after all others."""
@@ -168,6 +171,19 @@ class State(Holdings):
             node.total_memory - node.reserved_memory - used - node.reported_memory,
             node.total_disk - stored - node.reported_disk,
         )
+
+    def unexplained(self) -> Iterator[tuple[Node, float, float]]:
+        """Yield each node with inconsistent data, and the missing MiB of memory and of disk.
+
+        These nodes report less free capacity than their instances explain. As `missing`, it is only
+        meaningful for the initial state.
+        """
+        for index, node in enumerate(self.cluster.nodes):
+            if node.offline or not node.vm_capable:
+                continue
+            memory, disk = self.missing(index)
+            if memory > MISSING_MEMORY or disk > MISSING_DISK:
+                yield node, memory, disk
 
     def place(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Place `instance` on `nodes`, primary first."""

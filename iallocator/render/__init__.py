@@ -51,13 +51,13 @@ def _renderer_of(kind: str, medium: str) -> Any:
     return getattr(import_module(f"iallocator.render.{module}"), function)
 
 
-def text_of(kind: str, document: Json, facts: Json) -> str:
-    """Return a document of the type `kind` as text."""
+def text_of(kind: str, document: Json, facts: Json, settings: Any) -> str:
+    """Return a document of the type `kind` as text for standard output, as `settings` require."""
     import sys
 
-    from iallocator.render.table import Page, wants_colour
+    from iallocator.render.table import Page
 
-    page = Page(wants_colour(sys.stdout))
+    page = Page.on(sys.stdout, settings)
     _renderer_of(kind, TEXT)(document, facts, page)
     page.say_left_out()
     return page.text()

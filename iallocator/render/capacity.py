@@ -48,7 +48,7 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
         mib = (amount for what in ("memory", "disk") for amount in figures[what].values())
         sizes = [f"{amount / 1024:.1f}" for amount in mib]
         cpus = [str(number) for number in figures["cpu"].values()]
-        table.add(title, str(figures["instances"]), f"{figures['score']:.8f}", *sizes, *cpus)
+        table.add(title, str(figures["instances"]), page.score(figures["score"]), *sizes, *cpus)
     page.table(table)
 
     # How many instances of each size fit, and why no more

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from iallocator.render.table import Table, numeric
+from iallocator.render.table import Page, Table, numeric
+from iallocator.render.words import STATISTICS
+from iallocator.reply import WARNED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.render.table import Page
 
 __all__ = ["check", "health_sentence"]
 
@@ -22,8 +23,14 @@ GROUPS = 4
 STATES = {True: "Healthy", False: "Something is wrong", None: "Not analysed"}
 """The health of the cluster in words."""
 
-DECIMALS = range(2, 9)
-"""Decimals of a score in a sentence: the fewest that show the difference are used."""
+DATA = "inconsistent"
+"""The kind of findings about the data, not about placement."""
+
+SEVERITY = (
+    "offline_primary", "global_n1", "n1", "musts", "conflicts", "split", "policy", "location",
+    "offline_secondary", DATA,
+)  # fmt: skip
+"""The kinds of findings, those first that matter most."""
 
 
 def check(document: Json, facts: Json, page: Page) -> None:
@@ -32,7 +39,7 @@ def check(document: Json, facts: Json, page: Page) -> None:
     `document` is what ``--json`` writes of the health; `facts` are those that the text needs, too.
     """
     page.leave_out(facts["domains"])
-    page.heading(health_sentence(document, facts["kinds"]))
+    page.heading(health_sentence(document, facts["kinds"], page))
     _counts(document, facts, page)
     for group in document["groups"]:
         _group(page, group, facts)
@@ -44,9 +51,15 @@ def check(document: Json, facts: Json, page: Page) -> None:
         _show_failures(facts["failures"], page)
 
 
-def health_sentence(document: Json, kinds: Mapping[str, str]) -> str:
-    """Return the health and the effect of balancing in one sentence; `kinds`: words of findings."""
+def health_sentence(document: Json, kinds: Mapping[str, str], page: Page | None = None) -> str:
+    """Return the health and the effect of balancing in one sentence.
+
+    `kinds`: words of findings. `page`: the text that has the sentence, for the decimals of scores.
+    """
+    page = Page() if page is None else page
     state, rebalancing = STATES[document["healthy"]], document["rebalancing"]
+    if document["healthy"] is False and set(_present(document["problems"])) == {DATA}:
+        state = "The data are inconsistent; nothing else is wrong"
     if not rebalancing["tried"]:
         return f"{state}; balancing was not tried"
     count = rebalancing["moves"]
@@ -66,11 +79,14 @@ def health_sentence(document: Json, kinds: Mapping[str, str]) -> str:
     before, after = (
         sum(group[key] for group in document["groups"]) for key in ("score", "score_after")
     )
-    for digits in DECIMALS:
-        scores = f"{before:.{digits}f}", f"{after:.{digits}f}"
-        if scores[0] != scores[1]:
-            break
-    return f"{state}; balancing could lower the score from {scores[0]} to {scores[1]} ({moves})"
+    scores = page.scores(before, after)
+    what = "the sum of the groups' scores" if len(document["groups"]) > 1 else "the score"
+    return f"{state}; balancing could lower {what} from {scores[0]} to {scores[1]} ({moves})"
+
+
+def _present(problems: Mapping[str, int]) -> list[str]:
+    """Return the kinds of findings of which there are some."""
+    return [kind for kind, count in problems.items() if count]
 
 
 def _counts(document: Json, facts: Json, page: Page) -> None:
@@ -97,40 +113,72 @@ def _counts(document: Json, facts: Json, page: Page) -> None:
 
 
 def _group(page: Page, group: Json, facts: Json) -> None:
-    score, after = group["score"], group["score_after"]
-    balanced = f", {after:.8f} once balanced" if after != score else ""
-    page.heading(f"Group {group['group']}: score {score:.8f}{balanced}")
+    before, after = page.scores(group["score"], group["score_after"])
+    balanced = f", {after} once balanced" if group["score_after"] != group["score"] else ""
+    page.heading(f"Group {group['group']}: score {before}{balanced}")
+    if not page.hail:
+        page.say(score_words(group, page))
     late = group["not_analysed"]
     if late:
-        page.say(f"{facts['not_analysed']}: {_some(late, 'nodes')}")
+        page.say(f"{facts['not_analysed']}: {_some(page, late, 'nodes')}")
     if not group["findings"]:
         page.say("nothing wrong was found" if late else "nothing is wrong")
         return
     table = Table("node", "what is wrong")
     by_node: dict[str, list[Json]] = {}
+    data = [one for one in group["findings"] if one["kind"] == DATA]
+    few = data if page.everything or page.verbose else data[:WARNED]
     for one in group["findings"]:
+        if one["kind"] == DATA and one not in few:
+            continue
         by_node.setdefault(one["node"] or "", []).append(one)
-    for node, findings in sorted(by_node.items()):
+    worst = {
+        node: min(SEVERITY.index(one["kind"]) for one in findings)
+        for node, findings in by_node.items()
+    }
+    order = sorted(by_node, key=lambda node: (not page.hail and worst[node], node))
+    for node in order:
+        findings = by_node[node]
         holders: dict[tuple[str, str], list[str]] = {}  # a problem -> the instances that have it
         for one in findings:
             about = holders.setdefault((one["kind"], one["text"]), [])
             if one["instance"] and one["kind"] not in facts["of_nodes"]:
                 about.append(one["instance"])
         for number, ((_, text), names) in enumerate(holders.items()):
-            line = f"{_some(names)}: {text}" if names else text
-            table.add("" if number else node or "-", line, tone="bad")
+            line = f"{_some(page, names)}: {text}" if names else text
+            table.add("" if number else node or "-", line, tone="bad", below=bool(number))
     page.table(table)
+    if len(data) > len(few):
+        left = len(data) - len(few)
+        page.say(f"{facts['kinds'][DATA]}: {left} more (-v, {page.option} or --json)", tone="bad")
 
 
-def _some(names: Sequence[str], noun: str = "instances") -> str:
+def score_words(group: Json, page: Page) -> str:
+    """Return whether the score of `group` is high, and which statistic makes most of it."""
+    reference = group["score_reference"]
+    text = f"The score is {group['score_level']} for this cluster: "
+    text += f"with evenly used nodes, it would be about {page.score(reference)}."
+    largest = max(group["score_terms"], key=lambda term: float(term["term"]), default=None)
+    if largest is not None and group["score"] > 0:
+        share = f"{100 * largest['term'] / group['score']:.0f} %"
+        words = STATISTICS[largest["name"]]
+        text += f" {largest['name']} is {share} of it: {words}."
+    return text
+
+
+def _some(page: Page, names: Sequence[str], noun: str = "instances") -> str:
     """Return `names` in a line; of many, the first and how many `noun` there are."""
-    if len(names) <= SHOWN:
+    most = page.most(SHOWN, len(names))
+    if len(names) <= most:
         return ", ".join(names)
-    return f"{len(names)} {noun}, {', '.join(names[:SHOWN])}, ..."
+    return f"{len(names)} {noun}, {', '.join(names[:most])}, ..."
 
 
 NAMED = 3
 """So many instances that cannot be restarted are named."""
+
+WORST = 10
+"""How many sets of nodes the text lists; the JSON document has all."""
 
 WORDS = {1: "node", 2: "pair of nodes"}
 
@@ -150,7 +198,7 @@ def _show_failures(found: Json, page: Page) -> None:
             survived = {True: "yes", False: "no", None: "not analysed"}[one["survived"]]
             cells = [one["domain"], str(len(one["nodes"])), survived, *_amounts(one)]
             cells += [str(one["pairs"]), str(one["losing"])] * inside
-            table.add(*cells, _names(one), tone="" if one["survived"] else "bad")
+            table.add(*cells, _names(page, one), tone="" if one["survived"] else "bad")
         page.table(table)
     if sets is None:
         return
@@ -162,12 +210,14 @@ def _show_failures(found: Json, page: Page) -> None:
     if not sets["lose"]:
         return
     table = Table("nodes", numeric("instances"), numeric("MiB"), "cannot be restarted")
-    for one in sets["worst"]:
-        table.add(" ".join(one["nodes"]), *_amounts(one), _names(one), tone="bad")
+    worst = sets["worst"][: page.most(WORST, sets["lose"])]
+    for one in worst:
+        table.add(" ".join(one["nodes"]), *_amounts(one), _names(page, one), tone="bad")
     page.table(table)
-    left = sets["lose"] - len(sets["worst"])
+    left = sets["lose"] - len(worst)
     if left:
-        page.say(f"and {left} more sets, with at most as many instances or as much memory")
+        options = "" if page.hail else f" ({page.option} or --json)"
+        page.say(f"and {left} more sets, with at most as many instances or as much memory{options}")
 
 
 def _amounts(failure: Json) -> tuple[str, str]:
@@ -176,7 +226,8 @@ def _amounts(failure: Json) -> tuple[str, str]:
     return str(len(failure["lost"])), str(failure["lost_memory"])
 
 
-def _names(failure: Json) -> str:
+def _names(page: Page, failure: Json) -> str:
     names = failure["lost"] or ()
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    most = page.most(NAMED, len(names))
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.compat import OURS
 from iallocator.explain.explanation import (
     ANSWER,
     NOT_ASKED,
@@ -14,15 +15,16 @@ from iallocator.explain.explanation import (
 from iallocator.explain.facts import PENALTY
 from iallocator.names import domain_of
 from iallocator.render.plan import tell_transition
-from iallocator.render.table import Column, Table, numeric
+from iallocator.render.table import ALL_DIGITS, Column, Table, numeric
 from iallocator.render.words import REASONS, RESULT_WORDS, STATISTICS
+from iallocator.reply import few_details
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Json
-    from iallocator.explain.explanation import Decision, Difference, Explanation
+    from iallocator.explain.explanation import Decision, Difference, Explanation, NodeRow
     from iallocator.explain.facts import GroupReport, Placed
     from iallocator.render.table import Page
 
@@ -45,7 +47,13 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
     }
     domain = domain_of(names)
     page.leave_out([domain] if domain else [])
-    for decision in found.decisions:
+    if not page.hail:
+        _remarks(page, found.remarks)
+    decisions = found.decisions
+    if page.rows and len(decisions) > DETAILED and not node:
+        _summary(page, found)
+        decisions = []
+    for decision in decisions:
         page.heading(f"{found.kind} {decision.instance}")
         page.say(decision.subject)
         if decision.present:
@@ -59,14 +67,46 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
                 tell_nodes(page, group, part.answer, part.instance)
                 if group.comparison:
                     page.say(f"Its group comes later: {group.comparison}.")
-    if found.remarks:
+    if page.hail and found.remarks:
         page.blank()
-    for remark in found.remarks:
-        page.say(remark, indent=0)
+        for remark in found.remarks:
+            page.say(remark, indent=0)
     if "transition" in found.response and not (brief or node):
         tell_transition(page, found.response["transition"])
     page.heading("Response")
     page.say(found.response["info"])
+
+
+DETAILED = 3
+"""On a terminal, the decisions about more instances than these are listed without details."""
+
+
+def _summary(page: Page, found: Explanation) -> None:
+    """Add a table of the decisions, those without a place first, and how to see the details."""
+    decisions = sorted(found.decisions, key=lambda one: one.answer is not None)
+    placed = sum(one.answer is not None for one in decisions)
+    page.heading(f"{found.kind}: {placed} of {len(decisions)} instances have a place")
+    table = Table("instance", "now", "answer", "why")
+    for one in decisions:
+        answer = one.answer
+        why = one.reason or next((group.closest for group in one.groups if group.closest), "")
+        if answer is not None:
+            why = f"score {page.score(answer.score)}" if one.by_score else answer.rank
+        table.add(
+            one.instance,
+            ":".join(one.present) or "-",
+            "no place" if answer is None else ":".join(answer.nodes),
+            why,
+            tone="bad" if answer is None else "",
+        )
+    page.table(table)
+    page.say(f"Details: --instance NAME, or {page.option} for all instances.", tone="faint")
+
+
+def _remarks(page: Page, remarks: Sequence[str]) -> None:
+    """Add what was noticed about the input; the details of a warning are lines below it."""
+    for remark in remarks if page.verbose else few_details(remarks):
+        page.say(remark, indent=0)
 
 
 def _body(page: Page, decision: Decision, word: str) -> None:
@@ -116,13 +156,14 @@ def _answer(page: Page, decision: Decision, word: str) -> None:
         return
     before = sum(t.contribution_before for t in answer.terms if t.name != PENALTY)
     over = f" of group {answer.group}" if decision.steps else ""
-    page.say(f"Score{over} {answer.score:.8f}, {before:.8f} before; lower is better.")
+    scores = page.scores(answer.score, before)
+    page.say(f"Score{over} {scores[0]}, {scores[1]} before; lower is better.")
     if answer.penalty:
         page.say(f"Penalty of violated soft constraints: {answer.penalty:.12g}.")
     for _, rival in decision.rivals:
         if rival.score < answer.score and rival.penalty > answer.penalty:
             page.say(
-                f"{rival.where} has a lower score, {rival.score:.8f}, but a penalty of "
+                f"{rival.where} has a lower score, {page.score(rival.score)}, but a penalty of "
                 f"{rival.penalty:.12g} for violated soft constraints."
             )
 
@@ -138,8 +179,9 @@ def _groups(page: Page, decision: Decision) -> None:
     for group in decision.groups:
         best = group.placements[0] if group.placements else None
         chosen = best is not None and best is decision.answer
-        score = best.scored if best and group.ranked_by == "score" else "-"
-        result = group.obstacle or group.comparison or ("" if best else "nothing fits")
+        score = page.rounded(best.scored) if best and group.ranked_by == "score" else "-"
+        result = group.obstacle or page.rounded(group.comparison)
+        result = result or ("" if best else "nothing fits")
         table.add(
             group.name,
             group.alloc_policy,
@@ -175,32 +217,67 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
         total = group.successes + sum(group.failures.values())
         noun = "placement" if total == 1 else "placements"
         page.say(f"{total} {noun}, {group.successes} possible, rejected: {', '.join(told)}")
-    rows = sorted_rows(group, answer, instance)
-    if group.obstacle:  # which is said once, for all of them
-        rows = [row for row in rows if row.why]
+    # What rejects the whole group is stated once
+    rows = [(row, row.why) for row in sorted_rows(group, answer, instance)]
+    if not page.hail:
+        rows = _without_policy(page, rows)
+    if group.obstacle:
+        rows = [(row, why) for row, why in rows if why]
     if rows:
         # A row for each node, and a line below it for each further reason
         table = Table("node", "result", "why")
         for result in RESULTS:
-            found = [row for row in rows if row.result == result]
-            shown = found if len(found) <= SHOWN else found[: SHOWN - 1]
+            found = [(row, why) for row, why in rows if row.result == result]
+            most = page.most(SHOWN, len(found))
+            shown = found if len(found) <= most else found[: most - 1]
             tone = TONES.get(result, "bad")
             word = RESULT_WORDS.get(result, result)
-            for row in shown:
-                table.add(row.name, word, *row.why[:1] or [""], tone=tone)
-                for more in row.why[1:]:
-                    table.add("", "", more, tone=tone)
+            for row, why in shown:
+                table.add(row.name, word, *map(page.rounded, why[:1] or [""]), tone=tone)
+                for more in why[1:]:
+                    table.add("", "", page.rounded(more), tone=tone, below=True)
             if len(found) > len(shown):
                 left = len(found) - len(shown)
-                table.add("...", word, f"and {left} more: --node NAME, --json")
+                options = "--node NAME" if page.hail else f"--node NAME, {page.option}"
+                table.add("...", word, f"and {left} more: {options}, --json", below=True)
         page.table(table)
     for rejected in group.n1_rejections:
         if len(rejected.nodes) > 1:  # of one node its row says it
             page.say(failure_words(rejected, instance))
     if group.placements[BEST:]:
-        best = [f"{placed.where} {placed.rank or placed.scored}" for placed in group.placements]
+        best = [f"{one.where} {one.rank or page.rounded(one.scored)}" for one in group.placements]
         page.say(f"Best placements: {', '.join(best)}")
 
+
+def _without_policy(
+    page: Page, rows: Sequence[tuple[NodeRow, list[str]]]
+) -> list[tuple[NodeRow, list[str]]]:
+    """Return `rows` without rejections by the policy of the group, which are stated here once.
+
+    A node that is rejected for nothing else has no row.
+    """
+    texts = {text: text.partition(": ")[2] for _, why in rows for text in why if _by_policy(text)}
+    if not texts:
+        return list(rows)
+    number = sum(any(map(_by_policy, why)) for _, why in rows)
+    for text in dict.fromkeys(texts.values()):
+        page.say(f"{OURS.policy_reason} on {number} of {len(rows)} nodes: {text}", tone="bad")
+    found = []
+    for row, why in rows:
+        others = [text for text in why if text not in texts]
+        alone = len(others) < len(why) and all(text.startswith(UNPAIRED) for text in others)
+        if not alone:
+            found.append((row, others))
+    return found
+
+
+def _by_policy(text: str) -> bool:
+    """Return whether `text` is a rejection by the policy of the group."""
+    return text.partition(": ")[0].split()[0] == OURS.policy_reason if text else False
+
+
+UNPAIRED = "could be "
+"""The beginning of the reason of a node that has no partner."""
 
 TELLING = 0.1
 """A statistic is named in a sentence if it makes this share of the difference, or more."""
@@ -234,11 +311,12 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
     if any(round(one.amount, 10) for one in found):
         gap = rival.total - answer.total
         what = "Score and penalty" if answer.penalty or rival.penalty else "Score"
-        told = f"{what} {rival.scored}, {abs(gap):.8f} {'more' if gap >= 0 else 'less'}."
-        against = _named([one for one in found if one.amount > 0])
+        more = "more" if gap >= 0 else "less"
+        told = f"{what} {page.rounded(rival.scored)}, {page.score(abs(gap))} {more}."
+        against = _named(page, [one for one in found if one.amount > 0])
         if against:
             told += f" Against it: {against}."
-        favour = _named([one for one in found if one.amount < 0])
+        favour = _named(page, [one for one in found if one.amount < 0])
         if favour:
             told += f" In its favour: {favour}."
     page.say(told)
@@ -252,8 +330,12 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
         *(Column(title, True, SHARE) for title in titles),
         numeric("difference"),
     )
+    equal = []
     for one in found:
         if one.nothing:
+            continue
+        if not (round(one.amount, 10) or page.verbose or page.hail):
+            equal.append(one.mine.name)
             continue
         mine, other = one.mine, one.other
         values = (mine.before, mine.after, other.after)
@@ -261,8 +343,8 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
         table.add(
             mine.name,
             f"{mine.weight:g}",
-            *map(_number, (*values, *shares)),
-            _signed(one.amount),
+            *(_number(page, value) for value in (*values, *shares)),
+            _signed(page, one.amount),
             tone="" if round(one.amount, 10) else "faint",
         )
     before = sum(one.mine.contribution_before for one in found)
@@ -272,31 +354,35 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
     table.add(
         "total" if penalty else "score",
         *[""] * 4,
-        *map(_number, (before, after, others)),
-        _signed(others - after),
+        *(_number(page, value) for value in (before, after, others)),
+        _signed(page, others - after),
         tone="head",
     )
     page.table(table)
+    if equal:
+        page.say(f"equal in both, shown with -v: {', '.join(equal)}", tone="faint")
     zero = [one.mine.name for one in found if one.nothing]
     if zero:
         page.say(f"0 everywhere: {', '.join(zero)}", tone="faint")
 
 
-def _named(found: Sequence[Difference]) -> str:
+def _named(page: Page, found: Sequence[Difference]) -> str:
     """Return the statistics that make most of the sum, in words."""
     total = sum(abs(one.amount) for one in found)
     telling = [one for one in found if abs(one.amount) >= TELLING * total][:3]
     return "; ".join(
-        f"{one.mine.name} {_number(abs(one.amount))} ({STATISTICS.get(one.mine.name, '')})"
+        f"{one.mine.name} {_number(page, abs(one.amount))} ({STATISTICS.get(one.mine.name, '')})"
         for one in telling
     )
 
 
-def _number(value: float) -> str:
+def _number(page: Page, value: float) -> str:
     if not round(value, 10):
         return "0"
+    if page.digits < ALL_DIGITS:
+        return page.score(value)
     return f"{value:.6f}" if abs(value) >= SMALLEST else f"{value:.1e}"
 
 
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{_number(value)}" if round(value, 10) else "0"
+def _signed(page: Page, value: float) -> str:
+    return f"{'+' if value > 0 else ''}{_number(page, value)}" if round(value, 10) else "0"

@@ -44,7 +44,7 @@ def cluster(document: Json, facts: Json, page: Page) -> None:
         table.add(
             group["name"], group["alloc_policy"], str(group["nodes"]), str(group["instances"]),
             str(len(group["bad_nodes"])), str(len(group["bad_instances"])),
-            "yes" if group["n1"] else "no", f"{group['score']:.8f}",
+            "yes" if group["n1"] else "no", page.score(group["score"]),
             ", ".join(group["networks"]),
         )  # fmt: skip
     page.table(table, indent=0)
@@ -57,10 +57,16 @@ def cluster(document: Json, facts: Json, page: Page) -> None:
     )  # fmt: skip
     for term in document["terms"]:
         value = term["term"] / term["weight"]
-        weight, adds = f"x{term['weight']:g}", f"{term['term']:.8f}"
-        table.add(term["name"], f"{value:.8f}", weight, adds, STATISTICS.get(term["name"], ""))
+        weight, adds = f"x{term['weight']:g}", page.score(term["term"])
+        table.add(term["name"], page.score(value), weight, adds, STATISTICS.get(term["name"], ""))
     page.table(table, indent=0)
-    page.say(f"Score: {document['score']:.8f}; lower is better", indent=0)
+    score = page.score(document["score"])
+    if page.hail or len(document["groups"]) < 2:
+        page.say(f"Score: {score}; lower is better", indent=0)
+    else:
+        total = page.score(sum(group["score"] for group in document["groups"]))
+        page.say(f"Cluster score, of all nodes together: {score}; lower is better", indent=0)
+        page.say(f"Sum of the groups' scores: {total}", indent=0)
     for text in facts["lists"]:
         page.verbatim(f"\n{text}")
 
@@ -96,7 +102,8 @@ def constraints(document: Json, facts: Json, page: Page) -> None:
     )  # fmt: skip
     for one in document["constraints"]:
         weight = f"{one['weight']:g}" if "weight" in one else ""
-        bound = one["instance"] if "instance" in one else _some(one["members"])
+        members = one.get("members", ())
+        bound = one.get("instance") or _some(members, page.most(SHOWN, len(members)))
         table.add(bound, one["kind"], one["strength"], weight, one["what"], one["origin"])
     page.table(table, indent=0)
     for tag in document["unusable"]:
@@ -105,10 +112,10 @@ def constraints(document: Json, facts: Json, page: Page) -> None:
         page.say(f"{kind}: {text}", "bad", indent=0)
 
 
-def _some(names: Sequence[str]) -> str:
-    """Return names for a cell: of many the first, and how many there are."""
-    few = ", ".join(names[:SHOWN])
-    return few if len(names) <= SHOWN else f"{few} and {len(names) - SHOWN} more"
+def _some(names: Sequence[str], most: int) -> str:
+    """Return names for a cell: of many the first `most`, and how many there are."""
+    few = ", ".join(names[:most])
+    return few if len(names) <= most else f"{few} and {len(names) - most} more"
 
 
 def calls(document: Json, facts: Json, page: Page) -> None:
@@ -127,7 +134,8 @@ def calls(document: Json, facts: Json, page: Page) -> None:
         why = "" if call["outcome"] == "success" else call.get("info") or call.get("error") or ""
         table.add(
             str(call["number"]), when, str(call.get("type", "")), str(call.get("asked", "")),
-            call["outcome"], "" if seconds is None else f"{seconds:.3f}", str(why)[:LONGEST],
+            call["outcome"], "" if seconds is None else f"{seconds:.3f}",
+            str(why)[: page.most(LONGEST, len(str(why)))],
         )  # fmt: skip
     page.table(table, indent=0)
 

@@ -11,7 +11,7 @@ from iallocator.wire.codec import on_one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from iallocator.aliases import Json
@@ -21,6 +21,9 @@ __all__ = ["plan", "reboots", "repairs", "switched_nodes", "tell_transition"]
 
 WELL = "Verified, all is well: no order of the steps that was tried breaks a limit"
 """The end of the text with ``--verify-plan``."""
+
+SUM_OF_GROUPS = "Sum of the groups' scores"
+"""The name of the sum of the scores of groups, which is not the score of the whole cluster."""
 
 SUMS = {
     "redistribute": "Instances on offline nodes and nodes that fail N+1",
@@ -53,15 +56,34 @@ def plan(plan: Json, facts: Json, page: Page) -> None:
         if "instance" in entry:
             instances.add(entry["instance"])
     page.leave_out(domains_of(group_of, instances))
+    sums = _sums(plan, page)
+    if not page.hail:
+        for text in sums:
+            page.say(text, indent=0)
     if "action" in plan:
         page.heading(ACTIONS[plan["action"]] + (":" if plan["nodes"] else ""))
         for name in switched_nodes(plan):
             page.say(name)
     _places(page, plan)
     _groups(page, plan)
-    _moves(page, plan, group_of)
+    _moves(page, plan, facts)
+    if page.hail and sums:
+        page.blank()
+        for text in sums:
+            page.say(text, indent=0)
 
-    # The sums: moves, data copied, instances without a place, the score, the end of the plan
+    if plan.get("kept"):
+        page.heading("Left as they are")
+        _kept(page, plan)
+    tell_transition(page, transition)
+    page.say_left_out()
+    if facts["verified"]:
+        page.verbatim(WELL)
+
+
+def _sums(plan: Json, page: Page) -> list[str]:
+    """Return the summary: moves, data copied, instances without a place, score, end of the plan."""
+    moves, placed = plan["moves"], plan.get("instances")
     sums = []
     if moves:
         copied = _gib(sum(move["copied_mib"] for move in moves))
@@ -70,46 +92,74 @@ def plan(plan: Json, facts: Json, page: Page) -> None:
         out = sum(1 for one in placed if not one["to"])
         sums.append(f"{out} instance{'s' * (out != 1)} stay{'s' * (out == 1)} out")
     if moves or placed is not None:
-        form = "{:.0f}".format if plan["command"] in COUNTED else _amount
-        before, after = (form(plan["scores"][moment]) for moment in ("before", "after"))
-        sums.append(f"{SUMS.get(plan['command'], 'Score')}: {before} -> {after}")
+        before, after = (plan["scores"][moment] for moment in ("before", "after"))
+        if plan["command"] in COUNTED:
+            texts = f"{before:.0f}", f"{after:.0f}"
+        else:
+            texts = page.scores(before, after)
+        several = len(plan.get("groups", ())) > 1 and not page.hail
+        usual = SUM_OF_GROUPS if several else "Score"
+        sums.append(f"{SUMS.get(plan['command'], usual)}: {texts[0]} -> {texts[1]}")
     if "reason" in plan:
         sums.append(f"The plan ends here: {plan['reason']}")
-    if sums:
-        page.blank()
-    for text in sums:
-        page.say(text, indent=0)
+    return sums
 
-    if plan.get("kept"):
-        page.heading("Left as they are")
-        table = Table("node", "why")
-        for one in plan["kept"]:
-            table.add(one["node"], one["reason"])
-        page.table(table)
-    tell_transition(page, transition)
-    page.say_left_out()
-    if facts["verified"]:
-        page.verbatim(WELL)
+
+def _kept(page: Page, plan: Json) -> None:
+    """Add the nodes that the plan leaves as they are, and the reasons."""
+    table = Table("node", "why")
+    for one in plan["kept"]:
+        table.add(one["node"], one["reason"])
+    page.table(table)
 
 
 def reboots(plan: Json, facts: Json, page: Page) -> None:
-    """Add the groups of nodes of a plan of `reboot`, as hroller writes them.
+    """Add the groups of nodes of a plan of `reboot`, and the nodes that are not rebooted.
 
-    `facts` has the settings: whether each node has its own line, not each group; whether the first
-    line is a title; and whether the moves away from the nodes of a group follow it.
+    `facts` has the settings. Without titles, the lines are those of hroller, for scripts.
     """
     settings = facts["settings"]
-    single = settings.one_step_only
-    if not settings.no_headers:
-        page.verbatim("'First Reboot Group'" if single else "'Node Reboot Groups'")
-    for group in plan["reboots"]:
-        for line in group["nodes"] if single else [",".join(group["nodes"])]:
-            page.verbatim(shown(line))
-        for move in group["moves"] if settings.print_moves else ():
-            if move["chosen"]:
-                page.verbatim(shown(f"  {move['instance']} {' '.join(move['nodes'])}"))
+    single, groups = settings.one_step_only, plan["reboots"]
+    if settings.no_headers:
+        for group in groups:
+            for line in group["nodes"] if single else [",".join(group["nodes"])]:
+                page.verbatim(shown(line))
+            for move in group["moves"] if settings.print_moves else ():
+                if move["chosen"]:
+                    page.verbatim(shown(f"  {move['instance']} {' '.join(move['nodes'])}"))
+    else:
+        group_of = facts["group_of"]
+        names = (move["instance"] for group in groups for move in group["moves"])
+        page.leave_out(domains_of(group_of, names))
+        nodes = sum(len(group["nodes"]) for group in groups)
+        away = sum(len(group["moves"]) for group in groups)
+        page.say(
+            f"{_count(nodes, 'node')} to reboot in {_count(len(groups), 'group')}, "
+            f"{_count(away, 'move')} away from them",
+            indent=0,
+        )
+        if groups:
+            page.heading("First group" if single else "Groups, rebooted one after the other")
+            _reboot_groups(page, groups, settings.print_moves)
+        if plan["kept"]:
+            page.heading("Not rebooted")
+            _kept(page, plan)
+        page.say_left_out()
     if facts["verified"]:
         page.verbatim(WELL)
+
+
+def _reboot_groups(page: Page, groups: Sequence[Json], with_moves: bool) -> None:
+    """Add a row for each group of nodes, and `with_moves` a row for each chosen move away."""
+    table = Table(numeric("group"), numeric("nodes"), numeric("moves"), "names")
+    for number, group in enumerate(groups, start=1):
+        nodes, moves = group["nodes"], group["moves"]
+        table.add(str(number), str(len(nodes)), str(len(moves)), ", ".join(nodes))
+        for move in moves if with_moves else ():
+            if move["chosen"]:
+                text = f"{move['instance']} -> {':'.join(move['nodes'])}"
+                table.add("", "", "", text, below=True)
+    page.table(table)
 
 
 def switched_nodes(plan: Json) -> list[str]:
@@ -133,12 +183,8 @@ def _places(page: Page, plan: Json) -> None:
         before = (":".join(one["from"]) + ("" if one["runs"] else " (not running)")).lstrip()
         table.add(one["instance"], before, ":".join(one["to"]) or "out", one["why"])
         for text in one.get("broken", ()):
-            table.add("", "", "", f"should be {text}")
+            table.add("", "", "", f"should be {text}", below=True)
     page.table(table)
-
-
-def _amount(value: float) -> str:
-    return f"{value:.8f}"
 
 
 def _yes(value: bool) -> str:
@@ -148,6 +194,9 @@ def _yes(value: bool) -> str:
 def _gib(mib: float) -> str:
     return f"{mib / 1024:.1f}"
 
+
+Cell = tuple[Column, str]
+"""A column, and the text of a row in it."""
 
 RESOURCES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "memory": ("memory GiB", _gib),
@@ -164,8 +213,8 @@ COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("share_free", "share free", "{:.4f}".format),
     ("evacuable", "evacuable", _yes),
     ("verdict", "result", str),
-    ("before", "score before", _amount),
-    ("after", "score after", _amount),
+    ("before", "score before", str),
+    ("after", "score after", str),
     ("moves", "moves", str),
     ("out", "out", str),
     ("in", "in", str),
@@ -180,14 +229,14 @@ def _groups(page: Page, plan: Json) -> None:
     page.heading("Groups")
     # Members that hold several amounts -> the names of these
     parts = {name: list(one[name]) for one in groups for name in one if isinstance(one[name], dict)}
-    cells = [_group_cells(one, parts) for one in groups]
+    cells = [_group_cells(one, parts, page) for one in groups]
     table = Table("group", *(column for column, _ in cells[0]), "why")
     for one, row in zip(groups, cells):
         table.add(one["group"], *(text for _, text in row), one["reason"])
     page.table(table)
 
 
-def _group_cells(one: Json, parts: Mapping[str, list[str]]) -> list[tuple[Column, str]]:
+def _group_cells(one: Json, parts: Mapping[str, list[str]], page: Page) -> list[Cell]:
     """Return column and text of each fact of a group, without its name and the reason."""
     found: list[tuple[Column, str]] = []
     for name, title, text in COLUMNS:
@@ -198,19 +247,25 @@ def _group_cells(one: Json, parts: Mapping[str, list[str]]) -> list[tuple[Column
                 value = "-" if one[name] is None else form(one[name][part])
                 found.append((Column(head, True, above), value))
         elif name in one:
-            value = "-" if one[name] is None else text(one[name])
+            form = page.score if name in ("before", "after") else text
+            value = "-" if one[name] is None else form(one[name])
             found.append((Column(title, not isinstance(one[name], (str, bool))), value))
     return found
 
 
-def _moves(page: Page, plan: Json, group_of: Mapping[str, str]) -> None:
+def _moves(page: Page, plan: Json, facts: Json) -> None:
     """Add a line per move, with groups if the group changes; then violated soft constraints."""
-    moves = plan["moves"]
+    moves, group_of = plan["moves"], facts["group_of"]
+    steps: dict[str, list[str]] = {}
+    for step in plan["transition"]["steps"]:
+        steps.setdefault(step.get("instance", ""), []).append(str(step["number"]))
     if not moves:
         return
     page.heading("Moves")
-    scored = plan["command"] not in COUNTED
-    columns = [one for one in MOVE_COLUMNS if scored or one[0].title != "score then"]
+    left_out = {"steps" if page.hail else HBAL}
+    if plan["command"] in COUNTED:
+        left_out.add("score then")
+    columns = [one for one in MOVE_COLUMNS if one[0].title not in left_out]
     table = Table(*(column for column, _ in columns))
     for number, move in enumerate(moves, start=1):
         before, after = (group_of[move[end][0]] for end in ("from", "to"))
@@ -220,27 +275,36 @@ def _moves(page: Page, plan: Json, group_of: Mapping[str, str]) -> None:
             "number": number,
             "from": ":".join(move["from"]) + groups[0],
             "to": ":".join(move["to"]) + groups[1],
+            "score": page.score(move["score"]),
+            "steps": ",".join(steps.get(move["instance"], ())),
         }
         table.add(*(text(row) for _, text in columns))
         for broken in move.get("broken", ()):
-            table.add(*[""] * (len(columns) - 1), f"should be {broken}")
+            table.add(*[""] * (len(columns) - 1), f"should be {broken}", below=True)
     page.table(table)
 
+
+HBAL = "how (as hbal)"
+"""The title of the steps in hbal's notation, which are shown with ``--compat hail``."""
 
 MOVE_COLUMNS: tuple[tuple[Column, Callable[[Json], str]], ...] = (
     (Column("move", number=True), lambda row: str(row["number"])),
     (Column("instance"), lambda row: str(row["instance"])),
     (Column("from"), lambda row: str(row["from"])),
     (Column("to"), lambda row: str(row["to"])),
-    (Column("score then", number=True), lambda row: _amount(row["score"])),
+    (Column("score then", number=True), lambda row: str(row["score"])),
     (Column("GiB copied", number=True), lambda row: _gib(row["copied_mib"])),
-    (Column("how (as hbal)"), lambda row: f"a={row['move']}"),
+    (Column("steps"), lambda row: str(row["steps"])),
+    (Column(HBAL), lambda row: f"a={row['move']}"),
 )
 """The columns of the table of moves, and the text of each for a move."""
 
 
 def tell_transition(page: Page, transition: Json) -> None:
-    """Add number, kind, subject, nodes and dependencies of every step of `transition`."""
+    """Add number, kind, subject, nodes and dependencies of every step of `transition`.
+
+    The reasons of the dependencies are details.
+    """
     steps = transition["steps"]
     if not steps and not transition["left"]:
         return
@@ -248,9 +312,11 @@ def tell_transition(page: Page, transition: Json) -> None:
         f"Transition: {_count(len(steps), 'step')}, {_count(transition['waits'], 'wait')}, "
         f"at most {transition['longest']} one after the other"
     )
-    table = Table(numeric("step"), "what", "of", "way", "waits for")
+    table = Table(numeric("step"), "what", "of", "way", "waits for" if page.hail else "after")
     for step in steps:
-        waits = (f"{number} ({why})" for number, why in zip(step["after"], step["because"]))
+        waits = [str(number) for number in step["after"]]
+        if page.verbose or page.hail:
+            waits = [f"{n} ({why})" for n, why in zip(step["after"], step["because"])]
         kind = step["kind"] if step["opcodes"] else f"{step['kind']} (by hand)"
         table.add(str(step["number"]), kind, subject(step), way(step), ", ".join(waits) or "-")
     if steps:
@@ -265,37 +331,46 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-LINE = "-" * 21
-
 REPAIRED = 5
 """How many instances are named for one command."""
 
 
 def repairs(document: Json, facts: Json, page: Page) -> None:
-    """Add the repairs, and harep's table of states; with ``--dry-run`` the jobs and tags, too."""
-    instances = document["instances"]
-    lines = []
-    for one in instances:
-        lines.append(f"{one['instance']}: {one['note'] or one['state']}")
-        if facts["dry_run"]:  # the jobs and tags, too
-            tags = one.get("tags", {})
-            lines += (f"  {on_one_line(code)}" for code in one.get("opcodes", ()))
-            lines += (f"  adds the tag {tag}" for tag in tags.get("add", ()))
-            lines += (f"  removes the tag {tag}" for tag in tags.get("remove", ()))
-    lines += (LINE, "Instance status count", LINE)
-    lines += (f"{name}: {count}" for name, count in document["counts"].items())
+    """Add the summary, a table of the repairs, and what is broken and not repaired now.
+
+    With ``--dry-run``, the jobs and the changes of tags follow.
+    """
+    instances, counts = document["instances"], document["counts"]
+    page.leave_out(domains_of(facts["nodes"], [one["instance"] for one in instances]))
+    told = [f"{name}: {count}" for name, count in counts.items() if count]
+    page.say(f"Instances: {', '.join(told) or 'none'}", indent=0)
+    if instances:
+        page.heading("Repairs")
+        table = Table("instance", "state", "what is done")
+        for one in instances:
+            table.add(one["instance"], one["state"], one["note"] or "-")
+        page.table(table)
     if document["broken"]:
-        lines += ("", f"Broken, and not repaired now: {document['broken']}")
+        page.heading(f"Broken, and not repaired now: {document['broken']}")
         commands: dict[str, list[str]] = {}
         for one in instances:
             if "broken" in one and "command" in one:
                 commands.setdefault(one["command"], []).append(one["instance"])
         for command, names in commands.items():
-            more = f", ... ({len(names)} in all)" * (len(names) > REPAIRED)
-            lines.append(f"  {', '.join(names[:REPAIRED])}{more}: {command}")
+            few = names[: page.most(REPAIRED, len(names))]
+            more = f", ... ({len(names)} in all)" * (len(names) > len(few))
+            page.verbatim(shown(f"  {', '.join(few)}{more}: {command}"))
         if any(one.get("repair") in (FAILOVER, REINSTALL) for one in instances):
-            lines.append(
-                "  Make sure that offline nodes are powered off: what runs there would run twice."
+            page.say(
+                "Make sure that offline nodes are powered off: otherwise their instances would run "
+                "twice."
             )
-    for line in lines:
-        page.verbatim(shown(line))
+    if facts["dry_run"]:
+        page.heading("Jobs and tags")
+        for one in instances:
+            tags = one.get("tags", {})
+            lines = [on_one_line(code) for code in one.get("opcodes", ())]
+            lines += (f"adds the tag {tag}" for tag in tags.get("add", ()))
+            lines += (f"removes the tag {tag}" for tag in tags.get("remove", ()))
+            for line in [f"{one['instance']}:", *(f"  {line}" for line in lines)] if lines else ():
+                page.verbatim(shown(f"  {line}"))

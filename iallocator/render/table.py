@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
 
 __all__ = [
-    "Column", "Page", "Table", "aligned", "columns_named", "columns_of", "listed", "numeric",
-    "wants_colour",
+    "ALL_DIGITS", "Column", "Page", "Table", "aligned", "columns_named", "columns_of", "listed",
+    "numeric", "wants_colour", "width_of",
 ]  # fmt: skip
 
 TONES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
@@ -33,6 +33,22 @@ def wants_colour(stream: Any) -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return bool(stream.isatty())
+
+
+WIDTH = 100
+"""Columns of text in a file or a pipe."""
+
+NARROWEST, WIDEST = 60, 200
+"""Columns of text on a terminal: at least and at most."""
+
+
+def width_of(stream: Any) -> int:
+    """Return the width of text on `stream`: that of the terminal within bounds, or `WIDTH`."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):
+        columns = 0
+    return min(max(columns, NARROWEST), WIDEST) if columns else WIDTH
 
 
 class Column:
@@ -75,10 +91,20 @@ class Table:
     def __init__(self, *columns: Column | str) -> None:
         self._columns = columns_named(columns)
         self._rows: list[tuple[list[str], str]] = []
+        self._starts: list[int] = []
 
-    def add(self, *cells: str, tone: str = "") -> None:
-        """Add a row, one cell for each column."""
+    def add(self, *cells: str, tone: str = "", below: bool = False) -> None:
+        """Add a row, one cell for each column; `below`: it belongs to the row above it."""
+        if not below:
+            self._starts.append(len(self._rows))
         self._rows.append(([shown(cell) for cell in cells], tone))
+
+    def cut(self, most: int) -> int:
+        """Keep the first `most` rows, with the rows below them; return how many are left out."""
+        left = len(self._starts) - most
+        if left > 0:
+            del self._rows[self._starts[most] :], self._starts[most:]
+        return max(left, 0)
 
     def lines(self, short: Callable[[str], str] = str, most: int = 0) -> list[tuple[str, str]]:
         """Return (text, tone) of every line, titles first; `short` is applied to every cell.
@@ -205,17 +231,86 @@ def _broken(cell: str, width: int) -> list[str]:
     return lines
 
 
-class Page:
-    """Lines of text for people; prose is wrapped, and lines are coloured if `colour`.
+ROWS = 20
+"""Rows of a long list on a terminal."""
 
-    `domains` are endings of names (``.example.com``), which are left out.
+DIGITS, ALL_DIGITS = 4, 8
+"""Decimals of a score: those that matter, and all that are computed."""
+
+
+class Page:
+    """Lines of text for people; prose is wrapped.
+
+    Attributes
+    ----------
+    rows:
+        The most rows of a table; 0 for all.
+    everything:
+        Whether no list is cut.
+    option:
+        The option with which no list is cut.
+    digits:
+        Decimals of scores.
+    verbose:
+        Whether details are shown.
+    hail:
+        Whether text is as with ``--compat hail``: with hbal's notation, all digits and all rows.
     """
 
-    def __init__(self, colour: bool = False, width: int = 100, domains: Sequence[str] = ()) -> None:
+    def __init__(self, colour: bool = False, width: int = WIDTH) -> None:
         self._colour = colour
         self._width = width
         self._lines: list[str] = []
-        self.leave_out(domains)
+        self.rows = 0
+        self.everything = False
+        self.option = "--all"
+        self.digits = DIGITS
+        self.verbose = False
+        self.hail = False
+        self.leave_out(())
+
+    @classmethod
+    def on(cls, stream: Any, settings: Any) -> Page:
+        """Return the page for `stream`, as `settings` require."""
+        hail = settings.behaviour.prints_as_htools
+        page = cls(wants_colour(stream), WIDTH if hail else width_of(stream))
+        page.hail = hail
+        page.verbose = bool(settings.verbose)
+        page.digits = ALL_DIGITS if hail or page.verbose else DIGITS
+        page.everything = bool(getattr(settings, "all_rows", False))
+        if stream.isatty() and not (hail or page.everything):
+            page.rows = ROWS
+        names = {one.target: one.names[-1] for one in settings.options}
+        page.option = names.get("all_rows", "--json")
+        return page
+
+    def score(self, value: float) -> str:
+        """Return a score, or a difference of scores, with the decimals that matter."""
+        text = f"{value:.{self.digits}f}"
+        if value and not text.strip("-0."):
+            return f"{value:.1e}"
+        return text
+
+    def rounded(self, text: str) -> str:
+        """Return `text`, in which scores have all decimals, with the decimals of the page."""
+        if self.digits == ALL_DIGITS or "." not in text:
+            return text
+        import re
+
+        pattern = rf"(?<![\d.])\d+\.\d{{{ALL_DIGITS}}}(?!\d)"
+        return re.sub(pattern, lambda found: self.score(float(found[0])), text)
+
+    def scores(self, before: float, after: float) -> tuple[str, str]:
+        """Return two scores, with as many more decimals as are needed to distinguish them."""
+        for digits in range(self.digits, ALL_DIGITS + 1):
+            found = f"{before:.{digits}f}", f"{after:.{digits}f}"
+            if found[0] != found[1]:
+                return found
+        return self.score(before), self.score(after)
+
+    def most(self, usual: int, number: int) -> int:
+        """Return how many of `number` things a line names: `usual`, or all if nothing is cut."""
+        return number if self.everything else usual
 
     def leave_out(self, domains: Sequence[str]) -> None:
         """Leave `domains` out of names from now on."""
@@ -285,9 +380,17 @@ class Page:
             self._left_out = []
 
     def table(self, table: Table, indent: int = 2) -> None:
-        """Add a table; its last column is wrapped where it does not fit."""
+        """Add a table that fits the width; of many rows, the first and the number of others."""
+        left = table.cut(self.rows) if self.rows else 0
         lines = table.lines(self.short, self._width - indent)
         self._lines += [self._paint(" " * indent + text, tone) for text, tone in lines]
+        if left:
+            self.say_more(left, indent)
+
+    def say_more(self, left: int, indent: int = 2) -> None:
+        """Add how many entries of a list are left out, and the options that show them."""
+        option = self.option if self.option == "--json" else f"{self.option} or --json"
+        self.say(f"{left} more ({option})", tone="faint", indent=indent)
 
     def _paint(self, text: str, tone: str) -> str:
         if not (self._colour and tone and text):
@@ -298,14 +401,11 @@ class Page:
 KEYS = 2
 """The first columns, which are repeated in each part of a list that is cut."""
 
-WIDEST = 100
-"""The width of a list that need not be as htools print it, in columns of a terminal."""
 
-
-def listed(table: Json) -> str:
-    """Return a table of nodes or instances: as wide as htools print it, or fitted to a terminal."""
+def listed(table: Json, width: int) -> str:
+    """Return a table of nodes or instances: as wide as htools print it, or fitted to `width`."""
     return aligned(
-        table["titles"], table["rows"], table["left"], 0 if table["any_width"] else WIDEST
+        table["titles"], table["rows"], table["left"], 0 if table["any_width"] else width
     )
 
 

@@ -297,7 +297,7 @@ SQUEEZE = {
     "--prefer": Effect(KEYED, "--prefer=node3"),
     "--avoid": Effect(CROWDED, "--avoid=node3"),
     "--drbd": Effect(CROWDED, "--drbd"),
-    "--all": Effect(CROWDED, "--all"),
+    "--all-instances": Effect(CROWDED, "--all-instances"),
     "--group": Effect(MIXED, "--group=west"),
     "--n1": Effect(KEYED, "--n1=off"),
     "--no-capacity-checks": Effect(KEYED, "--no-capacity-checks"),

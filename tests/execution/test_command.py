@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from iallocator.cli import main
 from iallocator.commands.shared_options import Execution
 from iallocator.execution.lock import ClusterLock
 from tests.builders import Json, as_bytes, cluster
+from tests.live.worlds import rapi_answers
 from tests.schemas import conforms
 
 from .running import CLOSED, Running, running, shared_cluster
@@ -96,6 +98,18 @@ def test_priority_that_no_new_job_may_have_is_set_afterwards(tmp_path: Path) -> 
         assert carried_out(tmp_path, world, "--priority=-15") == 0
         assert {job["priority"] for job in world.jobs.values()} == {-15}
         assert all("priority" not in job["ops"][0] for job in world.jobs.values())
+
+
+def test_progress_has_the_time_and_short_names(tmp_path: Path, capsys: Capture) -> None:
+    """The names of nodes and instances are without their common domain."""
+    with running(tmp_path, rapi_answers()) as world:
+        assert carried_out(tmp_path, world) == 0
+    lines = capsys.readouterr().err.splitlines()
+    states = [line for line in lines if ": " in line and "inst" in line]
+    assert states
+    for line in states:
+        assert re.match(r"\d\d:\d\d:\d\d job \d+: [a-z, -]+ inst\d+ \(", line), line
+        assert ".example.com" not in line
 
 
 def test_dry_run_shows_the_jobs_and_submits_none(tmp_path: Path, capsys: Capture) -> None:

@@ -59,7 +59,7 @@ def taken(entry: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
 def text(found: Explanation) -> str:
     """Return an explanation as text."""
     facts = {"explanation": found, "brief": False, "node": ""}
-    return text_of("explanation", {}, facts)
+    return text_of("explanation", {}, facts, Settings())
 
 
 def evacuate(document: Json, mode: str, *names: str) -> Json:

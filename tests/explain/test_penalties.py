@@ -86,7 +86,7 @@ def test_explain_names_the_penalty_that_decided(kind: str) -> None:
     text = " ".join(printed("explain", document=document).split())
     assert "node2 has a lower score, " in text
     assert "but a penalty of 2 for violated soft constraints." in text
-    assert "Against it: penalty 2.000000 (soft constraints are violated)" in text
+    assert "Against it: penalty 2.0000 (soft constraints are violated)" in text
     found = json_of("explain", "--top=3", document=document)
     (decision,) = found["decisions"]
     (other,) = [one for one in decision["comparisons"] if one["with"] == "runner-up"]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks import clusters
+from iallocator.commands.planner_options import Capacity
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
 from iallocator.n1.counting import CountedTolerance
@@ -240,7 +241,8 @@ def test_capacity_explains_the_policy_before_spindles() -> None:
         "end": "FailSpindles: 2, FailPolicy: 1",
     }  # fmt: skip
     cluster = {"nodes": 1, "memory": 1, "disk": 1, "vcpus": 1, "cpus": 1}
-    text = text_of("capacity", {"cluster": cluster, "before": now, "tiered": run}, {})
+    document = {"cluster": cluster, "before": now, "tiered": run}
+    text = text_of("capacity", document, {}, Capacity())
     assert text.index("FailPolicy: rejected") < text.index("FailSpindles: spindles")
 
 

@@ -42,11 +42,26 @@ def instance(
 
 
 def stored(folder: Path, nodes: list[str], instances: list[str], tags: str = "") -> str:
-    """Write a cluster and return its path."""
+    """Write a cluster and return its path.
+
+    The memory that a node itself uses, and its free disk, explain what its instances leave.
+    """
     path = folder / "cluster.data"
+    nodes = [_explained(line.split("|"), instances) for line in nodes]
     parts = [HEAD, "\n".join(nodes) + "\n", "\n".join(instances) + "\n", tags, POLICY]
     path.write_text("\n".join(parts))
     return str(path)
+
+
+def _explained(fields: list[str], instances: list[str]) -> str:
+    """Return the line of a node with data that agree with its instances."""
+    held = [line.split("|") for line in instances]
+    used = sum(int(one[1]) for one in held if one[6] == fields[0])
+    stored = sum(int(one[2]) + 128 for one in held if one[8] == "drbd" and fields[0] in one[6:8])
+    if fields[3] != "16384":
+        fields[2] = str(int(fields[1]) - used - int(fields[3]))
+    fields[5] = str(int(fields[4]) - stored)
+    return "|".join(fields)
 
 
 def check(path: str, *options: str) -> tuple[int, Json]:

@@ -152,8 +152,8 @@ def test_balance_has_a_transition_and_draws_it(name: str, tmp_path: Path) -> Non
 
 def test_explain_reports_the_transition() -> None:
     """The steps are in a table with their dependencies."""
+    from iallocator.commands.other_options import Explain
     from iallocator.explain.explain import explain
-    from iallocator.options.settings import Settings
     from iallocator.render import text_of
 
     held = {
@@ -161,10 +161,11 @@ def test_explain_reports_the_transition() -> None:
         "second": instance("node3", "node1", memory=6000),
     }
     base = evacuate(cluster(3, instances=held), "primary-only", *held)
-    settings = Settings()
+    settings = Explain()
+    settings.verbose = True
     settings.n1, settings.ignore_soft_errors = "off", True
     facts = {"explanation": explain(as_bytes(base), settings), "brief": False, "node": ""}
-    text = text_of("explanation", {}, facts)
+    text = text_of("explanation", {}, facts, settings)
     _, _, table = text.partition("\nTransition: ")
     assert "1 (memory on node1)" in table
 

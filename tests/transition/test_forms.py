@@ -59,6 +59,7 @@ def test_lines_tell_every_step_and_wait(seed: int) -> None:
     """One line each, numbered, with what it waits for."""
     document = transition_document(transition(seed))
     page = Page(width=10_000)
+    page.verbose = True
     tell_transition(page, document)
     heading, _, *rows = page.text().splitlines()
     assert heading.startswith(f"Transition: {len(document['steps'])} steps")

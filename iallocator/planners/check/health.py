@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
 __all__ = [
-    "KINDS", "NOT_ANALYSED", "OF_NODES", "Finding", "GroupHealth", "NodeFailure",
-    "ViolatedConstraints", "examine", "failures", "unexamined",
+    "DATA", "KINDS", "NOT_ANALYSED", "OF_NODES", "Finding", "GroupHealth", "NodeFailure",
+    "ViolatedConstraints", "data_findings", "examine", "failures", "unexamined",
 ]  # fmt: skip
 
 KINDS = {
@@ -37,13 +37,17 @@ KINDS = {
     "split": "instances with nodes in two groups",
     "location": "instances badly placed by location",
     "musts": "instances that violate a hard constraint",
+    "inconsistent": "nodes with less free memory or disk than their instances explain",
 }
 """The kinds of findings -> the nodes or instances that are counted, in words."""
 
 NOT_ANALYSED = "nodes with a failure that was not analysed for lack of time"
 """The nodes that `GroupHealth.not_analysed` counts, in words."""
 
-OF_NODES = {"n1", "global_n1", "conflicts"}
+DATA = "inconsistent"
+"""The kind of findings about the data, not about placement."""
+
+OF_NODES = {"n1", "global_n1", "conflicts", DATA}
 """The kinds that count nodes, also if a finding names an instance."""
 
 
@@ -286,6 +290,18 @@ def examine(
         for group in state.cluster.groups
         if group.nodes
     ]
+
+
+def data_findings(state: State) -> dict[int, list[Finding]]:
+    """Return the findings about the data of nodes, by the index of the group.
+
+    `state` must be the initial state.
+    """
+    found: dict[int, list[Finding]] = {}
+    for node, memory, disk in state.unexplained():
+        text = f"{memory:.0f} MiB memory and {disk:.0f} MiB disk are neither free nor explained"
+        found.setdefault(node.group.index, []).append(Finding(DATA, text, node=node.name))
+    return found
 
 
 def unexamined(state: State) -> list[GroupHealth]:
