@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from tests.schemas import conforms
 
 __all__ = [
     "COMMAND", "ENVIRONMENT", "ROOT", "Done", "complaint", "json_of", "plan_of", "printed",
-    "respond", "run", "run_process",
+    "respond", "run", "run_process", "without_identity",
 ]  # fmt: skip
 
 ROOT = Path(iallocator.__file__).parents[1]
@@ -54,6 +55,14 @@ def printed(*words: str, document: Json | None = None, status: int = 0) -> str:
     done = run(*words, stdin=b"" if document is None else as_bytes(document))
     assert done.returncode == status, done.stderr.decode()
     return done.stdout.decode()
+
+
+IDENTITY = re.compile(r'<p class="identity">.*?</p>|<title>.*?</title>', re.DOTALL)
+
+
+def without_identity(text: str) -> str:
+    """Return `text` without the lines of a page that name its source, time and command line."""
+    return IDENTITY.sub("", text)
 
 
 def json_of(*words: str, document: Json | None = None, status: int = 0) -> Json:

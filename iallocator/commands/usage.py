@@ -211,8 +211,8 @@ USAGE = {
         ),
     ),
     "reboot": Usage(
-        "The nodes of one group can be rebooted at the same time. Without --json or -C, the groups "
-        "are written as hroller writes them.",
+        "The nodes of one group can be rebooted at the same time. With --no-headers, the groups "
+        "are written as hroller writes them: one line per group.",
         f"A node is in no group. {PLAN_FAILED}",
         (
             Example("reboot --master-node b3 -t racks.data", "Group the nodes as hroller does."),

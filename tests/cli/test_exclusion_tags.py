@@ -12,7 +12,7 @@ from iallocator.commands import COMMANDS
 from iallocator.commands.common_options import accepted
 from iallocator.options.table import COMMON
 from tests.builders import Json, as_bytes
-from tests.command import printed
+from tests.command import printed, without_identity
 from tests.live.worlds import rapi_answers, write_answers
 
 from .excluded import EXCLUDED
@@ -39,7 +39,7 @@ def said(folder: Path, capsys: Capture, command: str, document: Json, *more: str
     words = [*EXCLUDED[command][1], *more, *(["-I"] if command == "ask" else []), str(path)]
     status = main([command, *words] if command else words)
     out, err = capsys.readouterr()
-    return status, without_tags(out), err
+    return status, without_tags(without_identity(out)), err
 
 
 def without_tags(text: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands import COMMANDS, options_of
 from tests.builders import Json, allocate, as_bytes, cluster, instance
-from tests.command import json_of, printed, run
+from tests.command import json_of, printed, run, without_identity
 
 from .effect import rbd
 
@@ -56,7 +56,7 @@ def said(command: str, document: Json, *options: str, folder: Path, capsys: Capt
     status = main([command, *WORDS.get(command, ("--json",)), *options, *asked])
     out, err = capsys.readouterr()
     assert status in (0, 1), err
-    return out
+    return without_identity(out)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -20,6 +19,7 @@ from iallocator.commands.common_options import table_of
 from iallocator.options.table import COMMON
 from iallocator.planners.repair import round as repairs
 from tests.builders import as_bytes
+from tests.command import without_identity
 
 from .effects import EFFECTS, NEEDS_A_SERVER, Effect
 
@@ -51,9 +51,6 @@ EXCLUDES = {
 }
 """Option -> words that cannot be given with it: it names one file, or reads none."""
 
-IDENTITY = re.compile(rb'<title>.*?</title>|<p class="identity">.*?</p>')
-"""The time and the command line of a page, which differ in each run."""
-
 Said = tuple[int, str, str, dict[str, bytes]]
 
 
@@ -74,11 +71,11 @@ def said_by(
     out, err = (text.replace(str(folder), "FOLDER") for text in capsys.readouterr())
     known = {"document.json"}
     written = {
-        p.name: IDENTITY.sub(b"", p.read_bytes())
+        p.name: without_identity(p.read_bytes().decode("utf-8", "backslashreplace")).encode()
         for p in folder.iterdir()
         if p.is_file() and p.name not in known
     }
-    return status, IDENTITY.sub(b"", out.encode()).decode(), err, written
+    return status, without_identity(out), err, written
 
 
 @contextlib.contextmanager

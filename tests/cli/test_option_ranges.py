@@ -66,7 +66,8 @@ def effect_of(command: str, option: Option) -> Effect:
         return EFFECTS[command, "--update"]
     assert command == "ask"
     usual = EFFECTS["ask", "--max-input"]
-    return Effect(usual.document, "", (*usual.words, "--make-room=1"), usual.files)
+    page = ("--html={folder}/page.html",) if name == "--bandwidth" else ()
+    return Effect(usual.document, "", (*usual.words, "--make-room=1", *page), usual.files)
 
 
 def status_of(effect: Effect, command: str, word: str, folder: Path) -> int:

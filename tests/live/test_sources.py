@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.builders import Json
-from tests.command import Done, run
+from tests.command import Done, run, without_identity
 
 from .fakes import Raw, fake_luxi, fake_rapi
 from .test_faulty_servers import COMMANDS, words_of
@@ -28,7 +28,7 @@ def said(*words: str) -> tuple[int, str, str]:
     done = run(*words)
     lines = done.stdout.decode().splitlines(keepends=True)
     out = "".join(line for line in lines if not line.startswith('  "source": '))
-    return done.returncode, out, done.stderr.decode()
+    return done.returncode, without_identity(out), done.stderr.decode()
 
 
 def through_luxi(answers: Json, folder: Path, *words: str) -> tuple[int, str, str]:
@@ -267,9 +267,9 @@ def with_dead_node(answers: Json, number: int, **marked: bool) -> Json:
 
 
 def parts(done: Done) -> tuple[int, bytes, list[str]]:
-    """Status, stdout where the source is always called the same, and the lines of stderr."""
-    out = re.sub(rb"-L\S*", b"-L", done.stdout)
-    return done.returncode, out, done.stderr.decode().splitlines()
+    """Return the status, stdout without the name of the source, and the lines of stderr."""
+    out = re.sub(r"-L\S*", "-L", without_identity(done.stdout.decode()))
+    return done.returncode, out.encode(), done.stderr.decode().splitlines()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

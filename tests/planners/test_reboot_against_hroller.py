@@ -69,20 +69,16 @@ def test_groups_of_hundreds_of_clusters_are_never_more_than_hrollers(
     assert _compared(range(8, 150), options, tmp_path, capsys) > 40
 
 
-def test_titles_and_lines_are_hrollers(tmp_path: Path, capsys: Capture) -> None:
-    """If there is only one answer, the titles and the lines with one node each are equal."""
+def test_lines_without_titles_are_hrollers(tmp_path: Path, capsys: Capture) -> None:
+    """If there is only one answer, the lines with one node each are equal."""
     path = tmp_path / "cluster.data"
     text = rolling_cluster(3, nodes=2)
     path.write_text(text)
-    for options in ((), ("--one-step-only",), ("--one-step-only", "--no-headers")):
+    for options in (("--no-headers",), ("--one-step-only", "--no-headers")):
         theirs = hroller(path, *options)
-        assert theirs is not None
+        assert theirs
         main(["reboot", "-t", str(path), "--n1=off", *options])
-        ours = capsys.readouterr().out.splitlines()
-        assert len(ours) == len(theirs)
-        assert [line for line in ours if line.startswith("'")] == [
-            line for line in theirs if line.startswith("'")
-        ]
+        assert sorted(capsys.readouterr().out.splitlines()) == sorted(theirs)
 
 
 def test_installed_hroller_is_found() -> None:

@@ -52,6 +52,9 @@ VISITED_CELLS = 60_000
 BRANCHES = 40
 """How many moves from one state are considered, the best first."""
 
+MOST_NODES = 500
+"""Compound moves are tried among at most so many nodes: their tables grow with the square."""
+
 TENURE = 3
 """For how many states an instance does not return to the nodes that it left, at least."""
 
@@ -75,7 +78,7 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
         """Return the swap that lowers the score most, of those that the limits allow."""
-        if state.moves_left() < 2 or len(state.problem.instances) < 2:
+        if state.moves_left() < 2 or not _can_be_compound(state):
             return None
         complete = self._table is None or self._scan is not state.scan
         if self._table is None or complete:
@@ -112,12 +115,12 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
 
     @staticmethod
     def _can_be_replaced(builder: PlanBuilder) -> Callable[[Instance, int], bool]:
-        """Return which instances (argument) on online nodes can be replaced in a role: 0 or 1."""
+        """Return which instances on online nodes can be replaced in a role: 0 or 1."""
         rules = builder.problem.rules
 
         def can_be(instance: Instance, role: int) -> bool:
             kind = "r" if role else "f r f" if instance.needs_secondary else "fa"
-            return rules.allows(BY_NAME[kind], True, True, True)
+            return instance.kind.planners_move and rules.allows(BY_NAME[kind], True, True, True)
 
         return can_be
 
@@ -168,6 +171,13 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         return found
 
 
+def _can_be_compound(builder: PlanBuilder) -> bool:
+    """Return whether at least two instances can move, among few enough nodes."""
+    problem = builder.problem
+    movable = sum(one.kind.planners_move for one in problem.instances)
+    return movable > 1 and len(problem.scope) <= MOST_NODES
+
+
 def _make(builder: PlanBuilder, move: Move) -> bool:
     """Carry out `move` on the state if rules, limits and hard constraints allow it."""
     state, problem = builder.state, builder.problem
@@ -199,7 +209,7 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
         instances = state.problem.instances
         cells = max(1, len(instances) * len(state.problem.scope))
         visits = min(VISITED, VISITED_CELLS // cells)
-        if state.moves_left() < 2 or visits < 2:
+        if state.moves_left() < 2 or visits < 2 or not _can_be_compound(state):
             return None
         where = state.state.where
         start = {one.name: where[one.name] for one in instances}
