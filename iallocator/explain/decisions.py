@@ -352,7 +352,7 @@ class Moves:
 
 
 WORDS = {
-    "OP_INSTANCE_REPLACE_DISKS": "mirror to {} instead",
+    "OP_INSTANCE_REPLACE_DISKS": "new secondary {}",
     "OP_INSTANCE_MIGRATE": "migrate to {}",
     "OP_INSTANCE_FAILOVER": "fail over to {}",
 }

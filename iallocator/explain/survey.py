@@ -30,7 +30,7 @@ RESTRICTED = "not in the list of nodes to which the request is restricted"
 STAYS = {
     "moved": ("holds it now",),
     "pair": ("holds it now", "holds it now"),
-    "secondary": ("is the primary, which stays", "holds the mirror now"),
+    "secondary": ("is the primary, which stays", "is the secondary now"),
     "exchange": ("is the primary now, and becomes the secondary",),
 }
 """Kind -> why the nodes that an instance is on are no targets, primary first."""
@@ -104,7 +104,7 @@ class Survey:
             position = present.index(index)
             return [*found, words[min(position, len(words) - 1)]]
         if self._kind == "exchange":
-            return [*found, "does not hold its mirror"]
+            return [*found, "is not its secondary"]
         return found or [RESTRICTED]
 
     def reports(self) -> list[NodeReport]:

@@ -233,7 +233,7 @@ def _add_steps(
         if index in query.as_secondaries:
             views = roles.first_step.secondary(index, source)
             found = roles.prospect.rejection(query.as_secondaries[index], views)
-            step = f"as mirror of {home}"
+            step = f"as secondary of {home}"
             roles.rejections[index] = Rejection(found.reason, found.text, step=step)
         elif index in query.behind:
             views = roles.first_step.secondary(source, index)

@@ -30,7 +30,7 @@ class AnyRequest:
     may_be_partial:
         Whether an answer may leave out some of the instances.
     scores_pairs:
-        Whether a mirrored instance may get both of its nodes anew.
+        Whether an instance with two nodes may get two new ones.
     stays_in_group:
         Whether only one group is asked.
     leaves_primaries:

@@ -148,7 +148,7 @@ class ChangeGroup(AnyRequest):
 
 
 class MultiEvacuate(AnyRequest):
-    """Ganeti 2.4 and older: new secondaries for all drbd instances mirrored to ``nodes``."""
+    """Give drbd instances with a secondary in ``nodes`` a new one (Ganeti 2.4 and older)."""
 
     __slots__ = ("nodes",)
 

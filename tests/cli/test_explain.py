@@ -219,9 +219,7 @@ def test_explain_every_type_without_room_ends_with_success(kind: str) -> None:
 def test_explain_move_lists_its_steps_in_order() -> None:
     """The steps of a move are numbered."""
     found = " ".join(lines(request_of("node-evacuate", {"default": 4})))
-    assert (
-        "Steps: 1. mirror to node3 instead; 2. migrate to node3; 3. mirror to node4 instead"
-    ) in found
+    assert ("Steps: 1. new secondary node3; 2. migrate to node3; 3. new secondary node4") in found
     assert "Disks of type plain are on node1 only" in found
 
 

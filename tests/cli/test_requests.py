@@ -185,7 +185,7 @@ def test_node_evacuate_with_plain_counts_and_names_it(tmp_path: Path) -> None:
 
 
 def test_change_group_of_drbd_has_three_opcodes(tmp_path: Path) -> None:
-    """A mirror there, the instance there, a second mirror there."""
+    """A secondary there, the instance there, a second secondary there."""
     request = document(type="change-group", instances=["drbd1"], target_groups=["uuid-rack2"])
     response = respond(request, tmp_path)
     moved, failed, jobs = response["result"]
@@ -198,7 +198,7 @@ def test_change_group_of_drbd_has_three_opcodes(tmp_path: Path) -> None:
     assert response["info"] == MOVED
 
 
-def test_multi_evacuate_of_a_mirror_names_its_new_node(tmp_path: Path) -> None:
+def test_multi_evacuate_of_a_secondary_names_its_new_node(tmp_path: Path) -> None:
     """Pairs of instance and its only new node, as Ganeti 2.4 reads them."""
     response = respond(document(type="multi-evacuate", evac_nodes=["node2"]), tmp_path)
     assert response["result"] == [["drbd1", ["node4"]]]

@@ -88,7 +88,7 @@ def batch() -> Json:
     return document | {"request": {"type": "multi-allocate", "instances": wanted}}
 
 
-def mirrors() -> Json:
+def secondaries() -> Json:
     """Return drbd instances with secondaries that leave node1, for two nearly full nodes."""
     instances = {
         f"i{number}": instance("node2", "node1", memory=memory)
@@ -138,7 +138,7 @@ REQUESTS = {
     ),
     "node-evacuate": Case("doc", evacuation(0, "rbd", "all"), solver=True),
     "change-group": Case("doc", group_change(0, "rbd", ""), solver=True),
-    "multi-evacuate": Case("doc", mirrors(), solver=True),
+    "multi-evacuate": Case("doc", secondaries(), solver=True),
 }  # fmt: skip
 """For each type of request a document; where a type knows exact search, one that needs it."""
 
@@ -161,7 +161,7 @@ CASES = {
     ),
     "reboot": Case("reboot doc", cluster(3, instances={"i1": instance("node1", "node2")})),
     "redistribute": Case("redistribute --n1=off doc", quarrelsome(offline=True), solver=True),
-    "repair": Case("repair doc", mirrors()),
+    "repair": Case("repair doc", secondaries()),
     "replay": Case("replay case", batch(), solver=True),
     "report": Case("report doc", batch()),
     "show": Case("show doc", batch()),

@@ -34,17 +34,17 @@ def evacuated(document: Json, mode: str, *options: str) -> tuple[dict[str, str],
     return {name: nodes[0] for name, _, nodes in moved}, failed
 
 
-@pytest.mark.parametrize("mirrors", [("node2", "node2"), ("node2", "node3")])
+@pytest.mark.parametrize("secondaries", [("node2", "node2"), ("node2", "node3")])
 def test_evacuation_through_secondaries_keeps_a_unit_together_in_the_end(
-    mirrors: tuple[str, str],
+    secondaries: tuple[str, str],
 ) -> None:
     """Their node is offline: each moves through its own secondary."""
-    instances = {name: drbd("node1", mirror) for name, mirror in zip("ab", mirrors)}
+    instances = {name: drbd("node1", secondary) for name, secondary in zip("ab", secondaries)}
     document = builders.cluster(5, instances=instances)
     document["nodes"]["node1"]["offline"] = True
     homes, failed = evacuated(document, "all")
     assert failed == []
-    assert homes["a"] == homes["b"] not in ("node1", *mirrors)
+    assert homes["a"] == homes["b"] not in ("node1", *secondaries)
 
 
 def crowded() -> Json:

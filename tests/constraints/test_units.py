@@ -50,12 +50,14 @@ def test_balance_moves_a_unit_with_consecutive_moves() -> None:
     assert alone["moves"] == []
 
 
-@pytest.mark.parametrize("mirrors", [("node2", "node2"), ("node2", "node3")])
-def test_balance_takes_a_mirrored_unit_off_a_drained_node(mirrors: tuple[str, str]) -> None:
+@pytest.mark.parametrize("secondaries", [("node2", "node2"), ("node2", "node3")])
+def test_balance_takes_a_mirrored_unit_off_a_drained_node(secondaries: tuple[str, str]) -> None:
     """With a common secondary the group fails over; otherwise it is mirrored to one node first."""
     document = builders.cluster(
         nodes=3,
-        instances={name: drbd("node1", mirror, tags=PAIR) for name, mirror in zip("ab", mirrors)},
+        instances={
+            name: drbd("node1", secondary, tags=PAIR) for name, secondary in zip("ab", secondaries)
+        },
     )
     document["nodes"]["node1"]["drained"] = True
     homes = homes_after(document, plan := plan_of("balance", document))

@@ -177,14 +177,14 @@ def test_nodes_generated_document_all_accounted_for(kind: str, seed: int) -> Non
 
 
 def test_relocate_new_secondary_excludes_the_present_nodes() -> None:
-    """Primary and mirror are no targets, each for its own reason; others give numbers."""
+    """Primary and secondary are no targets, each for its own reason; others give numbers."""
     held = {"a": instance("node1", "node2", memory=4096)}
     request = relocate(cluster(4, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
     decision = only(request)
-    assert decision.steps[0].words == "mirror to node4 instead"
+    assert decision.steps[0].words == "new secondary node4"
     assert told(decision) == {
         "node1": ["is the primary, which stays"],
-        "node2": ["holds the mirror now"],
+        "node2": ["is the secondary now"],
         "node3": ["FailMem: could not take over its 4096 MiB memory, 3120 free"],
         "node4": [],
     }
@@ -235,7 +235,7 @@ def test_evacuate_down_instance_fails_over() -> None:
     assert told(decision) == {
         "node1": ["is the primary now, and becomes the secondary"],
         "node2": [],
-        "node3": ["does not hold its mirror"],
+        "node3": ["is not its secondary"],
     }
 
 
@@ -256,21 +256,21 @@ def test_evacuate_pair_reports_the_step_that_fails() -> None:
     changes = {"node3": {"free_memory": 3120}, "node4": {"free_disk": 5128}}
     decision = only(evacuate(cluster(6, instances=held, changes=changes), "all", "a"))
     assert told(decision)["node3"] == [
-        "FailMem as mirror of node1: could not take over its 4096 MiB memory, 3120 free",
+        "FailMem as secondary of node1: could not take over its 4096 MiB memory, 3120 free",
         "FailMem: could not take over its 4096 MiB memory, 3120 free",
     ]
     assert told(decision)["node4"] == [
-        "FailDisk as mirror of node1: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
+        "FailDisk as secondary of node1: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
         "FailDisk: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
     ]
     assert [step.words for step in decision.steps] == [
-        "mirror to node5 instead",
+        "new secondary node5",
         "migrate to node5",
-        "mirror to node6 instead",
+        "new secondary node6",
     ]
 
 
-def test_evacuate_old_primary_that_cannot_keep_the_mirror_says_so() -> None:
+def test_evacuate_old_primary_that_cannot_keep_the_secondary_says_so() -> None:
     """The failover is rejected where the old primary could not be the secondary meanwhile."""
     held = {"a": instance("node1", "node2", memory=1024)}
     changes = {"node1": {"free_memory": 0}}
@@ -406,7 +406,7 @@ def test_allocate_secondary_keeps_the_primary() -> None:
 
 @pytest.mark.parametrize(("nodes", "answers"), [(4, [True, True]), (2, [False])])
 def test_multi_evacuate_ends_with_the_first_failure(nodes: int, answers: list[bool]) -> None:
-    """Each mirror on the node has its decision, up to the first that fails."""
+    """Each secondary on the node has its decision, up to the first that fails."""
     held = {name: instance("node1", "node2") for name in "ab"}
     request = {"type": "multi-evacuate", "evac_nodes": ["node2"]}
     found = explained({**cluster(nodes, instances=held), "request": request})

@@ -75,7 +75,7 @@ def test_packs_says_what_trying_everything_says(seed: int) -> None:
 
 
 def test_failures_are_checked_by_where_instances_may_go() -> None:
-    """A mirrored one has its secondary alone; what is shared has all nodes of its group."""
+    """A drbd instance can fail over to its secondary, a shared one to its whole group."""
     for name, nodes in (("drbd", ["node00", "node01"]), ("groups", ["node00"])):
         world = World(SCENARIOS[name])
         world.add("large", 60000, nodes)
@@ -157,7 +157,7 @@ def test_headroom_counts_without_the_node_that_fails() -> None:
     assert chosen(world(0, 9300, 9000, memory=600), "headroom") == ["node1"]
 
 
-def test_rankings_of_mirrors_choose_primary_and_secondary() -> None:
+def test_rankings_of_secondaries_choose_primary_and_secondary() -> None:
     """Each ranks both roles, and never the same node twice."""
     residents = {"a": instance("node1", "node2", memory=3000)}
     made = allocate(cluster(3, memory=10000, instances=residents), memory=1000)

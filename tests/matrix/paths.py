@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tests.builders import Json
 
 from . import doors, planners, requests, rescues, running, shown
-from .worlds import MIRROR, PAIR, PLAIN, SHARED, Scene
+from .worlds import DRBD, PAIR, PLAIN, SHARED, Scene
 
 __all__ = ["PATHS", "STRATEGIES", "Path"]
 
@@ -78,15 +78,15 @@ REQUESTS = [
         batch=True,
         checks_n1=True,
     ),
-    Path("allocate-secondary", (MIRROR,), False, requests.allocate_secondary, checks_n1=True),
-    Path("relocate", (SHARED, MIRROR), False, requests.relocate),
+    Path("allocate-secondary", (DRBD,), False, requests.allocate_secondary, checks_n1=True),
+    Path("relocate", (SHARED, DRBD), False, requests.relocate),
     Path("evacuate primary-only", (SHARED,), False, requests.evacuate("primary-only"), batch=True),
     Path(
-        "evacuate secondary-only", (MIRROR,), False, requests.evacuate("secondary-only"), batch=True
+        "evacuate secondary-only", (DRBD,), False, requests.evacuate("secondary-only"), batch=True
     ),
     Path("evacuate all", (SHARED, PAIR), False, requests.evacuate("all"), batch=True),
     Path("change-group", (SHARED, PAIR), True, requests.change_group, batch=True, checks_n1=True),
-    Path("multi-evacuate", (MIRROR,), False, requests.multi_evacuate),
+    Path("multi-evacuate", (DRBD,), False, requests.multi_evacuate),
 ]
 
 
@@ -140,22 +140,22 @@ def _plan(
 
 
 PLANNERS = [
-    _plan("balance", (SHARED, MIRROR), planners.balance),
+    _plan("balance", (SHARED, DRBD), planners.balance),
     _plan("swap", (SHARED,), planners.swap, "balance", forced=True),
-    _plan("--cost", (SHARED, MIRROR), planners.balance, "balance", "--cost=100"),
+    _plan("--cost", (SHARED, DRBD), planners.balance, "balance", "--cost=100"),
     _plan("squeeze down", (SHARED,), planners.squeeze_down, "squeeze"),
     _plan("squeeze up", (SHARED,), planners.squeeze_up, "squeeze", forced=True),
     _plan("squeeze exact", (SHARED,), planners.squeeze_exact, "squeeze", forced=True),
     *(
         Path(name, (kind,), False, planners.reboot, planners.ask_reboot, planners.read_moves,
              checks_n1=True)
-        for name, kind in (("reboot", SHARED), ("reboot of mirrors", MIRROR))
+        for name, kind in (("reboot", SHARED), ("reboot with drbd", DRBD))
     ),
     *(
         Path(name, (kind,), False, planners.repair, planners.ask_repair, planners.read_repair,
              checks_n1=checks_n1)
         for name, kind, checks_n1 in (
-            ("repair of mirrors", MIRROR, False), ("repair anew", PLAIN, True)
+            ("repair of secondaries", DRBD, False), ("repair anew", PLAIN, True)
         )
     ),
     _plan("redistribute", (SHARED,), planners.redistribute, between=True, forced=True),
@@ -193,9 +193,9 @@ GROUPED = [
 ]
 
 RESCUES = [
-    Path("live execution", (SHARED, MIRROR), False, planners.balance, running.ask_executed,
+    Path("live execution", (SHARED, DRBD), False, planners.balance, running.ask_executed,
          running.read_executed, checks_n1=True),
-    Path("undo", (SHARED, MIRROR), False, rescues.moved_away, rescues.ask_undo,
+    Path("undo", (SHARED, DRBD), False, rescues.moved_away, rescues.ask_undo,
          planners.read_moves, checks_n1=True, forced=True),
     Path("make-room", (SHARED,), False, rescues.make_room, rescues.ask_make_room,
          planners.read_moves, checks_n1=True, forced=True),
@@ -208,8 +208,8 @@ RESCUES = [
 ]  # fmt: skip
 
 SHOWN = [
-    Path("show", (SHARED, MIRROR), True, shown.cluster, shown.show, shown=True),
-    Path("report and --html", (SHARED, MIRROR), True, shown.cluster, shown.report, shown=True),
+    Path("show", (SHARED, DRBD), True, shown.cluster, shown.show, shown=True),
+    Path("report and --html", (SHARED, DRBD), True, shown.cluster, shown.report, shown=True),
 ]
 
 PATHS: dict[str, Path] = {

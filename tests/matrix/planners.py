@@ -15,10 +15,10 @@ from tests.builders import Json
 from .requests import between_world, moving_world, new_world
 from .worlds import (
     BEST,
+    DRBD,
     HELD,
     KEEPER,
     MEMORY,
-    MIRROR,
     NEXT,
     SOURCE,
     SPARE,
@@ -77,7 +77,7 @@ def balance(kind: str, split: bool) -> Scene:
     """The node of the subject carries too much."""
     scene = moving_world(kind, split)
     scene.subject["memory"] = 1800
-    if kind == MIRROR:
+    if kind == DRBD:
         scene.node(KEEPER)["total_memory"] += 1800
         scene.subject["disk_space_total"] = 50000
         scene.options.append("--no-instance-moves")

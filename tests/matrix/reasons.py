@@ -10,7 +10,7 @@ from textwrap import wrap
 
 from .features import FEATURES
 from .paths import PATHS, STRATEGIES
-from .worlds import MIRROR, SHARED
+from .worlds import DRBD, SHARED
 
 __all__ = ["RULES", "reason", "table"]
 
@@ -21,7 +21,7 @@ def _paths(*starts: str) -> frozenset[str]:
 
 
 EVERYWHERE = frozenset(PATHS)
-SECONDARIES = frozenset(name for name, path in PATHS.items() if path.kinds == (MIRROR,))
+SECONDARIES = frozenset(name for name, path in PATHS.items() if path.kinds == (DRBD,))
 SHARED_ONLY = frozenset(name for name, path in PATHS.items() if path.kinds == (SHARED,))
 WITHIN = frozenset(name for name, path in PATHS.items() if not path.between)
 ALONE = frozenset(name for name, path in PATHS.items() if not path.batch)
@@ -119,7 +119,7 @@ RULES: list[Rule] = [
         _paths("exact search of moves"),
         "there is one way to place both, and who leaves a node has to go somewhere",
     ),
-    (NODE_N1, _paths("repair of mirrors"), "who has lost a mirror has to get another one"),
+    (NODE_N1, _paths("repair of secondaries"), "an instance without a secondary must get one"),
     (
         ("pools", "migration tags", "not running"),
         _paths("repair anew"),
@@ -303,7 +303,7 @@ RULES: list[Rule] = [
         "the score counts what exclude each other: nothing is won by one more",
     ),
     (("together",), _paths("reboot"), "who breaks a must at home could not come back"),
-    (("N+1 strict",), _paths("reboot of mirrors"), "`doomed` is where a mirror is best"),
+    (("N+1 strict",), _paths("reboot with drbd"), "`doomed` is the best secondary"),
     (("not running",), _paths("reboot"), "what does not run need not leave"),
     (("offline",), _paths("squeeze up"), "what is powered on is offline before"),
     (("apart (domain)",), _paths("detours"), "the way ends in the rack that is forbidden"),

@@ -10,8 +10,8 @@ from tests.builders import Json
 
 from .worlds import (
     BEST,
+    DRBD,
     KEEPER,
-    MIRROR,
     NEXT,
     PAIR,
     SOURCE,
@@ -118,8 +118,8 @@ def change_group(kind: str, split: bool) -> Scene:
 
 
 def multi_evacuate(kind: str, split: bool) -> Scene:
-    """The mirrors leave the source."""
-    assert kind == MIRROR
+    """Give the drbd instances of the source new secondaries."""
+    assert kind == DRBD
     scene = moving_world(kind, split)
     scene.document["request"] = {"type": "multi-evacuate", "evac_nodes": [SOURCE]}
     return scene

@@ -17,11 +17,11 @@ from typing import Any
 from tests import builders
 from tests.builders import Json
 
-SHARED, PLAIN, MIRROR, PAIR = "shared", "plain", "mirror", "pair"
+SHARED, PLAIN, DRBD, PAIR = "shared", "plain", "drbd", "pair"
 """Kinds of a subject: on shared storage; with disks on its one node; mirrored, its secondary
 to be decided; mirrored, both nodes to be decided."""
 
-TEMPLATES = {SHARED: "rbd", PLAIN: "plain", MIRROR: "drbd", PAIR: "drbd"}
+TEMPLATES = {SHARED: "rbd", PLAIN: "plain", DRBD: "drbd", PAIR: "drbd"}
 
 BEST, NEXT, SOURCE, KEEPER, SPARE = "best", "next", "source", "keeper", "spare"
 
@@ -62,7 +62,7 @@ class Scene:
     @property
     def role(self) -> int:
         """Return the index of the subject's node that the path selects."""
-        return 1 if self.kind == MIRROR else 0
+        return 1 if self.kind == DRBD else 0
 
     @property
     def request(self) -> Json:
@@ -174,7 +174,7 @@ def newcomer(kind: str, **members: Any) -> Json:
 def resident(scene: Scene, home: str = SOURCE) -> None:
     """Place the subject on `home`; a drbd one also on `keeper`, in the other role."""
     kind = scene.kind
-    nodes = {MIRROR: (KEEPER, home), PAIR: (home, KEEPER)}.get(kind, (home,))
+    nodes = {DRBD: (KEEPER, home), PAIR: (home, KEEPER)}.get(kind, (home,))
     scene.add("subject", *nodes, disk_template=TEMPLATES[kind], memory=512)
-    if kind == MIRROR:
+    if kind == DRBD:
         scene.node(KEEPER)["total_memory"] += 512

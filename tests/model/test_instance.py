@@ -63,7 +63,7 @@ def test_primary_of_a_special_instance_gives_less(
 
 
 def test_secondary_gives_disk_spindles_and_disk_load_only() -> None:
-    """A mirror takes neither memory nor cpus, not even later."""
+    """A secondary takes neither memory nor cpus, not even later."""
     assert added(instance().as_secondary) == {
         "disk": -1152, "free_spindles": -3, "spindles": 1, "secondaries": 1, "disk_load": 1,
         "disk_later": -1152, "free_spindles_later": -3, "spindles_later": 1,

@@ -35,7 +35,7 @@ from .make import cluster, instance
 def test_places_after_steps_follow_from_their_order(
     nodes: tuple[int, ...], steps: list[ElementaryMove], expected: tuple[int, ...]
 ) -> None:
-    """A failover exchanges the roles, a replacement changes the mirror, the rest just moves."""
+    """A failover exchanges the roles, a replacement changes the secondary, the rest just moves."""
     assert places_after(nodes, steps) == expected
 
 

@@ -24,14 +24,14 @@ Placed = list[tuple[int, Homes]]
 
 
 def crowd(rng: Random, mirrored: bool, nodes: Sequence[str]) -> Placed:
-    """Return instances that fill `nodes` by half or more, with their mirrors on others of them."""
+    """Return instances that fill `nodes` by half or more, with secondaries on other nodes."""
     found: Placed = []
     for name in nodes:
         left = rng.choice((700, 1100, 1500))
         while (size := rng.choice(SIZES)) < left:
             left -= size
-            mirror = [rng.choice([n for n in nodes if n != name])] if mirrored else []
-            found.append((size, (name, *mirror)))
+            secondary = [rng.choice([n for n in nodes if n != name])] if mirrored else []
+            found.append((size, (name, *secondary)))
     return found
 
 

@@ -203,7 +203,9 @@ def without_disk_to_spare(state: str) -> Json:
 
 @pytest.mark.parametrize("state", ["up", "down", "offline"])
 @pytest.mark.parametrize("mode", MODES)
-def test_check_of_a_mirror_that_takes_the_disk_of_a_failover_rejects(mode: str, state: str) -> None:
+def test_check_of_a_secondary_that_takes_the_disk_of_a_failover_rejects(
+    mode: str, state: str
+) -> None:
     """Disk counts for N+1 even if the instance that takes it is stopped and takes no memory."""
     case = context_of(without_disk_to_spare(state), mode)
     bare = case.cluster.instances[0]

@@ -28,7 +28,7 @@ def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, 
     return found
 
 
-def mirrors_one_by_one(
+def secondaries_one_by_one(
     context: Context, group: Group, instance: Instance, primary: int
 ) -> dict[int, str]:
     """Return the rejections of secondaries with the given primary, node by node, without cache."""
@@ -64,5 +64,5 @@ def test_arrivals_asked_at_once_are_rejected_as_one_by_one(seed: int) -> None:
                 others = [index for index in group.nodes if index != primary]
                 pairs = kept[group].rejections(moved, moved.nodes, others, primary)
                 told = {index: str(rejection) for index, rejection in pairs.items()}
-                assert told == mirrors_one_by_one(context, group, moved, primary)
+                assert told == secondaries_one_by_one(context, group, moved, primary)
         state.place(moved, where if len(where) > 1 else (rng.randrange(len(cluster.nodes)),))

@@ -28,10 +28,10 @@ def crowd(rng: Random) -> Json:
     names = [f"node{k}" for k in range(1, 9)]
     made = {}
     for k in range(24):
-        primary, mirror = k % 8, k % 8 // 4 * 4 + (k + rng.randrange(1, 4)) % 4
+        primary, secondary = k % 8, k % 8 // 4 * 4 + (k + rng.randrange(1, 4)) % 4
         shared = (k + k // 8) % 3 > 0
         made[f"i{k}"] = instance(
-            *([names[primary]] if shared else [names[primary], names[mirror]]),
+            *([names[primary]] if shared else [names[primary], names[secondary]]),
             memory=rng.choice((700, 1500, 2500)),
             disk_template="rbd" if shared else "drbd",
         )

@@ -68,7 +68,7 @@ def test_move_is_held_to_limits_of_each_role_that_is_new(
 
 
 @pytest.mark.parametrize(("free", "stands"), [(1001, True), (1000, False), (500, True)])
-def test_mirror_that_stays_keeps_memory_for_the_new_primary(free: int, stands: bool) -> None:
+def test_secondary_that_stays_keeps_memory_for_the_new_primary(free: int, stands: bool) -> None:
     """With db, which has its primary on node3, it reserves 1000 MiB, not 500; less is allowed."""
     instances = {
         "web": instance("node1", "node2", memory=500), "db": instance("node3", "node2", memory=500),

@@ -97,7 +97,7 @@ def test_nearest_miss_of_no_worse_names_the_instance_that_cannot_be_restarted() 
     assert (found.instance, found.already) == ("small", False)
 
 
-def test_nearest_miss_of_a_mirror_names_the_rule_that_is_in_the_way() -> None:
+def test_nearest_miss_of_a_secondary_names_the_rule_that_is_in_the_way() -> None:
     """If a node is in maintenance, no resource would help."""
     held = {"a": instance("node1", "node2")}
     closed = {"node3": {"tags": ["iallocator:maintenance"]}}

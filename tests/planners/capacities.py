@@ -59,10 +59,10 @@ def _instances(chance: random.Random, nodes: list[_Node]) -> list[str]:
             secondary.stored += disk
         primary.used += memory
         primary.stored += disk if template in ("drbd", "plain") else 0
-        mirror = secondary.name if template == "drbd" else ""
+        second = secondary.name if template == "drbd" else ""
         lines.append(
             f"{primary.name}-{number}|{memory}|{disk}|{chance.choice((1, 2))}|running|Y"
-            f"|{primary.name}|{mirror}|{template}||1"
+            f"|{primary.name}|{second}|{template}||1"
         )
     for node in nodes:  # what came later must not break what was promised before
         if node.peers and node.memory - node.own - node.used <= max(node.peers.values()) + 200:

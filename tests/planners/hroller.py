@@ -42,13 +42,13 @@ def rolling_cluster(seed: int, nodes: int = 9, fullest: float = 0.4) -> str:
     for home in names:
         while used[home] < fill * rng.uniform(0.5, 1.5):
             size, template = rng.choice((128, 256, 512)), rng.choice(mix)
-            mirror = rng.choice([n for n in names if n != home]) if template == "drbd" else ""
+            secondary = rng.choice([n for n in names if n != home]) if template == "drbd" else ""
             used[home] += size
-            for name in (home, mirror) if template != "ext" else ():
+            for name in (home, secondary) if template != "ext" else ():
                 if name:
                     disk[name] += 10
             instances.append(
-                f"inst{len(instances):03}|{size}|10|1|running|Y|{home}|{mirror}|{template}||1|-"
+                f"inst{len(instances):03}|{size}|10|1|running|Y|{home}|{secondary}|{template}||1|-"
             )
     lines = [
         f"{name}|{memory}|128|{memory - 128 - used[name]}|100000|{100000 - disk[name]}|16|"

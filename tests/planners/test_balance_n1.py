@@ -34,14 +34,14 @@ def _tight(seed: int) -> Json:
     mirrored = rng.random() < 0.4
     instances = {}
     for k in range(60):
-        home, mirror = rng.sample(names, 2)
+        home, secondary = rng.sample(names, 2)
         memory = rng.choice(sizes)
         if min(free[home], left) > memory:
             free[home] -= memory
             left -= memory
             drbd = mirrored and rng.random() < 0.5
             shared = {} if drbd else {"disk_template": "rbd"}
-            places = (home, mirror) if drbd else (home,)
+            places = (home, secondary) if drbd else (home,)
             instances[f"i{k}"] = instance(*places, memory=memory, **shared)
     return cluster(len(names), memory=8000, instances=instances)
 

@@ -28,15 +28,15 @@ def moves_of(document: Json, *args: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("mirror", "kind"),
+    ("secondary", "kind"),
     [(OFFLINE, None), ({"drained": True}, None), ({}, "f r")],
     ids=["offline", "drained", "online"],
 )
 def test_balance_off_an_offline_primary_begins_with_a_failover_or_not_at_all(
-    mirror: Json, kind: str | None
+    secondary: Json, kind: str | None
 ) -> None:
     """If the secondary cannot take over, there is no move."""
-    made = moves_of(world(node1=OFFLINE, node2=mirror))
+    made = moves_of(world(node1=OFFLINE, node2=secondary))
     assert [move[: len(kind or "")] for move in made[:1]] == ([kind] if kind else [])
 
 

@@ -46,10 +46,10 @@ def _groups(rng: Random) -> Json:
         while (memory := rng.choice(amounts)) <= left:
             left -= memory
             template = rng.choice(templates)
-            mirror = [f"node{rng.choice(others)}"] if template == "drbd" else []
+            secondary = [f"node{rng.choice(others)}"] if template == "drbd" else []
             tags = [rng.choice(TAGS)] if tagged and rng.random() < 0.3 else []
             held[f"i{len(held)}"] = instance(
-                f"node{number}", *mirror, memory=memory, disk_template=template, tags=tags
+                f"node{number}", *secondary, memory=memory, disk_template=template, tags=tags
             )
     document = cluster(sizes, memory=4096, instances=held, tags=("htools:iextags:service",))
     for node in document["nodes"].values():

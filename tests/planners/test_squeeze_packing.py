@@ -125,7 +125,7 @@ def test_packing_asks_nodes_in_the_order_of_their_room_at_any_time(
     assert asked > 9
 
 
-def test_packing_looks_at_what_a_mirror_that_stays_reserves() -> None:
+def test_packing_looks_at_what_a_secondary_that_stays_reserves() -> None:
     """A new primary changes that, too: on this crowded cluster a plan was rejected in the end."""
     shape = Shape(4, "drbd", per_node=6, fullness=0.6, seed=6)
     plan = _squeeze(shape, "--all", "--exact-search=no")

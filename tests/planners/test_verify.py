@@ -188,7 +188,7 @@ WRONG: dict[str, tuple[Plan, str]] = {
              ("i", "fa:node2")),
         "must be not on node2",
     ),
-    "hard score of a mirror": (
+    "hard score of a secondary": (
         Plan(world({"i": drbd("node1", "node2", tags=["iallocator:score:node3:-INFINITY"])}),
              ("i", "r:node3")),
         "its secondary must be not on node3",

@@ -207,14 +207,14 @@ def counted_again(context: Context, seed: int) -> Plain:
 def figures(plain: Plain, node: str) -> Iterator[tuple[str, float]]:
     """Yield the columns of a node, counted again; spindles only if they are used."""
     real = [one for one in plain.primaries(node) if not one.forthcoming]
-    mirrors = [one for one in plain.secondaries(node) if not one.forthcoming]
+    secondaries = [one for one in plain.secondaries(node) if not one.forthcoming]
     yield "memory", plain.free_memory(node)
     yield "memory_later", plain.free_memory_later(node)
     yield "reserved", plain.reserved(node)
     yield "primaries", len(real)
-    yield "secondaries", len(mirrors)
+    yield "secondaries", len(secondaries)
     yield "net_load", len(real)
-    yield "disk_load", len(real) + len(mirrors)
+    yield "disk_load", len(real) + len(secondaries)
     for later, suffix in ((False, ""), (True, "_later")):
         yield "disk" + suffix, plain.free_disk(node, later)
         yield "cpus" + suffix, plain.used_cpus(node, later)
@@ -288,7 +288,7 @@ def test_stamps_and_version_of_a_state_tell_what_differs(seed: int) -> None:
         disturb(context, new, rng, 1)
 
 
-def test_state_drops_mirrors_of_instances_without_memory() -> None:
+def test_state_drops_secondaries_of_instances_without_memory() -> None:
     """Two instances of 0 MiB on equal nodes reserve nothing, and can be removed one by one."""
     ours = {f"i{k}": builders.instance("node1", "node2", memory=0) for k in range(2)}
     cluster = read_cluster(builders.cluster(2, instances=ours), Reading())

@@ -44,7 +44,7 @@ def placements(request: Json, response: Json, plain: Plain) -> Iterator[Placemen
     if kind == "allocate":
         yield from _offers(request["request"], response["solutions"], response["result"], plain)
     elif kind == "allocate-secondary":
-        yield from _mirrors(request, response, plain)
+        yield from _secondaries(request, response, plain)
     elif kind == "multi-allocate":
         for raw, entry in zip(request["request"]["instances"], response["solutions"], strict=True):
             yield from _offers(raw, entry["groups"], entry["nodes"], plain)
@@ -65,7 +65,7 @@ def _offers(raw: Json, groups: list[Json], result: list[str], plain: Plain) -> I
         yield Placement(raw["name"], new, result, chosen["score"], scope, True)
 
 
-def _mirrors(request: Json, response: Json, plain: Plain) -> Iterator[Placement]:
+def _secondaries(request: Json, response: Json, plain: Plain) -> Iterator[Placement]:
     """Of an instance that becomes drbd: the pairs of its group."""
     name = request["request"]["name"]
     raw = {**request["instances"][name], "disk_template": "drbd"}

@@ -217,7 +217,9 @@ def test_place_keeps_what_cannot_be_stopped_in_place() -> None:
 
 @pytest.mark.parametrize("exactly", ["yes", "no"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_place_leaves_a_dead_mirror_where_no_other_node_takes_it(kind: str, exactly: str) -> None:
+def test_place_leaves_a_dead_secondary_where_no_other_node_takes_it(
+    kind: str, exactly: str
+) -> None:
     """No instance stops because its secondary is down; off a dead node a failover is enough."""
     down = {"node2": {"offline": True}}
     instances = {"a": instance("node1", "node2"), "b": instance("node2", "node1")}

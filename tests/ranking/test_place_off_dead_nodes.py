@@ -30,8 +30,8 @@ def _shared(home: str, *tags: str, memory: int = 512) -> Json:
     return instance(home, disk_template="rbd", memory=memory, tags=list(tags))
 
 
-@pytest.mark.parametrize("mirror", [OFFLINE, DRAINED], ids=["offline", "drained"])
-def test_place_leaves_out_an_instance_without_failover_and_its_dependents(mirror: Json) -> None:
+@pytest.mark.parametrize("secondary", [OFFLINE, DRAINED], ids=["offline", "drained"])
+def test_place_leaves_out_an_instance_without_failover_and_its_dependents(secondary: Json) -> None:
     """An instance on a dead primary moves only through its secondary."""
     given = cluster(
         4,
@@ -41,7 +41,7 @@ def test_place_leaves_out_an_instance_without_failover_and_its_dependents(mirror
             "last": _shared("node1", TOGETHER),
             "other": _shared("node1"),
         },
-        changes={"node1": OFFLINE, "node2": mirror},
+        changes={"node1": OFFLINE, "node2": secondary},
     )
     found = place(given)
     assert (found["mirrored"], found["last"]) == (None, None)
@@ -77,7 +77,7 @@ def test_place_off_a_dead_primary_asks_migration_tags_on_the_way(
         assert place(given)["web"] != forbidden
 
 
-def test_place_keeps_n1_where_a_mirror_stays_on_a_drained_node() -> None:
+def test_place_keeps_n1_where_a_secondary_stays_on_a_drained_node() -> None:
     """No other node could take over from node2 then; formerly, the plan was rejected."""
     given = cluster(
         3,

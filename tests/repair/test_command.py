@@ -47,7 +47,7 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
     """The offline node decides the repair; no instance moves to a node that is not online."""
     document = cluster(5, instances={
         "both": instance("node1", "node2"),
-        "mirror": instance("node3", "node1"),
+        "secondary": instance("node3", "node1"),
         "primary": instance("node2", "node3"),
         "plain": instance("node1", disk_template="plain"),
         "well": instance("node3", "node4"),
@@ -59,7 +59,7 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
     entries = {entry["instance"]: entry for entry in found["instances"]}
     assert status == 0
     assert found["state_counts"] == {"Healthy": 1, "Pending repair": 4}
-    assert _kinds(entries["mirror"]) == ["REPLACE_DISKS"]
+    assert _kinds(entries["secondary"]) == ["REPLACE_DISKS"]
     assert _kinds(entries["primary"]) == ["FAILOVER", "REPLACE_DISKS"]
     anew = ["SHUTDOWN", "RECREATE_DISKS", "REINSTALL", "STARTUP"]
     assert _kinds(entries["both"]) == _kinds(entries["plain"]) == anew
@@ -306,7 +306,7 @@ def broken_cluster() -> Json:
     document = cluster(4, instances={
         **{f"web{n}": instance("node1", disk_template="sharedfile") for n in (1, 2, 3)},
         "primary": instance("node1", "node2"),
-        "mirror": instance("node2", "node1"),
+        "secondary": instance("node2", "node1"),
         "plain": instance("node1", disk_template="plain"),
         "file": instance("node1", disk_template="file"),
         "well": instance("node2", disk_template="rbd"),
@@ -325,7 +325,7 @@ def test_what_is_broken_is_listed_with_the_command_that_repairs_it() -> None:
     kinds = {name: entry.get("repair") for name, entry in entries.items()}
     assert kinds == {
         "web1": "failover", "web2": "failover", "web3": "failover", "primary": "failover",
-        "mirror": "fix-storage", "plain": "reinstall", "file": None,
+        "secondary": "fix-storage", "plain": "reinstall", "file": None,
     }  # fmt: skip
     for name, entry in entries.items():
         assert entry["damage"] == "node1 offline"
@@ -341,9 +341,9 @@ def test_what_is_broken_is_listed_with_the_command_that_repairs_it() -> None:
 @pytest.mark.parametrize(
     ("allow", "repaired"),
     [
-        ("fix-storage", {"mirror"}),
-        ("failover", {"mirror", "primary", "web1", "web2", "web3"}),
-        ("reinstall", {"mirror", "primary", "web1", "web2", "web3", "plain"}),
+        ("fix-storage", {"secondary"}),
+        ("failover", {"secondary", "primary", "web1", "web2", "web3"}),
+        ("reinstall", {"secondary", "primary", "web1", "web2", "web3", "plain"}),
     ],
 )
 def test_option_allows_repairs_up_to_a_type_this_once(allow: str, repaired: set[str]) -> None:

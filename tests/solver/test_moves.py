@@ -82,7 +82,7 @@ def test_multi_evacuate_succeeds_if_and_only_if_all_can_move() -> None:
     assert together
 
 
-def test_instances_without_a_mirror_are_no_matter_for_a_search() -> None:
+def test_instances_without_a_secondary_are_no_matter_for_a_search() -> None:
     """They have no way to go, and the answer says so; nothing is searched for them."""
     document = builders.cluster({"default": 3, "far": 3})
     for number in (1, 2, 3):

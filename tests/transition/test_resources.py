@@ -96,7 +96,7 @@ def test_instance_holds_memory_where_it_runs_and_disk_on_all_its_nodes(cluster: 
 
 
 def test_step_takes_what_is_more_and_gives_back_what_is_less(cluster: Cluster) -> None:
-    """A failover takes memory on the mirror; a new mirror takes disk; to stop gives memory back."""
+    """A failover needs memory on the secondary, a new secondary needs disk, a stop frees memory."""
     drbd = next(one for one in cluster.instances if one.name == "drbd")
     here, over = Place((0, 1), True), Place((1, 0), True)
     takes, frees = change(drbd, here, over)

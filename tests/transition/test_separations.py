@@ -48,8 +48,8 @@ class Case:
             nodes = list(range(count))
             rng.shuffle(nodes)
             home = next((n for n in nodes if not self.meets(name, n, found)), nodes[0])
-            mirror = rng.choice([n for n in range(count) if n != home])
-            found[name] = (home, mirror) if drbd else (home,)
+            secondary = rng.choice([n for n in range(count) if n != home])
+            found[name] = (home, secondary) if drbd else (home,)
         return found
 
     def meets(self, name: str, node: int, where: Where) -> list[str]:

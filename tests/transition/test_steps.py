@@ -142,7 +142,7 @@ def test_drbd_instance_takes_the_shortest_way(wanted: Nodes, kinds: list[str]) -
     assert [after for _, _, after in lines(found)] == [[], [1], [2]][: len(kinds)]
 
 
-def test_drbd_instance_goes_round_a_mirror_that_may_not_receive_it() -> None:
+def test_drbd_instance_goes_round_a_secondary_that_may_not_receive_it() -> None:
     """If migration tags forbid the shortest way, one more copy is made; if all ways fail, none."""
     cluster = make_cluster(3, [machine("a", (0, 1), 4, 4)])
     cluster.nodes[0].migration = frozenset({"cpu:new"})

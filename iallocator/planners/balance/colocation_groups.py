@@ -261,7 +261,7 @@ class ColocationMoves:
             found: list[tuple[float, int, Move]] = []
             kinds = list(kinds_to(state, instance, target, rules))
             for number, kind in enumerate(kinds):
-                if kind.mirror_leads and self._relations.rejected_passing(
+                if kind.secondary_leads and self._relations.rejected_passing(
                     name, before[1:2], self._rule_counts.now()
                 ):
                     continue  # it must not run on its secondary even for a while

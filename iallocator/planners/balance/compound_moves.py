@@ -187,7 +187,7 @@ def _make(builder: PlanBuilder, move: Move) -> bool:
     if not problem.rules.allows_of(kind, nodes[before[0]], nodes[before[-1]]):
         return False
     relations = problem.relations
-    if relations is not None and kind.mirror_leads:
+    if relations is not None and kind.secondary_leads:
         counts = relations.live(state).now()
         if relations.rejected_passing(instance.name, before[1:2], counts):
             return False

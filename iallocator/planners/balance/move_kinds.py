@@ -57,7 +57,7 @@ class MoveKind:
         return self.letters[0] == "r"
 
     @property
-    def mirror_leads(self) -> bool:
+    def secondary_leads(self) -> bool:
         """Return whether the present secondary runs the instance, at least for a while."""
         return self.letters[0] == "f"
 
@@ -187,7 +187,7 @@ class MoveRules:
             return True
         if not self.instance_moves:
             return False
-        if kind.mirror_leads and not secondary_online:
+        if kind.secondary_leads and not secondary_online:
             return False
         if self.restricted and kind.drbd:
             if kind.letters == ("f", "r", "f"):

@@ -549,7 +549,7 @@ class SchedulingPass:
         if before and not instance.kind.planners_move:
             return f"disks of type {instance.template} are on its node only"
         if len(before) == 1 and instance.required_nodes == 2:
-            return "it has no mirror to move to"
+            return "it has no secondary to move to"
         if len(before) > 1 and access is not None and nodes[before[0]].offline:
             obstacle = access.obstacle(before[1], instance, here=True)
             if obstacle:  # it cannot start on its secondary

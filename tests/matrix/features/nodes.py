@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.matrix.worlds import (
     BEST,
-    MIRROR,
+    DRBD,
     NEXT,
     PAIR,
     SHARED,
@@ -84,7 +84,7 @@ def exclusive_storage(scene: Scene) -> Iterator[None]:
     scene.node(BEST)["total_spindles"] = 1
 
 
-@feature("pools", (SHARED, MIRROR, PAIR))
+@feature("pools", (SHARED, DRBD, PAIR))
 def pools(scene: Scene) -> Iterator[None]:
     """A node that does not reach the storage pool of the instance."""
     where = "external" if scene.kind == SHARED else "internal"

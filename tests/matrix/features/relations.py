@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tests.matrix.worlds import (
     BEST,
+    DRBD,
     KEEPER,
-    MIRROR,
     NEXT,
     SHARED,
     SOURCE,
@@ -74,7 +74,7 @@ def should(scene: Scene) -> Iterator[None]:
 @feature("priority", rival=True, expect=HERE)
 def priority(scene: Scene) -> Iterator[None]:
     """Of two instances for one slot on `best`, the one with higher priority gets it."""
-    if scene.kind == MIRROR:
+    if scene.kind == DRBD:
         scene.subject["disk_space_total"] = 70000
         for name in (KEEPER, SOURCE):
             scene.node(name)["total_disk"] = 200000

@@ -8,10 +8,10 @@ from tests import builders
 from tests.builders import Json
 from tests.matrix.worlds import (
     BEST,
+    DRBD,
     HELD,
     KEEPER,
     MEMORY,
-    MIRROR,
     NEXT,
     PAIR,
     SHARED,
@@ -72,7 +72,7 @@ def _reserved_on_best(scene: Scene) -> Json:
     """Make the secondary of a large instance reserve all that `best` has free."""
     scene.forgo_n1()
     size = MEMORY[BEST] - HELD[BEST] - 256
-    near = scene.kind != MIRROR and scene.group_of(NEXT) is scene.group_of(BEST)
+    near = scene.kind != DRBD and scene.group_of(NEXT) is scene.group_of(BEST)
     home, other = (NEXT, KEEPER) if near else (KEEPER, NEXT)
     if SPARE in scene.document["nodes"]:
         scene.node(SPARE)["drained"] = scene.kind != PAIR

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tests.builders import Json
 from tests.matrix.worlds import (
-    MIRROR,
+    DRBD,
     NEXT,
     PAIR,
     PLAIN,
@@ -39,9 +39,9 @@ FAILS_OVER = "fails over"
 STAYS = "stays"
 """With the feature the subject is not stopped; otherwise it is stopped."""
 
-EVERY = (SHARED, PLAIN, MIRROR, PAIR)
+EVERY = (SHARED, PLAIN, DRBD, PAIR)
 PRIMARIES = (SHARED, PLAIN, PAIR)
-ON_DISK = (PLAIN, MIRROR, PAIR)
+ON_DISK = (PLAIN, DRBD, PAIR)
 
 Build = Callable[[Scene], Iterator[None]]
 

@@ -329,11 +329,11 @@ class MoveBonds:
         if kind.letters == ("r",):
             closed = self.closed[row, targets[None, :]]
             return (closed, np.zeros(closed.shape)) if closed.any() else None
-        on_mirror = secondary[rows][:, None]
-        node = on_mirror if kind.letters in (("f",), ("f", "r")) else targets[None, :]
+        on_secondary = secondary[rows][:, None]
+        node = on_secondary if kind.letters in (("f",), ("f", "r")) else targets[None, :]
         barred: Truths = self.barred[row, node]
-        if kind.mirror_leads:
-            barred = barred | self.barred[row, on_mirror]
+        if kind.secondary_leads:
+            barred = barred | self.barred[row, on_secondary]
         if kind.letters == ("f", "r"):
             barred = barred | self.closed[row, targets[None, :]]
         costs: Floats = self.costs[row, node] - self.costs[row, primary[rows][:, None]]

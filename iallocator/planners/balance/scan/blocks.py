@@ -321,7 +321,7 @@ class Sides:
         """Return the targets as primaries."""
         return self._as_primary(self._at_n, self.n)
 
-    def _mirror(self, primary: Whole) -> BatchView:
+    def _secondary_there(self, primary: Whole) -> BatchView:
         """Return the targets as secondaries of the nodes `primary`."""
         return self._as_secondary(self._at_n, self.n, primary)
 
@@ -340,9 +340,9 @@ class Sides:
             return self._barred_led
         return self._forbidden(PRIMARY, ALL_LIMITS, self._at_n, self._led)
 
-    def _barred_mirror(self, mirror: BatchView, limits: LimitSet | None = None) -> Quantity:
+    def _barred_secondary(self, secondary: BatchView, limits: LimitSet | None = None) -> Quantity:
         limits = limits or self._off_secondary
-        return self._forbidden(SECONDARY, limits, self._at_n, mirror)
+        return self._forbidden(SECONDARY, limits, self._at_n, secondary)
 
     def _barred_lead(
         self, own: BatchView, node: Whole, stays: BatchView, limits: LimitSet, barred: Quantity
@@ -379,9 +379,9 @@ class Sides:
         return Part(self._barred_led, *self._both(self._led, self.n))
 
     @cached_property
-    def _mirror_stack(self) -> Stack:
+    def _secondary_stack(self) -> Stack:
         """Return the change when the targets become secondaries, for any primary."""
-        return self._stack(self._mirror(self.p), self.n, self._statistics.mirrored)
+        return self._stack(self._secondary_there(self.p), self.n, self._statistics.mirrored)
 
     def _both(self, after: BatchView, node: Whole) -> tuple[Shift, Stack]:
         return self._shift(after, node), self._stack(after, node)
@@ -442,10 +442,10 @@ class Block(Sides):
         )
 
     def _replace_secondary(self) -> MoveEffects:
-        after = self._mirror(self.p)
-        forbidden = self._barred_mirror(after) | self._primary_again()
+        after = self._secondary_there(self.p)
+        forbidden = self._barred_secondary(after) | self._primary_again()
         shifts = [self._off_s[0], self._shift(after, self.n), self._shared(self.p, self.n)]
-        return MoveEffects(forbidden, [self._off_s[1], self._mirror_stack], shifts)
+        return MoveEffects(forbidden, [self._off_s[1], self._secondary_stack], shifts)
 
     def _replace_and_failover(self) -> MoveEffects:
         comes = self._comes
@@ -469,8 +469,8 @@ class Block(Sides):
 
     def _failover_and_replace(self) -> MoveEffects:
         leads = self._lead()
-        after = self._mirror(self.s)
-        forbidden = leads.forbidden | self._barred_mirror(after, self._off_primary)
+        after = self._secondary_there(self.s)
+        forbidden = leads.forbidden | self._barred_secondary(after, self._off_primary)
         shifts = [self._off_p[0], leads.shift, self._shift(after, self.n)]
-        stacks = [self._off_p[1], leads.stack, self._mirror_stack]
+        stacks = [self._off_p[1], leads.stack, self._secondary_stack]
         return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.s, self.n)])
