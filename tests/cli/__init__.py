@@ -1,1 +1,1 @@
-"""The program as people and Ganeti start it."""
+"""Test the command line, as administrators and Ganeti start it."""

@@ -1,4 +1,4 @@
-"""An option where it acts, and small worlds for it."""
+"""Describe an option's effect, and build small clusters on which options have effects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 @dataclass(frozen=True)
 class Effect:
-    """An option where it acts.
+    """Represent an option and the input on which it changes the output.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Effect:
 
 
 def stored(case: str, option: str, *words: str) -> Effect:
-    """A stored request or cluster on which `option` acts."""
+    """Return the effect of `option` on a stored request or cluster."""
     request, text = FIXTURES / case / "request.json", FIXTURES / case / "cluster.data"
     if request.exists():
         return Effect(json.loads(request.read_text()), option, words)
@@ -46,12 +46,12 @@ def stored(case: str, option: str, *words: str) -> Effect:
 
 
 def rbd(*nodes: str, **members: Any) -> Json:
-    """An instance on shared storage."""
+    """Return an instance on shared storage."""
     return instance(*nodes, disk_template="rbd", **members)
 
 
 def batch(document: Json, *names: str, **members: Any) -> Json:
-    """`document` with a request for several instances on shared storage."""
+    """Return `document` with a request for several instances on shared storage."""
     one = allocate(document, disk_template="rbd", **members)["request"]
     wanted = [{**one, "name": name} for name in names]
     return {**document, "request": {"type": "multi-allocate", "instances": wanted}}

@@ -1,7 +1,7 @@
-"""For every option of every command, a document on which the option changes the output.
+"""For every option of every command, define a document on which the option changes the output.
 
-A case is a document, the fixed arguments, and the option as typed. ``{folder}`` in an argument
-stands for a folder that has the files to read or write.
+A case is a document, the fixed arguments, and the option as typed. ``{folder}`` in an argument is
+replaced by a folder with the files to read or write.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ READ_FROM = {
 
 
 def from_file(document: Json, *words: str) -> Effect:
-    """Return the effect of giving the document by option, instead of one with an empty cluster."""
+    """Return the effect of reading the document from a file instead of an empty cluster."""
     other = {**document, "instances": {}}
     if "request" in document:
         other = allocate(cluster(1), disk_template="plain")
@@ -491,7 +491,7 @@ LOST["nodegroups"]["uuid-default"]["ipolicy"]["vcpu-ratio"] = 0.01
 
 
 def lost(memory: int = 512, /, **others: Json) -> Json:
-    """Return an instance with an offline node, beside others; it may be recreated."""
+    """Return an instance on an offline node, beside other instances; the repair may recreate it."""
     mine = instance("node3", disk_template="plain", memory=memory)
     return cluster(
         3, instances={"lost": mine, **others}, changes={"node3": {"offline": True}},

@@ -1,4 +1,4 @@
-"""For the options of planners, own ones and common ones, worlds in which they act."""
+"""For the options of planners, define clusters on which each option changes the plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOADS = "--dynu-file={folder}/loads"
 
 
 def four(**members: object) -> dict[str, Json]:
-    """Four equal instances on the first node."""
+    """Return a cluster with four equal instances on the first node."""
     return {f"a{k}": rbd("node1", **members) for k in range(4)}
 
 
@@ -33,7 +33,7 @@ SICK = cluster(2, instances=four(tags=["x:1"]), tags=("htools:iextags:x",))
 
 
 def changed(document: Json, *path: str, **members: object) -> Json:
-    """A copy of `document` with other members in what `path` leads to."""
+    """Return a copy of `document` with other members in the object at `path`."""
     copy: Json = json.loads(json.dumps(document))
     place = copy
     for name in path:
@@ -43,7 +43,7 @@ def changed(document: Json, *path: str, **members: object) -> Json:
 
 
 def of_kvm(document: Json) -> Json:
-    """`document` on kvm, where nodes need memory for themselves: it is short then."""
+    """Return `document` with kvm: nodes need memory for themselves, so memory is short."""
     copy = changed(document, enabled_hypervisors=["kvm"])
     for node in copy["nodes"].values():
         node |= {"total_memory": 5200}
@@ -51,7 +51,7 @@ def of_kvm(document: Json) -> Json:
 
 
 def keyed(**changes: Json) -> Json:
-    """A cluster that wants its memory used evenly, beside a node with two instances."""
+    """Return a cluster with a placement key for memory, beside a node with two instances."""
     document = cluster(
         {"east": 1, "west": 3},
         memory=20000,
@@ -70,12 +70,12 @@ def keyed(**changes: Json) -> Json:
 
 
 def strict_ratio(document: Json, group: str, ratio: float) -> Json:
-    """`document` where `group` takes so few virtual cpus per cpu."""
+    """Return `document` with a low limit of virtual cpus per cpu in `group`."""
     return changed(document, "nodegroups", f"uuid-{group}", "ipolicy", **{"vcpu-ratio": ratio})
 
 
 def puzzle(**away: object) -> Json:
-    """Two of which the first takes the only place of the second; bound, so nothing packs them."""
+    """Return two instances of which the first occupies the only node that fits the second."""
     instances = {
         "a": instance("node1", memory=3000, disk_template="ext", storage_pool="nas1"),
         "b": instance("node1", memory=3000, disk_template="ext", storage_pool="nas2"),
@@ -186,10 +186,10 @@ CHECK = {
 def between(
     document: Json, hindered: Json, kvm: Json, marked: Json, loaded: Json
 ) -> dict[str, Effect]:
-    """What the commands between groups have in common, on worlds where they move something.
+    """Return the effects that the commands between groups have in common.
 
-    `hindered`: only past a soft limit; `kvm`: short of memory; `marked`: with tags of ours;
-    `loaded`: with placement keys.
+    `hindered`: moves need to exceed a soft limit; `kvm`: short of memory; `marked`: with tags of
+    iallocator; `loaded`: with placement keys.
     """
     keys = ("--strategy=affinity",)
     return {
@@ -214,7 +214,7 @@ def between(
 
 
 def closed(document: Json) -> Json:
-    """`document` with a node of the west in maintenance."""
+    """Return `document` with a node of the group west in maintenance."""
     return changed(document, "nodes", "node3", tags=["iallocator:maintenance"])
 
 
@@ -312,7 +312,7 @@ SQUEEZE = {
 
 
 def small(**members: object) -> Json:
-    """Two groups, and a policy of small instances."""
+    """Return two groups, and a policy of small instances."""
     instances: Json = members.pop("instances", {})  # type: ignore[assignment]
     document = cluster(TWO, memory=4096, instances=instances)
     sizes = policy(high=spec(1024, 2, 10240, 4, 4)) | {"spindle-ratio": 4}

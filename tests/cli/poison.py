@@ -1,4 +1,4 @@
-"""Documents with control characters, line breaks and bidirectional marks in all texts."""
+"""Build documents with control characters, line breaks and bidirectional marks in all texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORDS = {
 
 
 def poisoned(document: Json) -> tuple[Json, dict[str, str]]:
-    """Return the document with `EVIL` in all its texts, and old name -> new name."""
+    """Return the document with `EVIL` in all its texts, and a map of old names to new names."""
     found = [name for table in ("nodes", "nodegroups", "instances") for name in document[table]]
     found += [group["name"] for group in document["nodegroups"].values()]
     request = document.get("request", {})

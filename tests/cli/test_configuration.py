@@ -1,4 +1,4 @@
-"""The configuration file: its effects, and its errors."""
+"""Test the effects and the errors of the configuration file."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_cluster_on_the_command_line_takes_the_place_of_that_in_the_file(desk: D
 
 
 def test_words_of_a_question_are_no_cluster(desk: Desk) -> None:
-    """The words for `ask` do not replace the cluster in its table."""
+    """The words that follow `ask` are a question; they do not replace the cluster in its table."""
     words = ["ask", "allocate", "--memory=1G", "--disk=1G", "--template=plain", "-v"]
     status, _, err = desk.said('[ask]\nsimulate = "p,7,100g,8g,4"\n', *words)
     assert status == 0
@@ -135,7 +135,7 @@ def test_words_of_a_question_are_no_cluster(desk: Desk) -> None:
 def test_file_that_is_wrong_is_one_line_and_status_2(
     text: str, expected: str, command: str, desk: Desk
 ) -> None:
-    """An invalid file never gives an answer with other settings."""
+    """With an invalid file, the command ends with an error instead of using other settings."""
     status, out, err = desk.said(text, *filter(None, [command]), str(desk.request))
     assert (status, out) == (2, "")
     assert err.startswith(f"iallocator: FILE: {expected}")
@@ -154,7 +154,7 @@ def test_file_that_is_wrong_is_one_line_and_status_2(
 def test_table_that_is_wrong_is_reported_where_it_counts(
     text: str, expected: str, desk: Desk
 ) -> None:
-    """The command itself and `config` report it; requests ignore the table."""
+    """The command itself and `config` report an invalid table; requests ignore the table."""
     text = text if text.startswith("[") else f"[balance]\n{text}"
     for command in ("balance", "config"):
         status, _, err = desk.said(text, command, str(desk.request))
@@ -182,7 +182,7 @@ def test_file_is_found_by_environment_or_in_its_place(
 
 
 def test_cases_are_replayed_without_the_settings_of_this_machine(desk: Desk) -> None:
-    """The file beside a case is complete; the table of `replay` is from the machine's file."""
+    """A stored case uses only the settings beside it; only `replay` reads the machine's file."""
     folder = str(desk.request.parent)
     assert desk.said("", "replay", "--update", folder)[0] == 0
     assert desk.said("top = 3", "replay", folder)[0] == 0
@@ -194,7 +194,7 @@ def test_cases_are_replayed_without_the_settings_of_this_machine(desk: Desk) -> 
 def test_file_beside_a_case_is_the_one_that_counts(
     arguments: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file beside the case applies to requests and commands; the machine's does not."""
+    """The file beside the case applies to its requests and commands, and replaces the machine's."""
     folder = desk.request.parent
     (folder / "args").write_text(arguments)
     assert desk.said("", "replay", "--update", str(folder))[0] == 0
@@ -207,7 +207,7 @@ def test_file_beside_a_case_is_the_one_that_counts(
 
 
 def test_strategy_in_the_table_of_capacity_is_rejected_where_it_cannot_act(desk: Desk) -> None:
-    """In the top table it is skipped, as in the example of the manual."""
+    """In the top table, the option is ignored, as in the example of the manual."""
     status, _, err = desk.said('[capacity]\nstrategy = "score"', "capacity", str(desk.request))
     assert (status, err) == (
         2, "iallocator: --strategy is for requests (--replay): sizes are placed by score\n",

@@ -1,4 +1,4 @@
-"""Each option has the same effect in the configuration file as on the command line."""
+"""Test that an option has one effect, in the configuration file and on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of users on the command line or in a file, and their messages."""
+"""Test the messages for errors on the command line and in files."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def document(tmp_path: Path) -> str:
     ],
 )
 def test_unknown_word_is_reported_with_a_suggestion(words: str, told: str, document: str) -> None:
-    """Commands, options, names, forms and numbers: one line names the error, the status is 2."""
+    """The message names the wrong word and suggests a similar one; the status is 2."""
     arguments = words.replace("FILE", document).split()
     found = complaint(run(*arguments)).replace("-l:", "--max-length:")
     assert found.replace("-O:", "--offline:").replace(document, "FILE").startswith(told)
@@ -130,13 +130,13 @@ def test_same_file_twice_is_no_contradiction() -> None:
 
 @pytest.mark.parametrize(("most", "said"), [(2, "2 moves"), (1, "1 move"), (0, "0 moves")])
 def test_plan_that_ends_at_its_limit_of_moves_names_the_option(most: int, said: str) -> None:
-    """The reason has the limit and the option."""
+    """The reason has the value of the limit and the name of the option."""
     text = printed("balance", "-l", str(most), str(ROOT / "docs/examples/cluster.json"))
     assert f"  limit of {said} reached (--max-length)\n" in text
 
 
 def test_evacuation_without_a_node_to_leave_says_so() -> None:
-    """With an offline node there is a plan, or another reason."""
+    """With an offline node, the command prints a plan or another reason."""
     reason = "no node of the group is offline or drained (--evac-mode)"
     assert reason in printed("balance", "--evac-mode", "-t", str(TEXT))
     node = "-O" + TEXT.read_text().split("\n\n")[1].split("|")[0]
@@ -147,7 +147,7 @@ def test_evacuation_without_a_node_to_leave_says_so() -> None:
 def test_invalid_document_is_reported_with_the_name_of_its_file(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Standard input has no name."""
+    """A document from standard input has no file name in the message."""
     path = tmp_path / "broken.json"
     path.write_text('{"nodes":')
     said = complaint(run(*words, str(path)))
@@ -184,7 +184,7 @@ def test_overlong_words_are_cut_in_messages(words: str, document: str) -> None:
 def test_bytes_that_are_no_document_are_reported_in_plain_words(
     raw: bytes, told: str, tmp_path: Path
 ) -> None:
-    """The message has no terms of codecs or parsers, and names the place."""
+    """The message names the position in the file, and has no terms of codecs or parsers."""
     path = tmp_path / "document"
     path.write_bytes(raw)
     assert told in complaint(run(str(path)))
@@ -232,7 +232,7 @@ def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
 def test_odd_document_is_rejected_with_the_place_but_not_as_hail(
     change: dict[str, object], told: str, checks: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Unknown version, or two groups of one name; hail checks neither."""
+    """The version is unknown, or two groups have one name. hail checks neither."""
     document = allocate(cluster()) | {"nodegroups": {"u1": group("one")}} | change
     for node in document["nodes"].values():
         node["group"] = "u1"
@@ -245,7 +245,7 @@ def test_odd_document_is_rejected_with_the_place_but_not_as_hail(
 
 
 def test_policy_of_the_cluster_that_is_partly_there_is_completed(tmp_path: Path) -> None:
-    """Sizes that are missing in the policy are those of the default policy."""
+    """Sizes that are missing in the policy have the values of the default policy."""
     document = allocate(cluster())
     document["ipolicy"] = {"min": {"disk-size": 1024}, "max": {"memory-size": 2048}, "std": {}}
     path = tmp_path / "document"
@@ -260,7 +260,7 @@ def test_policy_of_the_cluster_that_is_partly_there_is_completed(tmp_path: Path)
 
 
 def test_policy_of_the_cluster_that_is_partly_there_binds_groups_without_one() -> None:
-    """The members that are present apply."""
+    """The members that are present apply to the group."""
     document = allocate(cluster(nodes=2), memory=4096)
     for one in document["nodegroups"].values():
         one.pop("ipolicy", None)
@@ -308,7 +308,7 @@ def test_nothing_on_a_terminal_shows_the_usage(
 def test_short_names_and_options_mean_the_whole_ones(
     short: str, whole: str, document: str, capsys: Capture
 ) -> None:
-    """As in htools: a host name up to a dot, an option up to a unique prefix."""
+    """As in htools, a host name may be cut at a dot, and an option may be a unique prefix."""
     said = []
     for words in (short, whole):
         assert main([*words.split(), document]) == 0
@@ -345,7 +345,7 @@ def test_print_commands_to_a_file_by_the_short_option(tmp_path: Path) -> None:
 def test_number_that_json_cannot_hold_ends_with_its_place(
     document: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A foreign member has 1e400, or a computed statistic is NaN: one line names the place."""
+    """The document has 1e400, or a computed statistic is NaN: one line names the place."""
     whole = Path(document).read_text().rstrip().removesuffix("}")
     path = tmp_path / "large.json"
     path.write_text(f'{whole}, "other": {{"a": [1, 1e400]}}}}')

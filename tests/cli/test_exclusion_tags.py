@@ -1,4 +1,4 @@
-"""Exclusion tags by option: the same as by a tag of the cluster, in every command."""
+"""Test that `--exclusion-tags` has the effect of a cluster tag in every command."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ORIGINS = {"config", "constraints"}
 
 @pytest.fixture(autouse=True)
 def _same_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repairs are named alike."""
+    """Return the document with fixed numbers for repairs."""
     monkeypatch.setattr("iallocator.planners.repair.round.uuid4", lambda: "name")
     monkeypatch.setattr("iallocator.planners.repair.round.time.time", lambda: 1.0)
 
 
 def said(folder: Path, capsys: Capture, command: str, document: Json, *more: str) -> Any:
-    """Exit status and all that is written."""
+    """Return the exit status, stdout and stderr of a command."""
     path = folder / "document"
     path.write_bytes(as_bytes(document))
     words = [*EXCLUDED[command][1], *more, *(["-I"] if command == "ask" else []), str(path)]
@@ -43,17 +43,20 @@ def said(folder: Path, capsys: Capture, command: str, document: Json, *more: str
 
 
 def without_tags(text: str) -> str:
-    """What is said but for the tags of the cluster."""
+    """Return the output without the lines about tags of the cluster."""
     return "\n".join(line for line in text.splitlines() if not line.startswith("Tags: "))
 
 
 def tagged(document: Json) -> Json:
-    """The cluster says itself what the option would."""
+    """Return `document` with the exclusion tags as tags of the cluster."""
     return {**document, "cluster_tags": [*document["cluster_tags"], "htools:iextags:srv"]}
 
 
 def test_every_command_that_takes_the_option_is_tried() -> None:
-    """Cases stored for replay have options of their own, beside these."""
+    """Each command with the option has a case.
+
+    Cases stored for replay have options of their own.
+    """
     assert set(EXCLUDED) - {""} == {c for c in COMMANDS if accepted(c, OPTION)} - {"replay"}
 
 
@@ -61,7 +64,7 @@ def test_every_command_that_takes_the_option_is_tried() -> None:
 def test_option_says_what_a_tag_of_the_cluster_says(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Without either it is something else."""
+    """The output with the option equals that with the tag, and differs from that without both."""
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     document = EXCLUDED[command][0]
@@ -75,7 +78,7 @@ def test_option_says_what_a_tag_of_the_cluster_says(
 
 @pytest.mark.parametrize("command", ["ask", "balance", "show"])
 def test_option_acts_on_a_running_cluster(command: str, tmp_path: Path, capsys: Capture) -> None:
-    """Two of the instances on one node have the tag."""
+    """Two instances with the tag, on one node of a running cluster, are separated."""
     answers = rapi_answers()
     for one in answers["instances"][:2]:
         one["tags"] = ["own:a"]

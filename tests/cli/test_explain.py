@@ -1,4 +1,4 @@
-"""``iallocator explain`` as a person starts it."""
+"""Test ``iallocator explain`` as an administrator starts it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def test_explain_possible_request_names_answer_and_runner_up() -> None:
-    """The answer, its score, and what it is compared with stand in the text."""
+    """The text has the answer, its score, and the runner-up."""
     request = allocate(cluster(instances={"a": instance("node1", "node2")}))
     found = lines(request)
     assert found[0] == "allocate new"
@@ -82,7 +82,7 @@ def test_explain_statistics_table_has_what_made_the_difference_first() -> None:
 
 
 def test_explain_rejected_node_gives_reason_role_and_numbers() -> None:
-    """A node that cannot take an instance says why, in which role, with the numbers."""
+    """The row of a rejected node has the reason, the role, and the numbers."""
     request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
     found = lines(request)
     assert "FailMem as secondary: could not take over its 4096 MiB memory, 3120 free" in found
@@ -94,7 +94,7 @@ def test_explain_rejected_node_gives_reason_role_and_numbers() -> None:
 
 
 def test_explain_impossible_request_ends_with_success() -> None:
-    """A request without solution is explained with exit status 0 and the closest node."""
+    """An impossible request is explained with the nearest candidate, and exit status 0."""
     found = lines(allocate(cluster(memory=1000), memory=4096))
     assert "Answer: no place" in found
     assert (
@@ -105,7 +105,7 @@ def test_explain_impossible_request_ends_with_success() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"request": {"type": "allocate"}}'])
 def test_explain_unusable_document_ends_with_two(raw: bytes) -> None:
-    """What cannot be understood is one line on stderr and exit status 2."""
+    """An invalid document causes one line on stderr, and exit status 2."""
     done = run(raw)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("iallocator: ")
@@ -113,7 +113,7 @@ def test_explain_unusable_document_ends_with_two(raw: bytes) -> None:
 
 
 def test_explain_two_files_end_with_two() -> None:
-    """More than one request file is a mistake of the command line."""
+    """The command accepts only one request file."""
     assert run(b"", "one", "two").returncode == 2
 
 
@@ -137,13 +137,13 @@ def test_explain_json_has_the_same_content() -> None:
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_explain_again_gives_the_same_bytes(form: tuple[str, ...]) -> None:
-    """A request that is explained twice has equal explanations."""
+    """Two explanations of one request are equal."""
     request = allocate(cluster(nodes=4, instances={"a": instance("node1", "node2")}))
     assert run(request, *form).stdout == run(request, *form).stdout
 
 
 def test_explain_long_names_are_shown_without_their_domain() -> None:
-    """A domain that all nodes share is said once, below the response, which is without it, too."""
+    """A domain that all nodes share is omitted; one line below the response names it."""
     request = allocate(cluster(nodes=2))
     for name in list(request["nodes"]):
         request["nodes"][f"{name}.example.com"] = request["nodes"].pop(name)
@@ -155,25 +155,25 @@ def test_explain_long_names_are_shown_without_their_domain() -> None:
 
 
 def test_explain_control_characters_do_not_reach_the_terminal() -> None:
-    """A name cannot control the terminal."""
+    """Control characters of names are printed as codes."""
     done = run(allocate(cluster(), name="bad\x1b[31m\nname"))
     assert "\x1b" not in done.stdout
     assert r"bad\x1b[31m\nname" in done.stdout
 
 
 def test_explain_terminal_gets_colours(tmp_path: Path) -> None:
-    """On a terminal the answer stands out."""
+    """On a terminal, the answer is coloured."""
     assert "\x1b[32m" in on_terminal(allocate(cluster()), tmp_path / "request.json")
 
 
 def test_explain_no_color_is_respected(tmp_path: Path) -> None:
-    """With NO_COLOR there are no colours."""
+    """With NO_COLOR, there are no colours."""
     written = on_terminal(allocate(cluster()), tmp_path / "request.json", NO_COLOR="1")
     assert "\x1b" not in written
 
 
 def test_explain_pipe_gets_plain_text() -> None:
-    """Elsewhere than on a terminal there are no colours."""
+    """In a pipe, there are no colours."""
     assert "\x1b" not in run(allocate(cluster())).stdout
 
 
@@ -207,7 +207,7 @@ def test_explain_every_type_names_instance_and_answer(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_explain_every_type_without_room_ends_with_success(kind: str) -> None:
-    """What cannot be done is explained with exit status 0 and a reason, in JSON too."""
+    """An impossible request has a reason, in text and JSON, and exit status 0."""
     request = request_of(kind, {"default": 2})
     request["nodes"]["node2"] |= {"free_memory": 10, "free_disk": 10}
     text = " ".join(lines(request))
@@ -224,7 +224,7 @@ def test_explain_move_lists_its_steps_in_order() -> None:
 
 
 def test_explain_move_choice_and_offer_have_headings() -> None:
-    """Why the group, and what another group offers, stand under their own headings."""
+    """The reason for the group, and the offer of another group, have their own headings."""
     found = lines(request_of("node-evacuate", {"default": 2, "spare": 2}))
     assert "Other groups for drbd" in found
     assert "Choice of the group for drbd" in found
@@ -238,7 +238,7 @@ SCARCE = allocate(
 
 
 def test_explain_node_says_why_not_there() -> None:
-    """One row says what the node lacks, in each role, and no other node is named."""
+    """One row names the missing resource of the node in each role, and no other node is named."""
     found = lines(SCARCE, "--node", "node3")
     assert found[0] == "Warning: cluster has inconsistent data:"
     rows = [line.split(maxsplit=2) for line in found[: found.index("Response")]
@@ -269,14 +269,14 @@ def test_explain_node_of_a_later_group_says_what_decided_between_groups() -> Non
     ],
 )
 def test_explain_node_where_another_group_is_offered_has_one_row(name: str, row: str) -> None:
-    """Its own group was asked first, then all others, then the best of them: the last counts."""
+    """The row shows the comparison of all groups, not that of the instance's own group."""
     case = command.ROOT / "fixtures" / "node-evacuate" / "remote-offer" / "request.json"
     found = lines(case.read_bytes(), f"--node={name}")
     assert [line for line in found if line.startswith((f"{name} ", "Out:"))] == [f"{name}  {row}"]
 
 
 def test_explain_node_of_a_group_that_is_not_asked_says_so() -> None:
-    """Where only one group comes into question, the others were not asked."""
+    """With only one candidate group, the explanation names the groups that were not searched."""
     named = {**SCARCE, "request": {**SCARCE["request"], "group_name": "default"}}
     assert "Out: only group default is asked for" in lines(named, "--node=node4")
     found = lines(request_of("relocate", {"default": 4, "spare": 3}), "--node=node6")
@@ -293,7 +293,7 @@ def test_explain_instance_leaves_its_decision_only() -> None:
 
 
 def test_explain_brief_says_what_was_decided_and_no_more() -> None:
-    """The answer, or what came closest; no tables."""
+    """The brief text has the answer or the nearest candidate, and no tables."""
     found = lines(SCARCE, "--brief")
     assert "Answer: node1 with node2 as secondary, in group default" in found
     assert not any(line.startswith(("Nodes of", "Groups", "Answer node1")) for line in found)
@@ -315,7 +315,7 @@ def test_explain_brief_says_what_was_decided_and_no_more() -> None:
     ],
 )
 def test_explain_of_unknown_names_ends_with_two(words: list[str], said: str) -> None:
-    """One line, and nothing on stdout."""
+    """The error is one line on stderr, and stdout is empty."""
     done = run(SCARCE, *words)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"iallocator: {said}\n")
 
@@ -330,7 +330,7 @@ def test_explain_of_unknown_names_ends_with_two(words: list[str], said: str) -> 
 def test_explain_says_nothing_of_scores_where_they_did_not_decide(
     request_: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    """Another rank decided, or there was only one candidate."""
+    """The score is omitted if a strategy decided, or if there was only one candidate."""
     found = lines(request_, *words)
     end = found.index("Response")
     assert not any("lower is better" in line or "statistic" in line for line in found[:end])

@@ -1,4 +1,4 @@
-"""Test the help: groups of commands and options, its width, and what it says of wrong words."""
+"""Test the help: groups of commands and options, its width, and errors about wrong words."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_overview_lists_every_command_once_in_its_group() -> None:
 
 
 def test_program_without_arguments_on_a_terminal_lists_the_commands() -> None:
-    """It does not wait for input, and lists no options; the status is 2."""
+    """The program does not wait for input, and lists no options; the status is 2."""
     status, text = on_terminal(80)
     assert status == 2
     assert text.startswith("usage: iallocator COMMAND [OPTIONS] [FILE]")
@@ -79,7 +79,7 @@ def test_program_without_arguments_on_a_terminal_lists_the_commands() -> None:
 @pytest.mark.parametrize(("columns", "most"), [(40, 60), (72, 72), (130, 130), (300, 200)])
 @pytest.mark.parametrize("words", [("help",), ("help", "balance", "--all"), ("ask", "--help")])
 def test_help_fits_the_terminal(words: tuple[str, ...], columns: int, most: int) -> None:
-    """It is 60 to 200 columns wide; in a pipe 100."""
+    """On a terminal, the help is 60 to 200 columns wide; in a pipe 100."""
     status, text = on_terminal(columns, *words)
     assert status == 0
     lines = [line for line in text.splitlines() if not line.startswith("  iallocator ")]
@@ -146,5 +146,5 @@ def test_help_of_requests_lists_rare_options_only_on_demand() -> None:
     ],
 )
 def test_wrong_words_after_the_program_say_what_to_use(words: str, said: str) -> None:
-    """One line; the exit status is 2."""
+    """The message is one line; the exit status is 2."""
     assert complaint(run(*words.split())) == said

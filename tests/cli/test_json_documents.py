@@ -1,4 +1,4 @@
-"""The JSON documents of commands: one envelope, one meaning for each key, and the old documents."""
+"""Test the JSON documents of commands: the envelope, the meaning of keys, the old documents."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def document(command: str, *words: str) -> Json:
 
 @pytest.mark.parametrize("command", LINES)
 def test_document_begins_with_the_envelope(command: str) -> None:
-    """The five keys are first, in one order; the cluster has its name, the source its path."""
+    """The five keys of the envelope are first; the cluster has its name, the source its path."""
     found = document(command)
     assert list(found)[: len(ENVELOPE)] == list(ENVELOPE)
     assert (found["command"], found["version"]) == (command, 2)
@@ -64,7 +64,7 @@ def test_document_begins_with_the_envelope(command: str) -> None:
 
 @pytest.mark.parametrize("command", LINES)
 def test_old_document_has_old_keys_and_no_envelope(command: str) -> None:
-    """Each old key of the table is in the old document or its place is; no new one is."""
+    """The old document has each old key of the table that applies, and no new key."""
     old, new = document(command, "--json=1"), document(command)
     assert not {"version", "source", "time"} & set(old)
     renamed = {
@@ -111,12 +111,12 @@ def test_validation_is_in_the_envelope() -> None:
 
 
 def test_answer_to_ganeti_has_no_envelope() -> None:
-    """Its keys are those of Ganeti's protocol, and `solutions`."""
+    """The response has the keys of Ganeti's protocol, and `solutions`."""
     assert list(json.loads(printed(REQUEST))) == ["success", "info", "result", "solutions"]
 
 
 def test_check_that_tries_no_balancing_has_no_plan() -> None:
-    """No key is present without a meaning; with an attempt, all are."""
+    """The document has the keys of a plan only after an attempt to balance."""
     idle, tried = document("check"), document("check", "--simulation")
     assert not {"moves", "scores", "job_sets", "balancing", "problems_after"} & set(idle)
     assert "score_after" not in idle["groups"][0]
@@ -151,7 +151,7 @@ def kinds(part: Json, path: str = "") -> Iterator[tuple[str, str, str]]:
 
 
 def kind_of(value: Json) -> str:
-    """Return the type of a value: of references the name, of lists also that of their items."""
+    """Return the type of a value; a reference has its name, a list the type of its items."""
     if "$ref" in value:
         return str(value["$ref"]).rpartition("/")[2]
     if "type" not in value:

@@ -1,4 +1,4 @@
-"""Names, tags and reasons are data: they control no terminal, break no line, run in no shell."""
+"""Test that names, tags and reasons cannot control a terminal, break a line, or run in a shell."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def said(capsys: Capture, *arguments: str) -> str:
 
 @pytest.fixture(autouse=True)
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run in the folder, so that files are named without it."""
+    """Run the command in the folder, so that arguments are file names without a path."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -82,7 +82,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_plans_about_odd_names_print_their_codes(
     command: str, case: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Table, lists, commands, graphs and JSON; a saved drawing is XML."""
+    """Tables, lists, commands, graphs and JSON print codes; a saved drawing is XML."""
     words = [*command.split(), prepared(case, tmp_path)[-1]]
     said(capsys, *words)
     document = json.loads(said(capsys, *words, "--json", "-v"))
@@ -111,7 +111,7 @@ def _texts(value: object) -> list[str]:
 def test_answers_about_odd_names_print_their_codes(
     case: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Answers, warnings, explanations, lists: no control characters for terminals."""
+    """Answers, warnings, explanations and lists have no control characters."""
     *words, document = prepared(case, tmp_path)
     for about in ABOUT:
         taken = words if about in ((), ("explain",)) else []
@@ -123,7 +123,7 @@ def test_answers_about_odd_names_print_their_codes(
 
 
 def test_errors_about_odd_names_are_one_line(tmp_path: Path, capsys: Capture) -> None:
-    """Errors about a document, or about arguments of the command line."""
+    """The error is one line, for a document and for an argument of the command line."""
     document = allocate(cluster(2))
     document["nodes"]["node" + EVIL] = {"group": EVIL}
     (tmp_path / "doc").write_bytes(as_bytes(document))
@@ -137,7 +137,7 @@ def test_errors_about_odd_names_are_one_line(tmp_path: Path, capsys: Capture) ->
 
 
 def test_machine_readable_uuid_with_a_quote_stays_one_word(tmp_path: Path, capsys: Capture) -> None:
-    """The keys of hcheck are for a shell, which must not execute parts of a uuid."""
+    """The output of hcheck's keys is for a shell, which must not execute parts of a uuid."""
     document = cluster(2)
     evil = "u'; echo gone; '"
     document["nodegroups"] = {evil: document["nodegroups"]["uuid-default"]}
@@ -153,7 +153,7 @@ def test_machine_readable_uuid_with_a_quote_stays_one_word(tmp_path: Path, capsy
 def test_short_names_in_a_file_of_loads_count_as_whole_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`-U` accepts short names; ambiguous ones are rejected, unknown ones reported."""
+    """`-U` accepts short names; an ambiguous name is rejected, an unknown one is reported."""
     held = {
         "a.example.com": instance("node1", "node2"),
         "b.example.com": instance("node1", "node3"),

@@ -1,4 +1,4 @@
-"""``--offline`` and ``--group`` act on every command that reads a cluster, and limits hold."""
+"""Test that ``--offline`` and ``--group`` affect every command that reads a cluster."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_node_of_the_option_is_offline_as_if_the_document_said_so(
 
 @pytest.mark.parametrize("command", BOTH)
 def test_unknown_group_or_node_is_rejected(command: str, tmp_path: Path, capsys: Capture) -> None:
-    """The message names the option and the word."""
+    """The message names the option and the unknown word."""
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(ASKED))
     asked = ("-I", str(file)) if command == "ask" else (str(file),)
@@ -128,14 +128,14 @@ def test_question_about_existing_instances_keeps_to_the_group() -> None:
 
 
 def printed_error(*words: str) -> str:
-    """Return the complaint about a question on `WORLD`."""
+    """Return the message of an invalid question on `WORLD`."""
     done = run(*words, stdin=as_bytes(WORLD))
     assert done.returncode == 2
     return done.stderr.decode()
 
 
 def test_only_the_named_group_is_emptied_or_repaired() -> None:
-    """`compress` empties the group; `check`, `show` and `redistribute` are about it alone."""
+    """`compress` empties the group; `check`, `show` and `redistribute` report only this group."""
     plan = json_of("compress", "--json", "--group=west", document=WORLD)
     assert plan["chosen_group"] in ("west", None)
     reasons = {row["group"]: row["reason"] for row in plan["groups"]}

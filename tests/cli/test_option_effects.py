@@ -1,4 +1,4 @@
-"""Every accepted option of a command changes its output or a written file."""
+"""Test that every accepted option of a command changes its output or a written file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Said = tuple[int, str, str, dict[str, bytes]]
 def said_by(
     command: str, effect: Effect, words: tuple[str, ...], folder: Path, capsys: Capture
 ) -> Said:
-    """Return status, both streams, and the written files."""
+    """Return the status, both streams, and the written files of a command."""
     folder.mkdir()
     for name, text in effect.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -80,7 +80,7 @@ def said_by(
 
 @contextlib.contextmanager
 def _always_the_same_repairs() -> Iterator[None]:
-    """Give records of repairs equal times and numbers in each run."""
+    """Return the records of repairs with fixed times and numbers."""
     numbers = count(1)
     with (
         mock.patch.object(repairs, "uuid4", side_effect=lambda: UUID(int=next(numbers))),
@@ -94,7 +94,7 @@ WITHOUT: dict[str, Said] = {}
 
 
 def said_without(command: str, effect: Effect, folder: Path, capsys: Capture) -> Said:
-    """Return the output for the fixed arguments, run once for all options that share them."""
+    """Return the output for the fixed arguments alone; each command line runs once."""
     asked = json.dumps([command, effect.document, effect.words, effect.files])
     if asked not in WITHOUT:
         WITHOUT[asked] = said_by(command, effect, effect.words, folder, capsys)
@@ -118,7 +118,7 @@ def with_option(effect: Effect) -> tuple[str, ...]:
 def test_option_that_is_accepted_changes_what_is_said(
     command: str, option: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The document and the fixed arguments are equal, except for those that it excludes."""
+    """The option is the only difference between both runs, except for options that it excludes."""
     if option == "--html" or command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     effect = EFFECTS[command, option]

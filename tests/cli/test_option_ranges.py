@@ -1,4 +1,4 @@
-"""Both ends of the range of every option with a number: accepted at the ends, rejected beyond."""
+"""Test the range of every option with a number: its ends are accepted, values beyond rejected."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ NUMBERED = [
 
 
 def effect_of(command: str, option: Option) -> Effect:
-    """Return words with which `option` of `command` acts; `ask` and `replay` share with others."""
+    """Return words with which `option` affects `command`.
+
+    `ask` and `replay` share those of others.
+    """
     name = option.names[0]
     if (command, name) in EFFECTS:
         return EFFECTS[command, name]
@@ -143,7 +146,7 @@ SETTINGS_WITH_RANGES = [
 def test_request_key_or_tag_out_of_range_causes_a_warning_and_the_default_counts(
     key: str, read: Numbers
 ) -> None:
-    """At both ends of the range there is no warning; beyond them `info` has one."""
+    """At both ends of the range, there is no warning; beyond them, `info` has one."""
     usual = in_request("name", "a")
     for end, sign in ((read.lowest, -1), (read.highest, 1)):
         value = int(end) if read.whole else end
@@ -161,7 +164,7 @@ def test_request_key_or_tag_out_of_range_causes_a_warning_and_the_default_counts
 
 
 def test_config_shows_the_default_where_the_request_is_out_of_range() -> None:
-    """The warning is shown as well."""
+    """`config` also shows the warning."""
     document = cluster(instances={"a": instance("node1", "node2")})
     document["request"] = {"type": "relocate", "name": "a", "relocate_from": ["node2"], "top": 0}
     found = json_of("config", document=document)

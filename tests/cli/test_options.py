@@ -1,4 +1,4 @@
-"""Every common option has an effect in a command, or is rejected there with a reason."""
+"""Test that each command accepts a common option with an effect, and rejects it with a reason."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_help_of_a_command_lists_what_acts_there(command: str) -> None:
 
 
 def test_every_common_option_says_where_it_acts() -> None:
-    """A new option must say this for every command."""
+    """A new option must state its effect for every command."""
     assert WHERE.keys() == {option.target for option in COMMON}
     for target, (commands, reasons) in WHERE.items():
         assert commands <= COMMANDS.keys(), target
@@ -124,7 +124,7 @@ def test_options_that_cancel_each_other_are_rejected(
 def test_option_that_has_nothing_to_act_on_is_rejected(
     words: list[str], said: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A new instance moves no other one; no output is written."""
+    """A new instance moves no other instance, and the command writes no output file."""
     path = tmp_path / "request.json"
     path.write_bytes(as_bytes(allocate(cluster())))
     assert main([*words, str(path)]) == 2
@@ -201,7 +201,7 @@ def test_validate_with_json_prints_one_document(
 def test_validate_takes_no_option_that_would_not_act(
     command: str, word: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """No output is written; the line names the option."""
+    """The line names an option that has no effect with --validate; no output is written."""
     path = tmp_path / "cluster.json"
     path.write_bytes(as_bytes(allocate(cluster())))
     assert main([*([command] if command else []), "--validate", word, str(path)]) == 2

@@ -1,4 +1,4 @@
-"""What commands print: width, decimals, long lists, steps, warnings, and scores in words."""
+"""Test the printed width, decimals, long lists, steps, warnings, and assessments of scores."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_tables_fit_the_terminal(width: int, used: int, shown: Shown) -> None:
 def test_long_lists_are_cut_on_a_terminal_and_complete_with_the_named_option(
     command: str, shown: Shown
 ) -> None:
-    """The first rows, the number of the others, and the options that show them."""
+    """The list has its first rows, the number of further rows, and the option that prints all."""
     document = crowded()
     if command == "constraints":
         for one in document["instances"].values():
@@ -152,7 +152,7 @@ def test_hbals_notation_of_steps_is_only_in_the_answer_like_hbals() -> None:
 
 
 def test_reboot_is_a_table_and_without_titles_lines_for_scripts() -> None:
-    """The summary, then a row for each group of nodes."""
+    """The table has a summary and one row for each group of nodes; scripts get plain lines."""
     document = crowded(4, nodes=4)
     text = printed("reboot", "--force", "--n1=off", document=document)
     assert re.match(r"4 nodes to reboot in \d groups?, \d+ moves? away from them\n", text)
@@ -163,7 +163,7 @@ def test_reboot_is_a_table_and_without_titles_lines_for_scripts() -> None:
 
 
 def test_repair_is_a_table() -> None:
-    """Instances with their state and what is done, below the summary."""
+    """The table has each instance with its state and its repair, below the summary."""
     document = cluster(3, instances={"web": instance("node1", "node2")})
     document["nodes"]["node1"]["offline"] = True
     text = printed("repair", document=document, status=1)
@@ -187,7 +187,7 @@ def too_large(nodes: int = 30) -> Json:
 
 
 def test_rejection_by_the_policy_of_the_group_is_stated_once() -> None:
-    """Nodes that nothing else rejects have no row."""
+    """A node without a reason of its own has no row."""
     text = printed("explain", document=too_large())
     assert text.count("outside the policy of the group: 1024 MiB memory, at most 512 allowed") == 2
     assert "FailPolicy on 30 of 30 nodes: " in text
@@ -195,7 +195,7 @@ def test_rejection_by_the_policy_of_the_group_is_stated_once() -> None:
 
 
 def test_warnings_about_inconsistent_data_come_first_and_are_few() -> None:
-    """Three nodes and the number of the others; with ``-v``, all."""
+    """Three nodes and the number of further nodes are printed; with ``-v``, all."""
     document = inconsistent()
     words = ("ask", "allocate", "--memory=128", "--template=rbd", "--disk=1g")
     lines = printed(*words, document=document).splitlines()
@@ -246,7 +246,7 @@ def test_check_says_whether_the_score_is_high_and_what_makes_it_so() -> None:
 
 
 def _consistent(document: Json) -> Json:
-    """Return `document` with the free memory that its instances leave."""
+    """Return `document` with free memory that is consistent with its instances."""
     for name, node in document["nodes"].items():
         used = sum(i["memory"] for i in document["instances"].values() if i["nodes"][0] == name)
         node["free_memory"] = node["total_memory"] - node["reserved_memory"] - used
@@ -254,7 +254,7 @@ def _consistent(document: Json) -> Json:
 
 
 def test_score_of_the_cluster_and_sum_of_the_groups_have_two_names() -> None:
-    """With several groups, each number says what it is."""
+    """With several groups, the output names the score of the cluster and the sum differently."""
     document = cluster({"east": 2, "west": 2}, instances={"web": instance("node1", "node2")})
     text = printed("show", document=document)
     shown = json_of("show", document=document)

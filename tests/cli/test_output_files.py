@@ -1,4 +1,4 @@
-"""Unwritable outputs are reported before the work; otherwise the status reports failed writes."""
+"""Test that unwritable files are reported before planning, and failed writes by the status."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def doc(tmp_path: Path) -> str:
 def test_output_file_without_a_folder_is_reported_before_anything_else(
     words: str, doc: str, capsys: Capture
 ) -> None:
-    """There is no plan and no answer, only one line, so that no time is lost."""
+    """One line is printed, and no plan is computed, so that no time is lost."""
     arguments = words.format(str(Path(doc).parent / "none" / "file")).split()
     assert main([*arguments, doc]) == 2
     out, err = capsys.readouterr()
@@ -54,7 +54,7 @@ def test_output_file_without_a_folder_is_reported_before_anything_else(
 def test_output_file_that_is_a_folder_is_reported_before_anything_else(
     doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A file without write permission is rejected, too, but root can write every file."""
+    """A folder is rejected. root can write every file, so file permissions are not tested."""
     assert main(["balance", f"--graph={tmp_path}", doc]) == 2
     assert capsys.readouterr() == ("", f"iallocator: {tmp_path}: Is a directory\n")
 
@@ -81,7 +81,7 @@ def test_output_file_with_the_longest_name_is_written(doc: str, tmp_path: Path) 
 def test_snapshot_with_a_field_that_there_is_not_writes_nothing(
     doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """No output goes to stdout or into a folder, because half of the fields would be misleading."""
+    """An unknown field is an error, because an incomplete snapshot would be misleading."""
     for words in (["snapshot"], ["snapshot", f"-d{tmp_path}"]):
         assert main([*words, "--print-nodes=nope", doc]) == 2
         out, err = capsys.readouterr()
@@ -94,7 +94,7 @@ def test_snapshot_with_a_field_that_there_is_not_writes_nothing(
 def test_output_file_on_a_full_device_leaves_the_plan_and_reports(
     doc: str, capsys: Capture
 ) -> None:
-    """A full device cannot be detected before: the plan is complete, the status is 2."""
+    """A full device cannot be detected in advance: the plan is complete, the status is 2."""
     assert main(["balance", "--json", "--print-commands=/dev/full", doc]) == 2
     out, err = capsys.readouterr()
     assert json.loads(out)["command"] == "balance"
@@ -105,7 +105,7 @@ def test_output_file_on_a_full_device_leaves_the_plan_and_reports(
 def test_output_file_that_finds_no_room_stays_as_it_was(
     words: str, doc: str, tmp_path: Path
 ) -> None:
-    """The kernel lets no file grow: no file is incomplete, empty or left over."""
+    """If the kernel limits file sizes, no file is left incomplete or empty."""
     folder = tmp_path / "out"
     folder.mkdir()
     old = folder / "file"
@@ -122,7 +122,7 @@ def test_output_file_that_finds_no_room_stays_as_it_was(
 
 
 def test_file_of_a_folder_that_finds_no_room_stays_as_it_was(doc: str, tmp_path: Path) -> None:
-    """Neither a stored cluster nor the expected answer of a stored case is incomplete."""
+    """Neither a stored cluster nor the expected answer of a stored case is left incomplete."""
     case = tmp_path / "case"
     case.mkdir()
     (case / "request.json").write_bytes(Path(doc).read_bytes())
@@ -142,7 +142,7 @@ def test_file_of_a_folder_that_finds_no_room_stays_as_it_was(doc: str, tmp_path:
 
 @pytest.mark.parametrize("words", ["", "balance --json", "check --json", "capacity --json -l2"])
 def test_output_to_a_full_device_is_status_1(words: str, doc: str) -> None:
-    """The status reports that the plan did not arrive in the pipe."""
+    """The exit status reports that the plan did not reach the reader of the pipe."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [*COMMAND, *words.split(), doc], cwd=ROOT, stdout=full, stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Progress of a long command is one line on the terminal, and goes to no other output."""
+"""Test that the progress of a long command is one line on the terminal, and nowhere else."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 def test_progress_on_a_terminal_is_one_line_that_goes_away(
     library: bool, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last message stays until the work has ended; with rich or without."""
+    """The message stays until the work has ended, with and without the library rich."""
     if library:
         pytest.importorskip("rich", reason="rich is not installed")
     else:
@@ -84,7 +84,7 @@ def test_progress_on_a_terminal_is_one_line_that_goes_away(
 def test_progress_into_a_pipe_and_for_the_quiet_is_nothing(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No thread is started without output."""
+    """Without a terminal, no progress thread is started."""
     monkeypatch.setattr("iallocator.errors.Voice.quiet", True)
     with redirect_stderr(terminal.stream), progress.progress_line("planning"):
         assert not progress._lines
@@ -94,7 +94,7 @@ def test_progress_into_a_pipe_and_for_the_quiet_is_nothing(
 
 
 def test_progress_of_what_is_soon_done_loads_nothing() -> None:
-    """Loading the library takes longer than most plans."""
+    """In the first second no library is loaded, because loading takes longer than most plans."""
     script = (
         "import sys; from iallocator.cli import main; "
         "from iallocator.commands import progress; progress.SOON = 3600; "

@@ -1,4 +1,4 @@
-"""The table of renderers has a renderer for every document and medium of a command."""
+"""Test that the table of renderers has an entry for every document and medium of a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``iallocator replay`` as a person, or a program for continuous integration, starts it."""
+"""Test ``iallocator replay`` as an administrator or a CI system starts it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 def replay(*words: str | Path, **environment: str) -> Done:
-    """Run the command; whatever comes of it, stderr stays empty unless it ends with 2."""
+    """Run the command; its stderr must be empty unless the status is 2."""
     arguments = ["replay", *map(str, words)]
     if environment:
         variables = {**os.environ, **environment}
@@ -38,7 +38,10 @@ def request(**members: Any) -> bytes:
 
 
 def store(folder: Path, raw: bytes | None = None, args: str = "", response: Any = None) -> Path:
-    """Store a case in `folder` and return it; `response` None: what the program says now."""
+    """Store a case in `folder` and return it.
+
+    Without `response`, the present response is stored.
+    """
     folder.mkdir(parents=True)
     (folder / "request.json").write_bytes(request() if raw is None else raw)
     if args:
@@ -58,12 +61,12 @@ def change(case: Path, **members: Any) -> None:
 
 @pytest.fixture
 def case(tmp_path: Path) -> Path:
-    """A case that passes."""
+    """Return the folder of a case that passes."""
     return store(tmp_path / "cases" / "plain")
 
 
 def test_replay_of_fixtures_passes() -> None:
-    """Cases that come with the program are as stored, with and without processes."""
+    """The stored cases of the program pass, with one process and with several."""
     some = "fixtures/balance", "fixtures/relocate"
     one, two = replay(*some), replay(*some, "-j", "2")
     assert one.returncode == 0
@@ -72,14 +75,14 @@ def test_replay_of_fixtures_passes() -> None:
 
 
 def test_replay_of_same_answer_says_ok(case: Path) -> None:
-    """A case that is answered as stored passes."""
+    """A case with an unchanged answer passes."""
     done = replay(case.parent)
     assert done.stdout == f"ok                  {case}\n1 passed, 0 failed\n"
     assert done.returncode == 0
 
 
 def test_replay_of_other_answer_shows_path_stored_and_now(case: Path) -> None:
-    """Every difference is reported with both values; the exit status is 1."""
+    """Each difference is reported with both values; the exit status is 1."""
     change(case, result=["node1"], success=False, surplus=[1])
     done = replay(case)
     assert done.stdout.splitlines() == [
@@ -94,7 +97,7 @@ def test_replay_of_other_answer_shows_path_stored_and_now(case: Path) -> None:
 
 @pytest.mark.parametrize(("shift", "status"), [(4e-10, 0), (1e-8, 1)])
 def test_replay_compares_scores_to_eight_decimals(case: Path, shift: float, status: int) -> None:
-    """What shows only behind the eighth decimal is no difference."""
+    """Differences beyond the eighth decimal are ignored."""
     stored = json.loads((case / "response.json").read_text())
     stored["solutions"][0]["score"] += shift
     change(case, solutions=stored["solutions"])
@@ -102,7 +105,7 @@ def test_replay_compares_scores_to_eight_decimals(case: Path, shift: float, stat
 
 
 def test_replay_without_stored_response_fails(case: Path) -> None:
-    """A case that has nothing to be compared with does not pass."""
+    """A case without a stored response fails."""
     (case / "response.json").unlink()
     done = replay(case)
     assert done.stdout.startswith(f"no stored response  {case}\n")
@@ -110,7 +113,7 @@ def test_replay_without_stored_response_fails(case: Path) -> None:
 
 
 def test_replay_of_unusable_response_fails(case: Path) -> None:
-    """A stored response that is no JSON is an error of this case, not of the command."""
+    """A stored response that is not JSON fails its case, not the command."""
     (case / "response.json").write_text("{")
     done = replay(case)
     assert done.stdout.startswith(f"error               {case}\n    {case}/response.json: ")
@@ -118,7 +121,7 @@ def test_replay_of_unusable_response_fails(case: Path) -> None:
 
 
 def test_replay_with_update_stores_answers_and_says_what_changes(case: Path) -> None:
-    """Afterwards the case passes, and another update changes nothing."""
+    """After the update the case passes, and a second update changes nothing."""
     change(case, result=["node1"])
     done = replay("--update", case)
     assert done.stdout.splitlines() == [
@@ -134,7 +137,7 @@ def test_replay_with_update_stores_answers_and_says_what_changes(case: Path) -> 
 
 
 def test_replay_with_update_mends_layout(case: Path) -> None:
-    """Stored responses have one layout, so that their diffs are about answers."""
+    """Stored responses have one layout, so that a diff shows only changed answers."""
     stored = (case / "response.json").read_bytes()
     change(case)
     assert replay(case).returncode == 0
@@ -143,7 +146,7 @@ def test_replay_with_update_mends_layout(case: Path) -> None:
 
 
 def test_replay_of_request_that_is_not_understood_expects_its_error(tmp_path: Path) -> None:
-    """The error is stored in place of a response, and compared like one."""
+    """The expected error is stored in place of a response, and compared like one."""
     case = store(tmp_path / "broken", b"[]")
     stored = json.loads((case / "response.json").read_text())
     assert stored == {"error": "expected a JSON object, got an array"}
@@ -153,7 +156,7 @@ def test_replay_of_request_that_is_not_understood_expects_its_error(tmp_path: Pa
 
 
 def test_replay_gives_request_its_own_options(tmp_path: Path) -> None:
-    """Options stand beside the request, one a line or as words of a shell, with comments."""
+    """Options are stored beside the request, one on each line or quoted as in a shell."""
     args = "# not where it would go\n--restrict-allocation-to 'node1'\n--top=2\n"
     case = store(tmp_path / "restricted", args=args)
     stored = json.loads((case / "response.json").read_text())
@@ -163,7 +166,7 @@ def test_replay_gives_request_its_own_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("args", ["--nonsense", "--top='1"])
 def test_replay_of_unusable_options_is_an_error(tmp_path: Path, args: str) -> None:
-    """Options that cannot be read fail the case, and the others are run."""
+    """Unreadable options fail the case, and all other cases run."""
     store(tmp_path / "a-broken", args=args, response={})
     store(tmp_path / "b-sound")
     done = replay(tmp_path)
@@ -173,14 +176,14 @@ def test_replay_of_unusable_options_is_an_error(tmp_path: Path, args: str) -> No
 
 
 def test_replay_passes_options_of_the_command_on(case: Path) -> None:
-    """What is said to the command counts for every request."""
+    """An option of the command applies to every request."""
     done = replay(case, "--restrict-allocation-to", "node1,node2")
     assert 'result/0: "node3" → "node1"' in done.stdout
     assert done.returncode == 1
 
 
 def test_replay_with_keys_compares_only_these(tmp_path: Path) -> None:
-    """Answers of another program beside requests of any name are comparable in part."""
+    """Only the named keys are compared, so that answers of other programs can be used."""
     (tmp_path / "120000-allocate.abcd.request.json").write_bytes(request())
     answered = {"success": True, "info": "in other words", "result": ["node3"]}
     (tmp_path / "120000-allocate.abcd.response.json").write_text(json.dumps(answered))
@@ -191,7 +194,7 @@ def test_replay_with_keys_compares_only_these(tmp_path: Path) -> None:
 
 
 def test_replay_of_named_files_takes_any_name(tmp_path: Path) -> None:
-    """A file that is named is a request whatever its name; responses beside it are not."""
+    """A named file is a request, whatever its name; a response beside it is not."""
     (tmp_path / "one.json").write_bytes(request())
     replay("--update", tmp_path / "one.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.json", "one.response.json"]
@@ -209,7 +212,7 @@ def test_replay_with_processes_keeps_the_order(tmp_path: Path) -> None:
 
 
 def test_replay_with_junit_writes_what_came_of_each(case: Path, tmp_path: Path) -> None:
-    """The file names every case, what differs in it, and the numbers."""
+    """The file names every case, its differences, and the counts."""
     other = store(case.parent / "other", response={"success": "\x00 no"})
     store(case.parent / "unusable", args="--nonsense", response={})
     report = tmp_path / "junit.xml"
@@ -228,7 +231,7 @@ def test_replay_with_junit_writes_what_came_of_each(case: Path, tmp_path: Path) 
 
 
 def test_replay_on_a_plain_terminal_still_prints(case: Path) -> None:
-    """Where the terminal has no arrow something else stands for it."""
+    """A terminal that cannot print the arrow gets a replacement."""
     change(case, success=False)
     done = replay(case, PYTHONIOENCODING="ascii")
     assert "success: false ? true" in done.stdout
@@ -247,7 +250,7 @@ def test_replay_on_a_plain_terminal_still_prints(case: Path) -> None:
     ],
 )
 def test_replay_that_cannot_be_understood_says_why(words: tuple[str, ...], complaint: str) -> None:
-    """One line on stderr, exit status 2, and nothing is run."""
+    """Invalid arguments cause one line on stderr and exit status 2; no case runs."""
     done = replay(*words)
     assert done.returncode == 2
     assert complaint in done.stderr
@@ -271,7 +274,7 @@ db|1024|51200|1|running|Y|node1||rbd||1|-|N
 
 @pytest.fixture
 def planned(tmp_path: Path) -> Path:
-    """A command on a cluster as text, stored."""
+    """Return a stored command on a cluster in text form."""
     case = tmp_path / "planned"
     case.mkdir()
     (case / "cluster.data").write_text(TEXT)
@@ -281,7 +284,7 @@ def planned(tmp_path: Path) -> Path:
 
 
 def test_replay_of_command_compares_its_json(planned: Path) -> None:
-    """Where ``args`` begin with a command its JSON is the response, place by place."""
+    """If ``args`` begins with a command, its JSON output is the response, compared by path."""
     assert sorted(p.name for p in planned.iterdir()) == ["args", "cluster.data", "response.json"]
     done = replay(planned.parent)
     assert done.stdout == f"ok                  {planned}\n1 passed, 0 failed\n"
@@ -294,7 +297,7 @@ def test_replay_of_command_compares_its_json(planned: Path) -> None:
 
 
 def test_replay_of_command_runs_in_the_folder_of_its_case(planned: Path) -> None:
-    """Files that the options of a case name lie beside it, wherever replay is started."""
+    """File names in the options are relative to the folder of the case."""
     (planned / "loads").write_text("web 1 1 1 1\ndb 4 4 4 4\n")
     (planned / "args").write_text("balance --json -U loads --offline=node1\n")
     done = replay("--update", planned, "-j", "2")
@@ -304,7 +307,7 @@ def test_replay_of_command_runs_in_the_folder_of_its_case(planned: Path) -> None
 
 
 def test_replay_of_command_without_json_compares_its_text(planned: Path) -> None:
-    """What a command prints for people, or for the shell, is stored as ``stdout``."""
+    """Text output is stored as ``stdout``."""
     (planned / "args").write_text("balance -C")
     done = replay("--update", planned)
     assert "(absent)" not in done.stdout
@@ -319,7 +322,7 @@ def test_replay_of_command_without_json_compares_its_text(planned: Path) -> None
 
 
 def test_replay_of_command_stores_its_error_and_exit_status(planned: Path) -> None:
-    """A command that cannot do what is asked has its complaint for a response."""
+    """The response of a failing command is its error message."""
     (planned / "args").write_text("balance --json --offline nowhere")
     replay("--update", planned)
     stored = json.loads((planned / "response.json").read_text())
@@ -331,7 +334,7 @@ def test_replay_of_command_stores_its_error_and_exit_status(planned: Path) -> No
 
 
 def test_replay_of_command_needs_no_file(tmp_path: Path) -> None:
-    """A simulated cluster is all in the options; ``args`` that are no command are an error."""
+    """A simulated cluster needs no file; ``args`` that are no command are an error."""
     for name, args in (("a", "balance --json --simulate p,3,100G,16g,4,2"), ("b", "--top=2")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "args").write_text(args)

@@ -1,4 +1,4 @@
-"""Every request type once, as Ganeti asks: a file, the real command, one line on stdout."""
+"""Test every request type once, with a file, the real command, and one line on stdout."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MIGRATE = {"OP_ID", "instance_name", "allow_runtime_changes", "ignore_ipolicy", 
 
 
 def document(**request: Any) -> Json:
-    """Return a cluster of two groups with an instance of each kind, and this request.
+    """Return a request about a cluster of two groups with an instance of each kind.
 
     drbd1 is on node1/node2, plain1 on node1 and shared1 on node3, all in the group
     default; the nodes 5 and 6 of the group rack2 are empty, node6 needs two cpus itself.
@@ -46,13 +46,13 @@ def document(**request: Any) -> Json:
 
 
 def description(name: str, **members: Any) -> Json:
-    """Return what a batch says of one new instance."""
+    """Return the description of one new instance in a batch."""
     request: Json = allocate({}, name, **members)["request"]
     return request
 
 
 def respond(request: Json, folder: Path, *options: str) -> Json:
-    """Return the response; it is one line of compact JSON, its keys are in order."""
+    """Return the response, after checking that it is one line of compact JSON with sorted keys."""
     path = folder / "ganeti-request"
     path.write_bytes(as_bytes(request))
     done = subprocess.run(
@@ -78,7 +78,7 @@ def respond(request: Json, folder: Path, *options: str) -> Json:
 
 
 def test_allocate_with_room_names_group_score_and_nodes(tmp_path: Path) -> None:
-    """The info line is hail's, which operators' scripts read."""
+    """The info line has the form of hail's, because scripts of administrators read it."""
     response = respond(allocate(document(), "web"), tmp_path)
     assert response["success"]
     assert response["result"] == ["node5", "node6"]
@@ -93,7 +93,7 @@ def test_allocate_with_room_names_group_score_and_nodes(tmp_path: Path) -> None:
 
 
 def test_allocate_without_room_reports_reasons(tmp_path: Path) -> None:
-    """What cannot be satisfied is an answer: no result, every group's reasons."""
+    """An impossible allocation is answered with an empty result and the reasons of each group."""
     response = respond(allocate(document(), "giant", memory=9000), tmp_path)
     assert not response["success"]
     assert response["result"] == []
@@ -106,7 +106,7 @@ def test_allocate_without_room_reports_reasons(tmp_path: Path) -> None:
 
 
 def test_allocate_without_network_names_group_and_instance(tmp_path: Path) -> None:
-    """A group that lacks the network is out, in hail's words."""
+    """A group without the network is rejected, with hail's message."""
     request = allocate(document(), "web", nics=[{"network": "net-blue"}])
     request["nodegroups"]["uuid-rack2"] = group("rack2", networks=["net-blue"])
     response = respond(request, tmp_path)
@@ -117,7 +117,7 @@ def test_allocate_without_network_names_group_and_instance(tmp_path: Path) -> No
 
 
 def test_multi_allocate_with_a_giant_counts_and_names_it(tmp_path: Path) -> None:
-    """The failed are names, as Ganeti's validator wants them; why is in info."""
+    """`failed` has names, as Ganeti's validator requires; `info` has the reasons."""
     batch = [description("web"), description("giant", memory=9000)]
     response = respond(document(type="multi-allocate", instances=batch), tmp_path)
     assert response["result"] == [[["web", ["node5", "node6"]]], ["giant"]]
@@ -138,7 +138,7 @@ def test_allocate_secondary_with_room_is_one_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "source"), [("drbd1", "node2"), ("shared1", "node3")])
 def test_relocate_with_room_is_one_node(name: str, source: str, tmp_path: Path) -> None:
-    """The new secondary, or the new primary, is the emptiest node of the group."""
+    """The answer is the emptiest node of the group, as new secondary or new primary."""
     request = document(
         type="relocate", name=name, required_nodes=1, relocate_from=[source],
         disk_space_total=1152,
@@ -149,7 +149,7 @@ def test_relocate_with_room_is_one_node(name: str, source: str, tmp_path: Path) 
 
 
 def test_relocate_of_plain_is_rejected_with_reason(tmp_path: Path) -> None:
-    """What lives on one node cannot be moved."""
+    """An instance with local disks on one node cannot be moved."""
     request = document(type="relocate", name="plain1", relocate_from=["node1"])
     response = respond(request, tmp_path)
     assert (response["success"], response["result"]) == (False, [])
@@ -157,7 +157,7 @@ def test_relocate_of_plain_is_rejected_with_reason(tmp_path: Path) -> None:
 
 
 def test_node_evacuate_of_secondary_has_one_job(tmp_path: Path) -> None:
-    """Moved, failed and jobs; the opcode has the fields that Ganeti's has."""
+    """The result has moved and failed instances and jobs; the opcode has Ganeti's fields."""
     request = document(type="node-evacuate", instances=["drbd1"], evac_mode="secondary-only")
     response = respond(request, tmp_path)
     moved, failed, jobs = response["result"]
@@ -169,7 +169,7 @@ def test_node_evacuate_of_secondary_has_one_job(tmp_path: Path) -> None:
 
 
 def test_node_evacuate_with_plain_counts_and_names_it(tmp_path: Path) -> None:
-    """One cannot be moved, which fails it alone."""
+    """The plain instance is listed as failed, and the others move."""
     request = document(
         type="node-evacuate", instances=["plain1", "drbd1"], evac_mode="primary-only"
     )
@@ -185,7 +185,7 @@ def test_node_evacuate_with_plain_counts_and_names_it(tmp_path: Path) -> None:
 
 
 def test_change_group_of_drbd_has_three_opcodes(tmp_path: Path) -> None:
-    """A secondary there, the instance there, a second secondary there."""
+    """The jobs create a secondary in the other group, migrate, and create the second secondary."""
     request = document(type="change-group", instances=["drbd1"], target_groups=["uuid-rack2"])
     response = respond(request, tmp_path)
     moved, failed, jobs = response["result"]
@@ -199,7 +199,7 @@ def test_change_group_of_drbd_has_three_opcodes(tmp_path: Path) -> None:
 
 
 def test_multi_evacuate_of_a_secondary_names_its_new_node(tmp_path: Path) -> None:
-    """Pairs of instance and its only new node, as Ganeti 2.4 reads them."""
+    """The result has pairs of instance and new secondary, as Ganeti 2.4 expects."""
     response = respond(document(type="multi-evacuate", evac_nodes=["node2"]), tmp_path)
     assert response["result"] == [["drbd1", ["node4"]]]
     assert response["info"] == MOVED
@@ -208,7 +208,7 @@ def test_multi_evacuate_of_a_secondary_names_its_new_node(tmp_path: Path) -> Non
 def test_interrupt_while_reading_ends_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C before there is anything to show: exit status 130, and nothing is printed."""
+    """Ctrl-C while reading ends with exit status 130 and no output."""
 
     def interrupted(path: str, limit: int) -> bytes:
         raise Stopped(SIGNALLED)

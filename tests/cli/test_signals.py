@@ -61,7 +61,7 @@ STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 def heeding(folder: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start the program; the file is there once signals find it ready."""
+    """Start the program; it creates the file when its signal handlers are installed."""
     ready = folder / "ready"
     command = [sys.executable, "-c", SCRIPT.format(str(ready)), *arguments]
     pipe = subprocess.PIPE
@@ -69,7 +69,7 @@ def heeding(folder: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], Pat
 
 
 def wait_for(file: Path, running: subprocess.Popen[bytes]) -> None:
-    """Return when `file` exists, which `running` makes."""
+    """Wait until the process creates `file`."""
     while not file.exists():
         assert running.poll() is None or file.exists(), running.communicate()
         time.sleep(0.001)
@@ -79,7 +79,7 @@ def wait_for(file: Path, running: subprocess.Popen[bytes]) -> None:
 def test_signal_while_planning_prints_what_was_found(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    """A balance that is not over ends with the moves until then, as one whole document."""
+    """An interrupted balance prints the moves found so far, as a complete document."""
     done = subprocess.run(
         [sys.executable, "-c", FIFTH_STEP.format(int(number)), "balance", "--json", "-t",
          crowded(tmp_path, 12, 60)],
@@ -96,9 +96,9 @@ def test_signal_while_planning_prints_what_was_found(
 def test_signal_at_any_moment_shows_no_traceback(
     number: signal.Signals, milliseconds: int, tmp_path: Path
 ) -> None:
-    """Nor does it leave half a document.
+    """The output has no incomplete document.
 
-    The interpreter's own start comes before anything of ours: that is waited for.
+    Signals are sent after the start of the interpreter, before which the program has no handler.
     """
     running, ready = heeding(tmp_path, "balance", "--json", "-t", crowded(tmp_path))
     wait_for(ready, running)
@@ -115,7 +115,7 @@ def test_signal_at_any_moment_shows_no_traceback(
 def test_ctrl_c_while_the_program_is_being_loaded_shows_no_traceback(
     start: str, tmp_path: Path
 ) -> None:
-    """The first statement of ours sees to that; here it loads something that is hit by Ctrl-C."""
+    """The first statement of the program handles the signal, also while modules are loaded."""
     package = tmp_path / "iallocator"
     package.mkdir()
     (package / "process.py").write_text("import os\nos.kill(os.getpid(), 2)\nraise SystemExit(7)\n")
@@ -127,7 +127,7 @@ def test_ctrl_c_while_the_program_is_being_loaded_shows_no_traceback(
 
 
 def test_signal_while_reading_ends_the_program(tmp_path: Path) -> None:
-    """There is nothing to show yet."""
+    """The program ends without output."""
     running, ready = heeding(tmp_path)
     wait_for(ready, running)
     running.send_signal(signal.SIGTERM)
@@ -138,7 +138,7 @@ def test_signal_while_reading_ends_the_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["explain", "-"], ["constraints", "-"]])
 def test_output_in_another_encoding_loses_nothing(arguments: list[str]) -> None:
-    """A terminal without the letters of a name gets their codes, and no traceback."""
+    """A letter that the terminal cannot show is printed as its code, without a traceback."""
     document = allocate(cluster({"größe": 2}), name="mörder")
     done = subprocess.run(
         [*COMMAND, *arguments], input=as_bytes(document), capture_output=True, check=False,
@@ -149,7 +149,7 @@ def test_output_in_another_encoding_loses_nothing(arguments: list[str]) -> None:
 
 
 def test_replay_with_processes_ends_without_a_word(tmp_path: Path) -> None:
-    """Its workers, which are ended by a signal, show no traceback."""
+    """Workers that are ended by a signal print no traceback."""
     (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(2))))
     (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(3))))
     for _ in range(3):
@@ -177,7 +177,7 @@ LONG = {
 
 
 def interrupted_while_printing(arguments: list[str], number: signal.Signals) -> tuple[int, bytes]:
-    """Send the signal when the first byte of the output is there; then read the rest."""
+    """Send the signal when the first byte is printed, and return the complete output."""
     ours, theirs = os.pipe()
     fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, PIPE)
     running = subprocess.Popen(
@@ -233,13 +233,13 @@ SOMEWHEN = {
 
 
 def test_table_of_commands_to_interrupt_is_complete() -> None:
-    """A new command needs a row that says how it is interrupted."""
+    """A new command needs a row that states how it is interrupted."""
     assert set(SOMEWHEN) == {"", *COMMANDS}
 
 
 @pytest.mark.parametrize("command", SOMEWHEN)
 def test_signal_somewhen_leaves_a_whole_answer_or_none(command: str, tmp_path: Path) -> None:
-    """At moments that are drawn: whichever it is, what is on stdout is whole, or nothing."""
+    """At random moments, stdout has a complete document or nothing."""
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     names = {name: str(tmp_path / name) for name in ("doc", "calls")}
@@ -298,7 +298,7 @@ def test_signal_in_a_callback_ends_the_next_loop(number: signal.Signals) -> None
 
 
 def test_second_signal_ends_the_program_at_once(tmp_path: Path) -> None:
-    """Whatever it does: here it never asks whether a signal has come."""
+    """The second signal ends a program that never checks for signals."""
     script = (
         "import os, signal\nfrom iallocator import cli, process\n"
         "def main():\n    os.kill(os.getpid(), 2)\n    print('alive', flush=True)\n"
@@ -325,7 +325,7 @@ def test_signal_while_a_pipe_has_no_writer_ends_the_program(
 
 
 def test_signal_comes_before_the_end_of_a_pipe_that_ends_at_the_same_moment() -> None:
-    """A program that must end does not complain about its input."""
+    """A program that is interrupted prints no error about its input."""
     reader, writer = os.pipe()
 
     def end_both(*_: object) -> None:

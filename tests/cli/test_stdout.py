@@ -1,4 +1,4 @@
-"""Nothing but the answer is on standard output: the real executable, with libraries that print."""
+"""Test that standard output has only the answer, even if libraries print."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ sys.meta_path.insert(0, Loud)
 
 
 class Case(NamedTuple):
-    """Words of the command line; what the file ``doc`` holds; whether the solver is used."""
+    """Represent a command line, the content of the file ``doc``, and whether it uses the solver."""
 
     words: str
     document: Json
@@ -66,7 +66,7 @@ class Case(NamedTuple):
 
 
 def crowded() -> Json:
-    """Return a cluster on shared storage: two nodes with room for 3 GiB each beside a full one."""
+    """Return shared storage with a full node and two nodes with 3 GiB of free memory each."""
     instances = {
         f"i{number}": instance("node1", memory=memory, disk_template="rbd")
         for number, memory in enumerate((1500, 1500, 3072))
@@ -101,7 +101,7 @@ def secondaries() -> Json:
 
 
 def quarrelsome(**changes: Any) -> Json:
-    """Return a group that can be emptied only if its instances are packed by memory and cpus."""
+    """Return a group that can only be emptied by packing memory and cpus jointly."""
     instances = {
         name: instance("node1", memory=memory, vcpus=vcpus, disk_template="rbd")
         for name, memory, vcpus in (("a", 3000, 17), ("b", 3000, 17), ("c", 1000, 15))
@@ -172,7 +172,7 @@ CASES = {
 
 
 def forms() -> dict[str, tuple[str, ...]]:
-    """Return the words of every case, as text and as JSON where there is a choice."""
+    """Return the words of every case, as text and, if the command has it, as JSON."""
     found = {}
     for name, case in (REQUESTS | CASES).items():
         words = tuple(case.words.split())
@@ -191,7 +191,7 @@ def case_of(form: str) -> Case:
 
 @pytest.fixture(scope="module")
 def loud(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return an environment in which every library prints when it is loaded or used."""
+    """Return an environment in which every library prints when it is imported or used."""
     folder = tmp_path_factory.mktemp("loud")
     (folder / "sitecustomize.py").write_text(LOUD)
     return {**ENVIRONMENT, "PYTHONPATH": f"{folder}:{ROOT}", "PATH": os.environ["PATH"]}
@@ -208,7 +208,7 @@ def lay_out(document: Json, folder: Path) -> None:
 
 
 def test_every_request_type_and_every_command_has_a_case() -> None:
-    """A new one needs a row in the tables above."""
+    """A new request type or command needs a row in the tables above."""
     assert REQUESTS.keys() == HANDLERS.keys()
     assert CASES.keys() == COMMANDS.keys()
 
@@ -217,7 +217,7 @@ def test_every_request_type_and_every_command_has_a_case() -> None:
 def test_stdout_with_loud_libraries_is_the_answer(
     form: str, tmp_path: Path, loud: dict[str, str]
 ) -> None:
-    """It has the same bytes as in a process without loud libraries, and all of it is JSON."""
+    """The bytes equal those of a process without printing libraries; JSON output is valid."""
     case = case_of(form)
     lay_out(case.document, tmp_path)
     done = run_process(*FORMS[form], cwd=tmp_path, env=loud)
@@ -233,7 +233,7 @@ def test_stdout_with_loud_libraries_is_the_answer(
 
 @pytest.mark.parametrize("start", ["bin/iallocator", "iallocator/__main__.py"])
 def test_stdout_of_each_script_is_the_answer(start: str, loud: dict[str, str]) -> None:
-    """The script that pip installs, and the package."""
+    """The installed script and ``python -m`` print only the answer."""
     words = ["-m", "iallocator"] if start.endswith("__main__.py") else [str(ROOT / start)]
     done = subprocess.run(
         [sys.executable, *words, "--n1=off"], input=as_bytes(batch()), env=loud, check=True,
@@ -244,7 +244,7 @@ def test_stdout_of_each_script_is_the_answer(start: str, loud: dict[str, str]) -
 
 
 def test_executed_plan_is_the_only_thing_on_stdout(tmp_path: Path, loud: dict[str, str]) -> None:
-    """A plan that is carried out on a running cluster."""
+    """An executed plan is the only output on stdout."""
     with running(tmp_path, shared_cluster()) as world:
         done = run_process(
             "balance", "--json", "-X", f"-L{world.path}", f"--journal={tmp_path}/journal",
@@ -255,7 +255,7 @@ def test_executed_plan_is_the_only_thing_on_stdout(tmp_path: Path, loud: dict[st
 
 
 def test_solver_in_a_program_that_imports_us_prints_nothing() -> None:
-    """Such a program keeps its standard output; the solver's own greeting is silenced."""
+    """A program that imports iallocator keeps its stdout; the solver prints no banner on it."""
     script = "import sys; from iallocator.cli import answer; answer(sys.stdin.buffer.read())"
     raw = as_bytes(evacuation(0, "rbd", "all"))
     done = subprocess.run(
@@ -265,14 +265,14 @@ def test_solver_in_a_program_that_imports_us_prints_nothing() -> None:
 
 
 def test_program_prints_nothing_of_the_solver_on_stderr() -> None:
-    """The greeting is silenced, not only sent elsewhere."""
+    """The solver's banner is suppressed, not redirected to stderr."""
     done = run_process("--n1=off", "-", stdin=as_bytes(batch()))
     assert json.loads(done.stdout)["success"]
     assert done.stderr == b""
 
 
 def test_child_process_does_not_inherit_stdout(loud: dict[str, str]) -> None:
-    """What a library starts cannot write to the answer, nor keep its reader waiting."""
+    """A child process of a library can neither write to the answer nor keep the pipe open."""
     reader, writer = os.pipe()
     try:
         name = os.readlink(f"/proc/self/fd/{writer}")
@@ -293,7 +293,7 @@ def test_child_process_does_not_inherit_stdout(loud: dict[str, str]) -> None:
 def test_stdout_is_the_answer_where_other_streams_are_closed(
     closed: tuple[str, ...], tmp_path: Path, loud: dict[str, str]
 ) -> None:
-    """What libraries print goes to /dev/null, and into no file that takes a free number."""
+    """Prints of libraries go to /dev/null, and to no file that reuses a closed descriptor."""
     lay_out(batch(), tmp_path)
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
                                "stderr": subprocess.PIPE}  # fmt: skip
@@ -309,7 +309,7 @@ def test_stdout_is_the_answer_where_other_streams_are_closed(
 def test_closed_stdout_is_reported_and_no_file_takes_its_place(
     tmp_path: Path, loud: dict[str, str]
 ) -> None:
-    """Status 1; neither stdout nor the files that are written hold anything else."""
+    """The status is 1, and no written file has the content of stdout."""
     lay_out(batch(), tmp_path)
     before = sorted(tmp_path.rglob("*"))
     done = subprocess.run(
@@ -321,7 +321,7 @@ def test_closed_stdout_is_reported_and_no_file_takes_its_place(
 
 
 def test_full_device_is_reported_although_descriptor_1_has_room(loud: dict[str, str]) -> None:
-    """Errors of writing are those of the answer, not of what libraries print."""
+    """Errors of writing the answer are reported, even if libraries could print."""
     with open("/dev/full", "w") as full:
         done = run_process(
             "--n1=off", "-", stdin=as_bytes(batch()), env=loud, stdout=full,
@@ -332,7 +332,7 @@ def test_full_device_is_reported_although_descriptor_1_has_room(loud: dict[str, 
 
 
 def test_reader_that_leaves_is_status_1(loud: dict[str, str]) -> None:
-    """A broken pipe is no crash."""
+    """A closed pipe causes status 1 without a traceback."""
     reader, writer = os.pipe()
     os.close(reader)
     done = run_process(
@@ -345,7 +345,7 @@ def test_reader_that_leaves_is_status_1(loud: dict[str, str]) -> None:
 
 
 def test_stdout_and_stderr_may_be_the_same_file(tmp_path: Path) -> None:
-    """As with ``2>&1``: the answer is whole, and follows the warnings."""
+    """With ``2>&1``, the answer is complete and follows the warnings."""
     lay_out(evacuation(0, "rbd", "all"), tmp_path)
     done = run_process("-v", "doc", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.stdout.startswith(b"Warning: cluster has inconsistent data")
@@ -353,7 +353,7 @@ def test_stdout_and_stderr_may_be_the_same_file(tmp_path: Path) -> None:
 
 
 def on_terminal(words: list[str], folder: Path, name: str) -> bytes:
-    """Run the program with one stream on a terminal of its own; return what it shows."""
+    """Run the program with one stream on a terminal; return the printed text."""
     leader, follower = pty.openpty()
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     streams[name] = follower
@@ -377,13 +377,13 @@ def on_terminal(words: list[str], folder: Path, name: str) -> bytes:
 def test_colour_depends_on_stdout_and_not_on_stderr(
     name: str, coloured: bool, tmp_path: Path
 ) -> None:
-    """Descriptor 1 leads to stderr, but the question is whether the answer is on a terminal."""
+    """Colours depend on whether the answer goes to a terminal, although descriptor 1 is stderr."""
     lay_out(batch(), tmp_path)
     assert (b"\x1b[" in on_terminal(["show", "doc"], tmp_path, name)) == coloured
 
 
 def test_plan_on_a_terminal_has_bold_headings(tmp_path: Path) -> None:
-    """A plan is coloured as the text of the other commands is."""
+    """The headings of a plan have the colours of other commands."""
     lay_out(batch(), tmp_path)
     assert b"\x1b[1m" in on_terminal(["compress", "doc"], tmp_path, "stdout")
 
@@ -395,7 +395,7 @@ WITH_PAGE = ("balance", "reboot", "compress", "repair", "capacity", "check", "ex
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/proc/self/fd/1"])
 @pytest.mark.parametrize("words", WITH_PAGE)
 def test_page_on_stdout_is_alone_there(words: str, name: str, tmp_path: Path) -> None:
-    """No table stands before it; the name of the descriptor is as good as the dash."""
+    """The page has no table before it; `/dev/stdout` and `-` have one meaning."""
     pytest.importorskip("jinja2")
     lay_out(evacuation(0, "rbd", "all"), tmp_path)
     done = run_process(*words.split(), f"--html={name}", "doc", cwd=tmp_path)
@@ -422,7 +422,7 @@ def test_page_on_stdout_is_alone_there(words: str, name: str, tmp_path: Path) ->
     ],
 )
 def test_two_documents_on_stdout_are_rejected(words: str, option: str, other: str) -> None:
-    """A program that reads stdout could make nothing of both."""
+    """A program that reads stdout could not separate two documents."""
     document = as_bytes(evacuation(0, "rbd", "all"))
     said = complaint(run(*words.split(), "-", stdin=document))
     assert said == f"{option}: expected the name of a file: {other} writes to standard output, too"
@@ -431,7 +431,7 @@ def test_two_documents_on_stdout_are_rejected(words: str, option: str, other: st
 def test_output_file_named_stdout_goes_where_the_answer_goes(
     tmp_path: Path, loud: dict[str, str]
 ) -> None:
-    """To a file that stdout is redirected to, the table remains before the drawing."""
+    """If stdout is redirected to a file, the drawing follows the table in it."""
     lay_out(evacuation(0, "rbd", "all"), tmp_path)
     for target in (subprocess.PIPE, (tmp_path / "out").open("wb")):
         done = run_process(
@@ -446,7 +446,7 @@ def test_output_file_named_stdout_goes_where_the_answer_goes(
 
 
 def test_output_file_may_be_a_pipe(tmp_path: Path) -> None:
-    """As a shell passes one: ``--graph=>(dot)``."""
+    """The option accepts a pipe, as in ``--graph=>(dot)``."""
     lay_out(evacuation(0, "rbd", "all"), tmp_path)
     reader, writer = os.pipe()
     done = run_process(

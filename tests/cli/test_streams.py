@@ -1,4 +1,4 @@
-"""Every command where a stream is closed or full, or where letters are those of another locale."""
+"""Test every command with closed or full streams, and with other locales."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 
 
 def closing(*streams: str) -> dict[str, Any]:
-    """Return what starts a process without these streams."""
+    """Return a launcher that starts a process without these streams."""
     numbers = [STREAMS.index(stream) for stream in streams]
 
     def close() -> None:
@@ -37,7 +37,7 @@ def closing(*streams: str) -> dict[str, Any]:
 
 
 def laid_out(command: str, folder: Path) -> list[str]:
-    """Write what a command reads, with names in several scripts; return its words."""
+    """Write the files of a command, with names in several scripts; return its words."""
     case = fitting_case(command, [])
     for name, raw in case.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -47,7 +47,7 @@ def laid_out(command: str, folder: Path) -> list[str]:
 
 
 def ended(words: list[str], folder: Path, **options: Any) -> int:
-    """Run the program; return its status, with no traceback on any stream."""
+    """Run the program; return its status, and check that no stream has a traceback."""
     environment = ENVIRONMENT | options.pop("env", {})
     for stream in STREAMS:
         options.setdefault(stream, subprocess.DEVNULL if stream == "stdin" else subprocess.PIPE)
@@ -61,7 +61,7 @@ def ended(words: list[str], folder: Path, **options: Any) -> int:
 
 
 def test_page_is_written_where_the_locale_knows_no_letters(tmp_path: Path) -> None:
-    """Its templates are read as what they are, and its names are whole."""
+    """Templates are read as UTF-8, and the names on the page are complete."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     words = laid_out("check", tmp_path)
     assert ended([*words, "--html=page"], tmp_path, env=LOCALES["C"]) in (0, 1)
@@ -69,7 +69,7 @@ def test_page_is_written_where_the_locale_knows_no_letters(tmp_path: Path) -> No
 
 
 def test_warnings_that_find_no_room_leave_the_answer(tmp_path: Path) -> None:
-    """A request with warnings, and a command line that is rejected, with stderr on a full disk."""
+    """With stderr on a full disk, answers are complete, and wrong options are rejected."""
     document = allocate(cluster(3), disk_template="rbd")
     document["nodes"]["node1"]["free_memory"] = 1000  # another is not accounted for
     (tmp_path / "doc").write_bytes(as_bytes(document))
@@ -85,7 +85,7 @@ def test_warnings_that_find_no_room_leave_the_answer(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_command_has_the_same_status_in_every_locale(command: str, tmp_path: Path) -> None:
-    """Letters that cannot be shown are shown as their codes."""
+    """Letters that the locale cannot show are printed as codes."""
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     words = laid_out(command, tmp_path)
@@ -99,7 +99,7 @@ def test_command_has_the_same_status_in_every_locale(command: str, tmp_path: Pat
 def test_command_with_streams_closed_or_full_says_so_or_nothing(
     command: str, tmp_path: Path
 ) -> None:
-    """Exit status 0, 1 or 2, and never a traceback."""
+    """The exit status is 0, 1 or 2, and no stream has a traceback."""
     words = laid_out(command, tmp_path)
     run = partial(ended, words, tmp_path)
     for streams in (*[(one,) for one in STREAMS], STREAMS):

@@ -1,4 +1,4 @@
-"""Settings in tags: every command that shows or checks a cluster reads them."""
+"""Test that every command that shows or checks a cluster reads the settings in tags."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(folder: Path, document: Json, *words: str) -> int:
 def test_tag_that_cannot_be_understood_is_reported_once(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong value of a setting is reported by every command, whatever it goes on to do."""
+    """An invalid setting in a tag is reported once, by every command."""
     document = {**cluster(2), "cluster_tags": ["iallocator:n1:sometimes"]}
     assert run(tmp_path, document, *words) == 0
     err = capsys.readouterr().err
@@ -42,7 +42,7 @@ def test_tag_that_cannot_be_understood_is_reported_once(
 
 
 def test_memory_that_a_node_advertises_by_a_tagged_strategy_is_checked(tmp_path: Path) -> None:
-    """What ``check`` finds agrees with the strategy that a tag of the cluster names."""
+    """``check`` uses the strategy that a tag of the cluster names."""
     document = overcommitted()
     assert run(tmp_path, document, "check", "--no-simulation", "--n1=off") == 1
     document["cluster_tags"] = ["iallocator:strategy:pacemaker-utilization"]
@@ -50,7 +50,7 @@ def test_memory_that_a_node_advertises_by_a_tagged_strategy_is_checked(tmp_path:
 
 
 def test_time_limit_of_a_tag_ends_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``iallocator:time-limit:0`` leaves no time, as ``--time-limit 0`` does."""
+    """The tag ``iallocator:time-limit:0`` has the effect of ``--time-limit 0``."""
     document = {**cluster(2), "cluster_tags": ["iallocator:time-limit:0"]}
     run(tmp_path, document, "check", "--no-simulation")
     assert "the time limit of 0 s was reached" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``--time-limit`` on every path: the end comes soon after it, with an answer that says so."""
+"""Test ``--time-limit`` on every path: the command ends soon after it, and reports the limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAID = ("time is up", "undecided within", "within 0.5 s", "not enough time")
 
 
 def crowded(nodes: int, per_node: int, room: int, template: str = "rbd", groups: int = 1) -> Json:
-    """A cluster with half of every four nodes' instances on the first of them."""
+    """Return a cluster in which the first of every four nodes has half of their instances."""
     rng = Random(f"crowded/{nodes}/{per_node}")
     residents = {}
     for k in range(nodes * per_node):
@@ -54,7 +54,7 @@ def crowded(nodes: int, per_node: int, room: int, template: str = "rbd", groups:
 
 
 def sick() -> Json:
-    """Groups with offline nodes and little room beside them."""
+    """Return groups with offline nodes and little free memory on the others."""
     document = crowded(120, 40, 4, groups=10)
     for k in range(5):
         document["nodes"][f"node{1 + 12 * k}"]["offline"] = True
@@ -62,7 +62,7 @@ def sick() -> Json:
 
 
 def tight(count: int) -> Json:
-    """Return new instances, one after the other, for failures that only simulations decide."""
+    """Return a request for several instances, with an N+1 check that needs simulations."""
     residents = {
         f"i{k}-{j}": instance(f"node{k + 1}", memory=1024 + j * 37 % 200, disk_template="rbd")
         for k in range(120)
@@ -78,7 +78,7 @@ def tight(count: int) -> Json:
 
 
 def evacuation() -> Json:
-    """Half of the instances off their nodes."""
+    """Return a request to evacuate the nodes of half of the instances."""
     document = crowded(100, 40, 6)
     names = list(document["instances"])[::2]
     document["request"] = {"type": "node-evacuate", "evac_mode": "all", "instances": names}
@@ -86,7 +86,7 @@ def evacuation() -> Json:
 
 
 def change() -> Json:
-    """A group's instances to two others."""
+    """Return a request to move the instances of a group to two other groups."""
     document = crowded(100, 40, 160, groups=5)
     names = [f"i{k:05}" for k in range(4000) if k % 100 < 20]
     document["request"] = {
@@ -123,9 +123,9 @@ PATHS: dict[str, tuple[Callable[[], Json], tuple[str, ...]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 def test_time_limit_ends_every_path_and_is_reported(path: str, tmp_path: Path) -> None:
-    """Work for minutes and half a second for it: a valid answer, which says that time was up.
+    """Minutes of work with a limit of 0.5 s give a valid answer that names the limit.
 
-    Planners may not even have begun, or leave undone what would have had status 0.
+    A planner may have found no move, and a status of 0 may have become another one.
     """
     document, words = PATHS[path]
     file = tmp_path / "document.json"
@@ -141,7 +141,7 @@ def test_time_limit_ends_every_path_and_is_reported(path: str, tmp_path: Path) -
 
 
 def test_check_raises_once_and_only_inside_of_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop that goes on beyond the limit is ended; a loop after that one is not."""
+    """A loop inside the block is ended at the limit; a loop after the block is not."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Deadline(1):
@@ -164,7 +164,7 @@ def test_check_raises_once_and_only_inside_of_the_block(monkeypatch: pytest.Monk
 
 
 def test_check_in_a_block_raises_for_the_limit_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The inner limit is longer: the outer one ends the loop all the same."""
+    """If the inner limit is longer, the outer limit ends the loop."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Deadline(1), Deadline(60):
@@ -174,7 +174,7 @@ def test_check_in_a_block_raises_for_the_limit_around_it(monkeypatch: pytest.Mon
 
 
 def test_check_in_a_held_block_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search that must end whole asks whether an end is due, which counts as heeded then."""
+    """A search that must not be cut off asks for the limit; asking counts as its check."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Running(), Deadline(1):
@@ -191,7 +191,7 @@ def test_check_in_a_held_block_raises_nothing(monkeypatch: pytest.MonkeyPatch) -
 def test_deadline_leaves_time_for_moves_but_no_more_than_half(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is found has to be checked and written as well; a plan is looked for all the same."""
+    """A planner uses at most half of the limit, since the plan must be checked and written."""
     monkeypatch.setattr(deadline, "monotonic", lambda: 100.0)
     monkeypatch.setattr(deadline, "PER_MOVE", 0.001)
     limit = Deadline(10, since=98.0)
@@ -207,7 +207,7 @@ def test_deadline_leaves_time_for_moves_but_no_more_than_half(
 def test_limit_that_moves_bring_forward_ends_loops_of_its_block_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An end that is past by then is not waited for; work after the block is not ended."""
+    """An earlier limit that has passed ends only the loops of its block, not later work."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Deadline(PATIENCE) as limit:
@@ -225,7 +225,7 @@ def test_limit_that_moves_bring_forward_ends_loops_of_its_block_only(
 def test_limit_that_ends_something_is_named(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message has the limit that was too short in seconds, also the default."""
+    """The message has the value of the limit in seconds, also for the default."""
     monkeypatch.setattr(Deadline, "over", lambda self: self.seconds is not None)
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
@@ -242,7 +242,7 @@ def test_limit_counts_from_the_start_of_the_program(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Reading takes five seconds by a clock that is made: of a limit of one nothing is left."""
+    """Reading takes five seconds of a simulated clock: a limit of one second has passed."""
     now = [100.0]
 
     read = Command.read
@@ -266,7 +266,7 @@ def test_limit_counts_from_the_start_of_the_program(
 def test_request_says_if_reading_alone_takes_longer_than_the_limit(
     seconds: int, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reading takes five seconds by a clock that is made: with a limit of one, time is up."""
+    """Reading takes five seconds of a simulated clock: `info` reports the limit of one second."""
     now = [100.0]
 
     def slowly(*asked: Any) -> Any:
@@ -285,7 +285,7 @@ def test_request_says_if_reading_alone_takes_longer_than_the_limit(
 def test_time_that_is_up_before_planning_begins_leaves_a_document(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The output is JSON, which says why there is no plan, or that it has no moves."""
+    """The output is JSON with the reason for the missing plan, or a plan without moves."""
 
     def stop_raising(self: Deadline) -> Deadline:
         raise Stopped(TIME_IS_UP)
@@ -306,7 +306,7 @@ def test_time_that_is_up_before_planning_begins_leaves_a_document(
 def test_page_of_a_plan_without_time_says_what_is_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Health and failures of both ends are not looked at, and are not reported as healthy."""
+    """The page does not report unchecked health and failures as healthy."""
     monkeypatch.setattr(Deadline, "over", lambda self: True)
     file, page = tmp_path / "document.json", tmp_path / "page.html"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
@@ -322,7 +322,7 @@ def test_repair_without_time_leaves_the_rest_for_the_next_time(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Reading takes five seconds here, which count: no placement is searched or recorded."""
+    """Reading takes five seconds of a simulated clock: no repair is searched or recorded."""
     clock = iter([100.0])
     monkeypatch.setattr(deadline, "monotonic", lambda: next(clock, 105.0))
     sick = instance("node1", "node2", tags=["ganeti:watcher:autorepair:fix-storage"])
@@ -364,7 +364,7 @@ def test_report_to_a_file_examines_the_cluster_once(
 def test_multi_allocate_without_time_fails_those_that_are_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Time is up after the first instance: that one is placed, the others say why not."""
+    """Time is up after the first instance: it is placed, and the others have the reason."""
     document = allocate(cluster(4))
     one = document["request"]
     several = [{**one, "name": f"new{k}", "type": "allocate"} for k in range(3)]
@@ -381,7 +381,7 @@ def test_multi_allocate_without_time_fails_those_that_are_left(
 def test_allocate_undecided_n1_counts_as_fail_n1_and_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without any work to spend, no placement that must keep N+1 is known to keep it."""
+    """A placement with an undecided N+1 check is rejected."""
     monkeypatch.setattr("iallocator.placement.context.WORK", 0)
     response = json.loads(answer(as_bytes(allocate(cluster(3), disk_template="rbd")), []))
     assert "FailN1: 3" in response["info"]

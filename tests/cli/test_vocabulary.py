@@ -1,4 +1,4 @@
-"""Options and commands have the same names and meanings everywhere; old names say what is new."""
+"""Test that options and commands have one name and meaning everywhere, and the old names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_form_of_show_does_what_its_old_name_does(
 
 
 def test_page_of_show_is_that_of_report(path: str, tmp_path: Path) -> None:
-    """The page is the same; `show` prints its text beside it."""
+    """`show --html` writes the page of `report`, and prints its own text."""
     page = tmp_path / "page.html"
     text = printed("show", f"--html={page}", path)
     assert text == printed("show", path)
@@ -69,7 +69,7 @@ def test_option_of_another_form_of_show_is_rejected(
 def test_master_as_the_name_of_a_node_is_a_clear_error(
     command: str, path: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The message names the option for the master node: beside a file, alone, in a file."""
+    """The message names the option for the master node, whatever the source of the cluster."""
     assert main([command, "--master", "node1", path]) == 2
     assert "for the master node, write --master-node node1" in capsys.readouterr().err
     assert main([command, "--master", "localhost:1"]) == 2
@@ -110,14 +110,14 @@ def test_dry_run_shows_the_jobs_of_a_plan_for_a_file(path: str) -> None:
 def test_balance_says_that_it_plans_for_one_group(
     words: tuple[str, ...], path: str, capsys: Capture
 ) -> None:
-    """The remark names the group and the options; a chosen group needs none."""
+    """The remark names the group and the options; with a chosen group there is no remark."""
     assert main(["balance", *words, path]) == 0
     said = "Plan for group east only, of 2 groups.\n--all-groups plans for every group"
     assert (said in capsys.readouterr().err) == (not words)
 
 
 def test_place_uses_the_default_strategy_of_pacemaker(path: str, capsys: Capture) -> None:
-    """Another strategy is an error on the command line, and has no effect in a tag."""
+    """Another strategy is an error on the command line, and ignored in a tag."""
     expected = printed("place", "--json", "--strategy=pacemaker-default", path)
     assert printed("place", "--json", path) == expected
     assert main(["place", "--strategy=affinity", path]) == 2

@@ -1,4 +1,4 @@
-"""Tables fit a terminal of 100 columns, with names of any length and script."""
+"""Test that tables fit 100 columns, with names of any length and script."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def long_names(name: str) -> Json:
 def test_tables_with_long_names_fit_100_columns(
     words: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No line is wider, and each node's name is printed completely."""
+    """No line is wider than 100 columns, and each node's name is printed completely."""
     path = tmp_path / "request.json"
     path.write_bytes(as_bytes(long_names(name)))
     main([*words.split(), str(path)])
@@ -52,12 +52,12 @@ def test_tables_with_long_names_fit_100_columns(
 
 
 def test_width_of_letters_is_that_of_the_terminal() -> None:
-    """Wide letters take two columns, accents by themselves none."""
+    """Wide letters take two columns, combining accents none."""
     assert [columns_of(text) for text in ("abc", "数据", "e\u0301", "")] == [3, 4, 1, 0]
 
 
 def test_table_wraps_cells_without_losing_anything() -> None:
-    """Cells are wrapped at blanks, at punctuation in names, and only then elsewhere."""
+    """Cells are wrapped at blanks, then at punctuation in names, then anywhere."""
     page = Page(width=40)
     table = Table(Column("name"), Column("n", True), Column("why"))
     table.add("first-host.with-a-name:second-host", "12345678", "one two three four five six seven")

@@ -1,4 +1,4 @@
-"""Output for people: tables that fit, names without domain, numbers with units."""
+"""Test the text output: tables that fit, names without domain, numbers with units."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTH = 100
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """Return three groups of nodes with long names; node3, with three instances, is offline."""
+    """Return three groups of nodes with long names; node3 is offline and has three instances."""
     lines = TEXT.read_text()
     for number in range(1, 8):
         lines = lines.replace(f"node{number}", f"node{number}{DOMAIN}")
@@ -32,7 +32,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def said(*words: object) -> str:
-    """Return the text on stdout."""
+    """Return the stdout of a command."""
     done = run(*map(str, words))
     assert done.returncode in (0, 1)
     return done.stdout.decode()
@@ -42,7 +42,7 @@ def said(*words: object) -> str:
     "words", ["balance -G rack2 --verify-plan", "balance -C --all-groups", "check", "capacity"]
 )
 def test_tables_leave_the_domain_out_and_fit(words: str, text: Path) -> None:
-    """Names of hosts in one domain are shortened, with a note; no line is longer than a page."""
+    """Host names in one domain are shortened, with a note; no line is wider than a page."""
     out = said(*words.split(), "-t", text).partition("\n\necho ")[0]
     assert max(map(len, out.splitlines())) <= WIDTH
     if words != "capacity":
@@ -51,7 +51,7 @@ def test_tables_leave_the_domain_out_and_fit(words: str, text: Path) -> None:
 
 
 def test_reason_that_is_long_goes_on_below_itself() -> None:
-    """The last column is wrapped, the others keep their width."""
+    """Only the last column is wrapped."""
     stored = FIXTURES / "redistribute"
     for case in sorted(path for path in stored.iterdir() if (path / "request.json").exists()):
         out = said("redistribute", case / "request.json")
@@ -79,7 +79,7 @@ def test_steps_have_one_layout_in_plans_and_explanations() -> None:
 
 
 def test_compress_counts_instances_and_no_scores() -> None:
-    """The command lowers the number of instances that are left in the group."""
+    """`compress` minimizes the number of instances that remain in the group; no score is shown."""
     case = next(path for path in sorted((FIXTURES / "compress").iterdir()) if path.is_dir())
     out = said("compress", case / "request.json")
     assert "Instances in the chosen group: 2 -> 0" in out
@@ -87,7 +87,7 @@ def test_compress_counts_instances_and_no_scores() -> None:
 
 
 def test_loads_of_groups_are_named() -> None:
-    """One column for each kind of load, before and after."""
+    """Each kind of load has a column, before and after."""
     case = next(path for path in sorted((FIXTURES / "balance-groups").iterdir()) if path.is_dir())
     found = said("balance-groups", case / "request.json").splitlines()
     above, titles = found[found.index("Groups") + 1 :][:2]
@@ -111,14 +111,14 @@ def test_loads_of_groups_are_named() -> None:
 def test_check_says_first_how_it_is_and_what_balancing_would_do(
     words: tuple[str, ...], result: str
 ) -> None:
-    """The result is one sentence; problems that do not occur are not mentioned."""
+    """The result is one sentence; kinds of problems with count 0 are omitted."""
     out = said("check", "-t", TEXT, *words)
     assert out.splitlines()[0] == result
     assert "0  " not in out
 
 
 def test_check_reports_what_is_wrong_node_by_node(text: Path) -> None:
-    """Instances with one problem on one node share a line."""
+    """Instances with the same problem on one node share a line."""
     out = said("check", "-t", text)
     assert "  node3  b1, b2, b3: primary on node3, which is offline\n" in out
     assert out.startswith("Something is wrong; balancing would help (3 moves; ")
@@ -130,7 +130,7 @@ def test_check_reports_what_is_wrong_node_by_node(text: Path) -> None:
 
 @pytest.mark.parametrize("words", ["balance -G rack2", "squeeze -G rack2 --target-resources=1"])
 def test_lists_of_a_planner_for_one_group_show_that_group(words: str, capsys: Capture) -> None:
-    """As hbal's: nodes and instances of the group, before and after."""
+    """As with hbal, the lists have the nodes and instances of the group, before and after."""
     assert main([*words.split(), "-p=name", "--print-instances", "-t", str(TEXT)]) == 0
     told = capsys.readouterr().err
     assert told.count("node3") >= 2
@@ -139,7 +139,7 @@ def test_lists_of_a_planner_for_one_group_show_that_group(words: str, capsys: Ca
 
 
 def test_quiet_keeps_complaints(capsys: Capture) -> None:
-    """Remarks are left out, errors are not."""
+    """With --quiet, errors are printed, remarks are not."""
     assert main(["balance", "-q", "-v", "-t", str(TEXT)]) == 0
     assert capsys.readouterr().err == ""
     assert main(["balance", "-q", "--offline=x", "-t", str(TEXT)]) == 2
@@ -150,7 +150,7 @@ def test_quiet_keeps_complaints(capsys: Capture) -> None:
 def test_graph_with_its_file_apart_says_how_to_attach_it(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Otherwise the name would be taken for the cluster."""
+    """Without `=`, the file name would be read as the cluster file."""
     assert main(["balance", "--graph", name, "--simulate", "preferred,2,10g,8g,4"]) == 2
     told = capsys.readouterr().err
     assert told == f"iallocator: --graph: its file must be attached: --graph={name}\n"

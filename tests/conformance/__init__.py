@@ -1,1 +1,1 @@
-"""Side by side with `hail`: the same generated documents, answer for answer."""
+"""Compare with `hail`: the same generated documents, answer by answer."""

@@ -1,8 +1,8 @@
 """Compare with hail over many seeds, or measure hail.
 
-`python -m tests.conformance --seeds 5000 -j 2` compares, and exits with 1 if anything differs;
-`... --kind relocate --stats` shows what hail answers, and why not;
-`... --kind allocate --dump 17` prints document number 17.
+`python -m tests.conformance --seeds 5000 -j 2` compares, and exits with 1 if an answer differs.
+`... --kind relocate --stats` counts hail's answers and reasons. `... --kind allocate --dump 17`
+prints document number 17.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def report(summary: Summary) -> str:
-    """Return the counts, and the first few differences in full."""
+    """Return the counts, and the first differences in full."""
     left_out = sum(summary.left_out.values())
     compared = summary.equal + len(summary.different)
     counts = f"{summary.equal} equal, {len(summary.different)} different"

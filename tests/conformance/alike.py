@@ -1,4 +1,4 @@
-"""Clusters of equal nodes and few sizes of instances: scores are equal but for rounding."""
+"""Build clusters of equal nodes and few sizes: scores are equal except for rounding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEMPLATES = ("drbd", "drbd", "rbd")
 
 
 def alike(rng: Random, kind: str) -> Json | None:
-    """Return a whole request document of `kind`, or None where nothing can be asked."""
+    """Return a request document of `kind`, or None if the cluster allows no such request."""
     names = [f"node{number}" for number in range(1, rng.randint(4, 16) + 1)]
     sizes = SIZES[: rng.randint(1, len(SIZES))]
     halves = [names[: len(names) // 2], names[len(names) // 2 :]]

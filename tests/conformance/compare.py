@@ -32,7 +32,7 @@ def differences(ours: Answer, theirs: Answer) -> list[str]:
 
 
 def best_score_differences(ours: Answer, theirs: Answer) -> list[str]:
-    """Compare success and the score of the best placement only, not where it is."""
+    """Compare success and the score of the best placement, but not its nodes."""
     if ours.status or theirs.status:
         return differences(ours, theirs)
     found = list(_unlike("success", ours.success, theirs.success))
@@ -45,7 +45,7 @@ def best_score_differences(ours: Answer, theirs: Answer) -> list[str]:
 def batch_differences(ours: Answer) -> list[str]:
     """Compare with hail's rejection of a batch, which does not name the instances.
 
-    The only requirement is that at least one instance of ours is rejected, too.
+    The only requirement is that iallocator also rejects at least one instance.
     """
     if ours.status:
         return [f"batch: ours fails: {ours.stderr}"]
@@ -62,7 +62,7 @@ def best_score(answer: Answer) -> tuple[float, ...]:
 
 
 def close(mine: tuple[float, ...], yours: tuple[float, ...]) -> bool:
-    """Return whether two scores are equal but for rounding."""
+    """Return whether two scores are equal except for rounding."""
     pairs = zip(mine, yours, strict=False)
     return len(mine) == len(yours) and all(abs(a - b) <= TOLERANCE for a, b in pairs)
 

@@ -1,7 +1,7 @@
-"""IAllocator request documents, a pure function of a seed and a request type.
+"""Generate IAllocator request documents as a pure function of a seed and a request type.
 
-The documents are consistent enough for `hail` to accept, often to satisfy, and
-varied enough to reach every reason of rejection.
+The documents are consistent enough for `hail` to accept, often to satisfy, and varied enough to
+reach every reason of rejection.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def document(seed: int, kind: str) -> Json:
 
 
 def _exhaust(rng: Random, made: Json) -> None:
-    """Mark drbd instances offline, and let nodes report hardly any free memory."""
+    """Set drbd instances offline, and let nodes report nearly no free memory."""
     for one in made["instances"].values():
         if one["disk_template"] == "drbd" and rng.random() < 0.6:
             one["admin_state"] = "offline"
@@ -76,7 +76,7 @@ def _exhaust(rng: Random, made: Json) -> None:
 
 
 def cluster(rng: Random, profile: Profile, kind: str) -> Json:
-    """Return everything but the request: groups, nodes and settled instances."""
+    """Return the document without the request: groups, nodes and their instances."""
     nodegroups = groups(rng, profile, kind)
     members = nodes(rng, profile, list(nodegroups))
     instances = populate(rng, profile, members, nodegroups)

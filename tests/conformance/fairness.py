@@ -1,6 +1,6 @@
-"""Documents that are excluded from comparisons, each with its reason.
+"""Exclude documents from comparisons, each with its reason.
 
-If hail is known to be wrong, or reads less than this program, a difference has no meaning.
+If hail is known to be wrong, or reads less than iallocator, a difference has no meaning.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def _batch(request: Json) -> list[Json]:
 
 
 def comparable(document: Json) -> bool:
-    """Return whether hail's answer must equal ours."""
+    """Return whether hail's answer must equal iallocator's."""
     return not incomparable(document)
 
 
 def ranked_otherwise(document: Json) -> bool:
-    """Return whether lost allocations rank a group, for this program or for hail.
+    """Return whether lost allocations rank a group, in iallocator or in hail.
 
-    This program does so for every dedicated group. Hail does so if all allocatable groups are
+    iallocator does this for every dedicated group. hail does it if all allocatable groups are
     dedicated, and therefore also if no group is allocatable; then it does not test N+1 either.
     """
     groups = document["nodegroups"]
@@ -88,7 +88,7 @@ def _reports(node: Json) -> bool:
 
 
 def _free_memory(document: Json, name: str) -> int:
-    """Return the free memory without instances and missing memory, in MiB."""
+    """Return free memory of the node less its instances and missing memory, in MiB."""
     node = document["nodes"][name]
     kvm = document["enabled_hypervisors"][:1] == ["kvm"]
     own = STATIC_KVM_MEMORY if kvm else node["reserved_memory"]

@@ -1,4 +1,4 @@
-"""Builders for instances, and for placing them on the nodes of a document."""
+"""Generate instances, and place them on the nodes of a document."""
 
 from __future__ import annotations
 
@@ -170,7 +170,10 @@ def _resident(rng: Random, profile: Profile, nodes: Json, home: str) -> Json:
 
 
 def settle(rng: Random, profile: Profile, nodes: Json, instances: Json) -> None:
-    """Set what `nodes` report, given `instances`; remove what a dead node cannot report."""
+    """Set the reports of `nodes` for `instances`.
+
+    Remove the fields that a dead node cannot report.
+    """
     for name, node in nodes.items():
         _report(rng, profile, node, _residents(instances, name))
         dark = node["offline"] or not node["vm_capable"]
@@ -179,7 +182,7 @@ def settle(rng: Random, profile: Profile, nodes: Json, instances: Json) -> None:
 
 
 def silence(node: Json) -> None:
-    """Remove the fields that only a node that answers can report."""
+    """Remove the fields that only a reachable node can report."""
     for field in DYNAMIC:
         node.pop(field, None)
 
@@ -220,7 +223,7 @@ def _runs(instance: Json) -> bool:
 
 
 def _drift(rng: Random, profile: Profile, most: int) -> int:
-    """Return the amount that instances do not explain: reported more (+) or less (-)."""
+    """Return the difference to the sum of instances: reported more (+) or less (-)."""
     if profile.drift == "none" or rng.random() < 0.3:
         return 0
     sign = {"less": -1, "more": 1}.get(profile.drift) or rng.choice((-1, 1))

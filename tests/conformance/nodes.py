@@ -1,4 +1,4 @@
-"""Builders for the groups, policies and nodes of a generated document."""
+"""Generate the groups, policies and nodes of a document."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _networks(rng: Random, profile: Profile) -> list[str]:
 
 
 def nodes(rng: Random, profile: Profile, uuids: list[str]) -> Json:
-    """Return `nodes`, empty of instances; see `instances.settle` for the rest."""
+    """Return `nodes` without instances; `instances.settle` completes them."""
     places = [uuid for uuid in uuids for _ in range(rng.randint(*profile.nodes))]
     names = [f"node{number}" for number in range(1, len(places) + 1)]
     dedicated = {uuid for uuid in uuids if _dedicated(rng, profile)}

@@ -1,4 +1,4 @@
-"""Run `hail` on a document, and parse answers: its own, and ours in its words."""
+"""Run `hail` on a document, and parse the answers of hail and iallocator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOVED = re.compile(r"(\d+) instances failed to \w+ and (\d+) were \w+ successfu
 
 @dataclass(frozen=True)
 class GroupResult:
-    """What an answer says of one group.
+    """Represent an answer's part about one group.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class GroupResult:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer, taken apart for comparing.
+    """Represent the parts of an answer that are compared.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ def installed() -> bool:
 
 
 def hail(document: dict[str, Any], *options: str) -> Answer:
-    """Return what `hail` answers to `document`, called as Ganeti calls it."""
+    """Return the answer of `hail` to `document`; hail is called as Ganeti calls it."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(document, file)
         file.flush()
@@ -110,7 +110,7 @@ def hail(document: dict[str, Any], *options: str) -> Answer:
 
 
 def read(response: bytes, stderr: str = "") -> Answer:
-    """Parse a response document; text that follows hail's words is ignored."""
+    """Parse a response document; text that follows hail's message is ignored."""
     reply = json.loads(response)
     info = reply["info"]
     selected = _SELECTED.search(info)
@@ -129,7 +129,7 @@ def read(response: bytes, stderr: str = "") -> Answer:
 
 
 def _group_results(info: str) -> tuple[GroupResult, ...]:
-    """Return what `info` says of each group, in its order."""
+    """Return the results of each group in `info`, in its order."""
     found = [(match.start(), _verdict(match)) for match in _VERDICT.finditer(info)]
     found += [
         (

@@ -1,4 +1,4 @@
-"""What kind of cluster a generated document describes, drawn from the seed."""
+"""Draw the kind of cluster that a generated document describes, from the seed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Profile:
-    """One cluster's character; every field is a fact or a probability.
+    """Represent the properties of one generated cluster; each field is a fact or a probability.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Profile:
 
 
 def draw(rng: Random, kind: str) -> Profile:
-    """Draw a profile fit for a request of `kind`."""
+    """Draw a profile that suits a request of `kind`."""
     crowded = kind in CROWDED
     groups, nodes = _shape(rng, kind)
     templates = _templates(rng, kind)
@@ -144,7 +144,7 @@ def draw(rng: Random, kind: str) -> Profile:
 
 
 def odd(rng: Random, profile: Profile) -> Profile:
-    """Return `profile` with what is rare elsewhere, and together: see `Profile`."""
+    """Return `profile` with properties that are rare elsewhere, in combination; see `Profile`."""
     return replace(
         profile,
         exclusive=rng.choice(("none", "none", "all", "groups", "nodes", "nodes")),
@@ -162,7 +162,7 @@ def odd(rng: Random, profile: Profile) -> Profile:
 
 
 def _shape(rng: Random, kind: str) -> tuple[int, tuple[int, int]]:
-    """Mostly small clusters: hail's N+1 test grows with the cube of the nodes."""
+    """Draw the size, mostly small, because hail's N+1 test grows with the cube of the nodes."""
     fewest_groups = 2 if kind == "change-group" else 1
     groups = max(fewest_groups, rng.choice((1, 1, 2, 2, 2, 3)))
     roll = rng.random()
@@ -175,7 +175,7 @@ def _shape(rng: Random, kind: str) -> tuple[int, tuple[int, int]]:
 
 
 def _templates(rng: Random, kind: str) -> tuple[str, ...]:
-    """Choose which templates live together on the cluster."""
+    """Draw the combination of disk templates of the cluster."""
     shared = rng.choice(SHARED)
     worlds = {
         "drbd": DRBD,
@@ -196,7 +196,7 @@ def _templates(rng: Random, kind: str) -> tuple[str, ...]:
 
 
 def _measured(rng: Random, templates: tuple[str, ...]) -> bool:
-    """Without drbd or plain a real cluster reports no disk at all."""
+    """Draw whether disks are reported: without drbd or plain, a real cluster reports none."""
     if {"drbd", "plain"} & set(templates):
         return rng.random() < 0.97
     return rng.random() < 0.4

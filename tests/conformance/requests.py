@@ -1,4 +1,4 @@
-"""Builders for the `request` section, one per kind."""
+"""Generate the `request` section, one function for each kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOVABLE = DRBD + SHARED
 
 
 def newcomer(rng: Random, profile: Profile, name: str) -> Json:
-    """Return the description of an instance that wants a place."""
+    """Return the description of a new instance."""
     template = rng.choice(profile.templates)
     return {
         "name": name,
@@ -36,7 +36,7 @@ def allocate(rng: Random, profile: Profile, document: Json) -> Json:
 
 
 def multi_allocate(rng: Random, profile: Profile, document: Json) -> Json:
-    """Return several new instances; hail does not see the groups that they name, so few do."""
+    """Return several new instances; few name a group, because hail ignores it."""
     batch = [newcomer(rng, profile, f"newcomer{n}") for n in range(1, rng.randint(1, 6) + 1)]
     for one in batch:
         if rng.random() < 0.005:
@@ -45,13 +45,13 @@ def multi_allocate(rng: Random, profile: Profile, document: Json) -> Json:
 
 
 def allocate_secondary(rng: Random, profile: Profile, document: Json) -> Json | None:
-    """Return one plain instance that shall become drbd."""
+    """Return one plain instance that must become drbd."""
     names = living_on(document, ("plain",))
     return {"name": rng.choice(names)} if names else None
 
 
 def relocate(rng: Random, profile: Profile, document: Json) -> Json | None:
-    """Return one instance, off its secondary, or off its primary if storage is shared."""
+    """Return one instance that must leave its secondary, or its primary on shared storage."""
     templates = MOVABLE if rng.random() < 0.97 else LOCAL
     names = living_on(document, templates)
     if not names:
@@ -67,7 +67,7 @@ def relocate(rng: Random, profile: Profile, document: Json) -> Json | None:
 
 
 def node_evacuate(rng: Random, profile: Profile, document: Json) -> Json | None:
-    """Return what one node or two hold, sometimes after one broke down."""
+    """Return the instances of one node or two, sometimes after one has failed."""
     mode = rng.choice(("primary-only", "primary-only", "secondary-only", "all"))
     evacuated = _evacuated(rng, document)
     names = [
@@ -95,13 +95,13 @@ def _evacuated(rng: Random, document: Json) -> list[str]:
 
 
 def _places(instance: Json, mode: str) -> list[str]:
-    """Return the nodes of an instance that an evacuation of this mode looks at."""
+    """Return the nodes of an instance that matter for an evacuation of this mode."""
     places: list[str] = instance["nodes"]
     return {"primary-only": places[:1], "secondary-only": places[1:]}.get(mode, places)
 
 
 def change_group(rng: Random, profile: Profile, document: Json) -> Json | None:
-    """Return some instances, of one group mostly, and where they shall go."""
+    """Return some instances, mostly of one group, and the target groups."""
     templates = MOVABLE if rng.random() < 0.9 else EVERY
     names = living_on(document, templates)
     if not names:

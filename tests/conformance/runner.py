@@ -57,7 +57,7 @@ class Case:
 
     @property
     def reproduce(self) -> str:
-        """Return the command that runs this case alone."""
+        """Return the command that runs only this case."""
         return (
             f"python -m tests.conformance --kind {self.kind} --mode {self.mode} "
             f"--start {self.seed} --seeds 1"
@@ -83,7 +83,7 @@ class Summary:
 
 
 def ours(request: Json, options: tuple[str, ...]) -> Answer:
-    """Return our answer, in process; an exception is a difference like any other."""
+    """Return iallocator's answer, computed in this process; an exception counts as a difference."""
     from iallocator.cli import answer  # not needed to test the suite itself
     from iallocator.errors import RequestError
 
@@ -96,7 +96,7 @@ def ours(request: Json, options: tuple[str, ...]) -> Answer:
 
 
 def theirs(request: Json, options: tuple[str, ...]) -> Answer:
-    """Return hail's answer; in place of `ours` it tests the suite itself."""
+    """Return hail's answer; used in place of `ours`, it tests the comparison itself."""
     return hail(
         request,
         *(option for option in options if option in (NO_CAPACITY_CHECKS, IGNORE_SOFT_ERRORS)),
@@ -104,7 +104,7 @@ def theirs(request: Json, options: tuple[str, ...]) -> Answer:
 
 
 def check(case: Case, program: Program = ours) -> str | list[str]:
-    """Return the differences of one case, or why it is excluded."""
+    """Return the differences of one case, or the reason for its exclusion."""
     return check_document(document(case.seed, case.kind), MODES[case.mode], program)
 
 
@@ -133,7 +133,7 @@ def _left_out(request: Json, mode: Mode) -> str:
 
 
 def _whole_batch_rejected(request: Json, expected: Answer) -> bool:
-    """Return whether hail's rejection hides which instances could be placed."""
+    """Return whether hail's rejection does not name the instances that could be placed."""
     several = request["request"]["type"] == "multi-allocate"
     return several and expected.status == 0 and not expected.success
 

@@ -1,4 +1,4 @@
-"""Measure what hail answers to the generated documents, to keep them varied."""
+"""Measure hail's answers to the generated documents, to keep the documents varied."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def outcome(answer: Answer) -> str:
 
 
 def rejections(answer: Answer) -> set[str]:
-    """Return the reasons behind a rejection: counted ones, errors, or messages."""
+    """Return the reasons of a rejection: counts, errors, or messages."""
     if answer.success and answer.counts:
         return {reason for entry in answer.result[1] for reason in _reasons(entry)}
     if answer.success:
@@ -52,7 +52,7 @@ def rejections(answer: Answer) -> set[str]:
 
 
 def _reasons(failed: list[str]) -> set[str]:
-    """Return the reasons in a message, or its words without the names in it."""
+    """Return the reasons in a message, or the message without its names."""
     _, message = failed
     counted = set(re.findall(r"Fail[A-Z]\w+", message))
     return counted or {re.sub(r"\b(Group |group |instance |node )\w+.*", r"\1...", message)[:70]}

@@ -1,4 +1,4 @@
-"""The comparison of two checkouts finds what differs, and draws every option."""
+"""Test that the comparison of two checkouts finds differences and draws every option."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_changed_message_and_changed_decision_are_found(tmp_path: Path) -> None:
 
 
 def _replace(file: Path, old: str, new: str) -> None:
-    """Replace `old`, which is in `file` once."""
+    """Replace `old`, which occurs once in `file`."""
     text = file.read_text(encoding="utf-8")
     assert text.count(old) == 1
     file.write_text(text.replace(old, new), encoding="utf-8")

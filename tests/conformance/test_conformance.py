@@ -1,4 +1,4 @@
-"""The answers of this program equal hail's, document for document."""
+"""Test that the answers of iallocator equal hail's, document by document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test suite itself: it reads answers and finds differences correctly."""
+"""Test the comparison itself: it reads answers and finds differences correctly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def answer(info: str = INFO, result: object = ("node5", "node4")) -> Answer:
 
 
 def test_read_successful_allocation_gives_one_verdict_per_group() -> None:
-    """Scores, nodes and counted reasons are read from the line for people."""
+    """Scores, nodes and counted reasons are read from `info`."""
     placed, rejected = answer().group_results
     assert answer().selected == placed.group == "rack2"
     assert (placed.score, placed.nodes) == ((1.53318597,), ("node5", "node4"))
@@ -40,7 +40,7 @@ def test_read_successful_allocation_gives_one_verdict_per_group() -> None:
 
 
 def test_read_lost_allocations_gives_a_vector_of_numbers() -> None:
-    """A dedicated group's score is a vector and the free disk."""
+    """The score of a dedicated group is a vector with the free disk."""
     info = (
         "Request successful: Group a (preferred): score: ([0,0,1],20490), successes 3, "
         "failures 0 () for node(s) n2"
@@ -49,7 +49,7 @@ def test_read_lost_allocations_gives_a_vector_of_numbers() -> None:
 
 
 def test_read_text_after_the_known_words_changes_nothing() -> None:
-    """The line may contain more words than hail's."""
+    """`info` may contain more words than hail's."""
     assert (
         answer(INFO + "; node7 came closest and lacks 300 MiB").group_results
         == answer().group_results

@@ -1,1 +1,1 @@
-"""Constraints between instances, and how they are listed."""
+"""Test constraints between instances, and their list."""

@@ -1,4 +1,4 @@
-"""Affinity constraints in balancing and squeezing plans."""
+"""Test affinity constraints in plans of balance and squeeze."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _homes(document: Json, plan: Json) -> dict[str, str]:
 
 
 def test_balance_leaves_those_together_that_must_be() -> None:
-    """A pair is on one node in the end, the others are spread."""
+    """At the end, the pair is on one node, and all other instances are spread."""
     pair = ["iallocator:colocate:must:web"]
     document = _crowded({"a": pair, "b": pair})
     plan = _plan(document, "balance")
@@ -92,7 +92,7 @@ def test_balance_moves_for_a_soft_constraint_alone() -> None:
 
 
 def test_squeeze_keeps_apart_what_must_be() -> None:
-    """A node stays powered on if its instance may share no other node."""
+    """A node stays powered on if its instance cannot share any other node."""
     apart = ["iallocator:separate:must:db"]
     instances = {
         name: builders.instance(f"node{k}", memory=1024, disk_template="rbd", tags=apart)
@@ -111,7 +111,7 @@ def test_squeeze_keeps_apart_what_must_be() -> None:
 
 @pytest.mark.parametrize("command", ["balance", "squeeze"])
 def test_no_plan_breaks_a_must_that_held(command: str) -> None:
-    """Every hard constraint that held holds after every colocation group of generated plans."""
+    """A hard constraint that was satisfied stays so after each colocation group of a plan."""
     chances = random.Random(5)
     moves = bound = 0
     for _ in range(25):
@@ -143,7 +143,7 @@ def test_order_of_keys_changes_no_plan() -> None:
 
 
 def test_scan_after_moves_is_as_a_new_one() -> None:
-    """The values kept from step to step equal those of a new scan."""
+    """The values kept between steps equal those of a new scan."""
     from iallocator.constraints import relations_of
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State

@@ -1,4 +1,4 @@
-"""Answers on tiny clusters with random affinity tags, compared with all placements."""
+"""Compare answers on tiny clusters with random affinity tags with all placements."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _check(document: Json, sizes: Mapping[str, int], targets: list[str], places:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_batch_is_placed_if_and_only_if_all_can_be(seed: int) -> None:
-    """No hard constraint is violated; if a placement of all exists, the answer has all."""
+    """No hard constraint is violated, and all are placed if a placement of all exists."""
     chances = random.Random(seed)
     outcomes = set()
     for _ in range(CASES):
@@ -116,7 +116,7 @@ def test_batch_is_placed_if_and_only_if_all_can_be(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_evacuation_moves_all_if_and_only_if_all_can_move(seed: int) -> None:
-    """No hard constraint that held is violated; if all instances can move, all do."""
+    """No satisfied hard constraint gets violated, and all move if a plan for all exists."""
     chances = random.Random(100 + seed)
     outcomes = set()
     for _ in range(CASES):

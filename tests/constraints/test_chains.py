@@ -1,4 +1,4 @@
-"""Hard order constraints on an instance that cannot run: the answer names the chain."""
+"""Test hard order constraints on an instance that cannot run: the answer names the chain."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ BASES = {
 
 @pytest.mark.parametrize("case", BASES)
 def test_allocation_after_what_cannot_run_names_the_chain(case: str) -> None:
-    """The instance is placed, because ``db`` may be repaired first; the answer reports it."""
+    """The instance is placed, because ``db`` may be repaired first.
+
+    The answer reports the chain.
+    """
     document, why = BASES[case]
     tags = ["iallocator:order:after:web"]
     asked = builders.allocate(document, memory=512, disk_template="rbd", tags=tags)
@@ -65,7 +68,7 @@ def test_allocation_after_what_cannot_run_names_the_chain(case: str) -> None:
 
 
 def test_allocation_after_what_runs_says_nothing_of_it() -> None:
-    """The chain is complete."""
+    """A chain of running instances is not reported."""
     asked = builders.allocate(world(), memory=512, disk_template="rbd",
                               tags=["iallocator:order:after:web"])  # fmt: skip
     assert "starts after" not in respond(asked)["info"]
@@ -86,7 +89,7 @@ def test_check_names_what_runs_though_its_base_cannot(case: str) -> None:
 def test_constraints_name_orders_that_cannot_be_kept(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The orders are listed beside the tags that cannot be parsed."""
+    """The unsatisfiable orders are listed beside the tags that cannot be parsed."""
     document, why = BASES[case]
     document["instances"]["web"]["tags"].append("iallocator:colocate:must:wbe")
     path = tmp_path / "cluster.json"
@@ -99,7 +102,7 @@ def test_constraints_name_orders_that_cannot_be_kept(
 
 
 def test_rejection_by_a_bond_names_the_node_of_the_other_that_is_down() -> None:
-    """The instance must be on the node of the other one, which is offline."""
+    """The instance must be on the node of the other instance, which is offline."""
     pair = ["iallocator:colocate:must:web"]
     document = builders.cluster(3, instances={"a": shared("node1", *pair)})
     document["nodes"]["node1"]["drained"] = True

@@ -1,4 +1,4 @@
-"""``iallocator constraints``: everything that binds placements, with its origin."""
+"""Test ``iallocator show --rules``: every constraint on placements, with its origin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _listed(document: Json, *options: str) -> list[Json]:
 
 
 def test_every_source_is_listed_with_its_origin() -> None:
-    """Sizes, roles, whitelist, exclusion tags and relations each name where they come from."""
+    """Sizes, roles, allowed nodes, exclusion tags and affinity each have their origin."""
     tags = ["ex:1", "iallocator:separate:should:web:2"]
     document = builders.cluster(
         nodes=3,
@@ -45,7 +45,7 @@ def test_every_source_is_listed_with_its_origin() -> None:
 
 
 def test_an_option_replaces_the_whitelist_of_the_request() -> None:
-    """What the option overrules is not listed."""
+    """A restriction that an option replaces is not listed."""
     request = builders.allocate(builders.cluster(nodes=3), memory=2048)
     request["request"]["restrict-to-nodes"] = ["node1"]
     found = _listed(request, "--restrict-allocation-to", "node2,node3")
@@ -55,7 +55,7 @@ def test_an_option_replaces_the_whitelist_of_the_request() -> None:
 
 
 def test_ignoring_soft_errors_turns_exclusion_into_a_should() -> None:
-    """The strength is the one that counts under the options given."""
+    """The listed strength is that under the given options."""
     document = builders.cluster(
         nodes=3,
         tags=("htools:iextags:ex",),
@@ -67,7 +67,7 @@ def test_ignoring_soft_errors_turns_exclusion_into_a_should() -> None:
 
 
 def test_tags_of_nodes_and_instances_are_listed_with_what_they_mean() -> None:
-    """Scores, capacities, stickiness, maintenance, pools, marks, fencing: each with its origin."""
+    """Scores, capacities, stickiness, maintenance, pools, marks and fencing have their origins."""
     tags = [
         "iallocator:score:node2:7", "iallocator:score:node3:-INFINITY", "iallocator:stickiness:4",
         "iallocator:utilization:gpu:2", "iallocator:keep-running", "iallocator:priority:3",
@@ -107,7 +107,7 @@ def test_tags_of_nodes_and_instances_are_listed_with_what_they_mean() -> None:
 
 
 def test_kind_and_strength_choose_what_is_listed() -> None:
-    """Both filters together with the name of an instance."""
+    """Both filters can be combined with the name of an instance."""
     tags = ["iallocator:separate:must:x", "iallocator:separate:should:y"]
     document = builders.cluster(
         nodes=3, instances={n: builders.instance("node1", "node2", tags=tags) for n in "ab"}
@@ -118,7 +118,7 @@ def test_kind_and_strength_choose_what_is_listed() -> None:
 
 
 def test_listing_fits_its_schema() -> None:
-    """For random tags, usable and not, the output is as the schema says."""
+    """For random tags, valid and invalid, the output follows its schema."""
     chances = random.Random(2)
     for _ in range(10):
         document = random_document(chances)

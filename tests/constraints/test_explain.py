@@ -1,4 +1,4 @@
-"""Affinity constraints in explanations."""
+"""Test affinity constraints in explanations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_new_instance_is_reported_which_bond_rejects_a_node(template: str) -> No
 
 
 def test_nowhere_is_left_because_of_a_bond() -> None:
-    """The closest node is explained by its constraint, because its amounts suffice."""
+    """The nearest candidate has its constraint as the reason, because its amounts suffice."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate(_document(tag, nodes=1), memory=1024, disk_template="rbd")
     request["request"]["tags"] = [tag]
@@ -57,7 +57,7 @@ def test_nowhere_is_left_because_of_a_bond() -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_moved_instance_is_reported_which_bond_rejects_a_node(template: str) -> None:
-    """Moves are explained like new instances, for all kinds of moves."""
+    """All kinds of moves are explained like new instances."""
     tag = "iallocator:separate:must:db"
     document = _document(tag, template, nodes=5)
     homes = ("node3", "node4") if template == "drbd" else ("node3",)
@@ -69,7 +69,7 @@ def test_moved_instance_is_reported_which_bond_rejects_a_node(template: str) -> 
 
 
 def test_violated_soft_of_the_chosen_place_are_listed_with_their_costs() -> None:
-    """The only node with free capacity is used, and the violated constraint is reported."""
+    """The only node with free capacity is used, and the violated soft constraint is reported."""
     tag = "iallocator:separate:should:db:0.5"
     document = _document(tag, nodes=2)
     document["nodes"]["node2"]["free_memory"] = 100

@@ -1,4 +1,4 @@
-"""``iallocator constraints`` lists active constraints, and hides those of all instances."""
+"""Test that ``iallocator show --rules`` lists active constraints, and hides common ones."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_listing_has_what_the_strategy_heeds_and_no_more(strategy: str, expected
 
 
 def test_listing_hides_constraints_of_all_instances_by_default() -> None:
-    """``--all`` shows them, and so does a question about one instance or one kind."""
+    """``--all`` shows them, and so does the choice of one instance or one kind."""
     assert not ANYWAY & whats(_world())
     assert whats(_world(), "--all") >= ANYWAY
     assert whats(_world(), "--instance=web") >= ANYWAY
@@ -99,7 +99,7 @@ def test_listing_has_hard_locations_under_every_strategy(strategy: str) -> None:
 
 
 def test_listing_has_locations_of_the_score_only_where_that_counts() -> None:
-    """Desired locations are part of the score; Pacemaker's strategies ignore them."""
+    """Desired locations are part of the score, which Pacemaker's strategies ignore."""
     document = builders.cluster(
         1, instances={"web": builders.instance("node1", disk_template="rbd", tags=["rack:1"])},
         tags=("htools:desiredlocation:rack",),

@@ -1,4 +1,4 @@
-"""The kept counts of rule members per node, and their penalties, equal new counts."""
+"""Test that updated counts of rule members per node, and penalties, equal new counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.constraints.worlds import load, random_document
 
 
 def world(seed: int) -> tuple[State, Relations]:
-    """Return six nodes in racks; most of ten instances are members of rules."""
+    """Return six nodes in racks; most of the ten instances are members of rules."""
     for number in range(seed, seed + 1000, 100):
         cluster = load(random_document(Random(number), 6, 10))
         relations = relations_of(cluster)
@@ -45,7 +45,7 @@ def counted(counts: dict[Any, dict[int, int]]) -> dict[Any, dict[int, int]]:
 
 
 def compare(rule_counts: RuleCounts, plain: RuleCounts, relations: Relations) -> None:
-    """Assert that both count equally in all queries."""
+    """Assert that both counts are equal in all queries."""
     assert rule_counts.homes == plain.homes
     for rule in relations.rules:
         mine, theirs = (
@@ -64,7 +64,7 @@ def compare(rule_counts: RuleCounts, plain: RuleCounts, relations: Relations) ->
 
 @pytest.mark.parametrize("seed", range(6))
 def test_census_kept_while_instances_move_counts_as_one_made_anew(seed: int) -> None:
-    """Counts are equal in trials and after them, with some instances removed for a while."""
+    """The counts are equal during tentative changes and after them, with removed instances."""
     state, relations = world(seed)
     rng, members = Random(seed), sorted(relations.members_of)
     rule_counts = LiveRuleCounts(relations.members_of, state)
@@ -80,7 +80,7 @@ def test_census_kept_while_instances_move_counts_as_one_made_anew(seed: int) -> 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_bonds_of_a_scan_kept_while_instances_move_are_those_made_anew(seed: int) -> None:
-    """The current penalties of each instance and node are equal."""
+    """The penalties of each instance and node are equal."""
     state, relations = world(seed)
     rng, scope = Random(seed), range(len(state.cluster.nodes))
     instances = state.cluster.instances

@@ -1,4 +1,4 @@
-"""Hard location scores and maintenance tags apply to all instances under every strategy."""
+"""Test that location scores of minus infinity and maintenance tags apply under every strategy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _asked(document: Json, *options: str) -> Json:
 
 
 def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> Json:
-    """Return a cluster in which node1 is best, but forbidden to `web` on `homes`."""
+    """Return a cluster in which node1 is best, but forbidden to `web` in the roles `homes`."""
     owner, tag = FORBIDDING[how]
     template = "drbd" if len(homes) > 1 else "rbd"
     own = [tag] if owner == "instance" else []
@@ -54,7 +54,7 @@ def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> 
 def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
     strategy: str, how: str, template: str
 ) -> None:
-    """Neither the primary nor the secondary goes to node1, which would be best."""
+    """Neither the primary nor the secondary is on node1, which would be best."""
     owner, tag = FORBIDDING[how]
     document = _world(how, ())
     tags = [tag] if owner == "instance" else []
@@ -70,7 +70,7 @@ def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
 def test_node_that_one_of_its_scores_forbids_is_forbidden_whatever_others_say(
     other: str, last: bool
 ) -> None:
-    """Scores of a node are added, in any order, and minus infinity dominates."""
+    """Scores of a node are added in any order; minus infinity dominates."""
     document = _world("score of a node", ())
     tags = [f"iallocator:score:{other}", *document["nodes"]["node1"]["tags"]]
     document["nodes"]["node1"]["tags"] = tags if last else tags[::-1]
@@ -102,7 +102,7 @@ def test_moved_instance_keeps_off_a_forbidden_node(
 
 @pytest.mark.parametrize("how", FORBIDDING)
 def test_failover_to_a_forbidden_node_is_rejected(how: str) -> None:
-    """The current secondary is on node1; the instance must not run there."""
+    """The secondary is on node1, where the instance must not run."""
     request = {"type": "node-evacuate", "evac_mode": "primary-only", "instances": ["web"]}
     response = _asked(_world(how, ("node2", "node1")) | {"request": request})
     assert response["result"][0] == []

@@ -1,4 +1,4 @@
-"""Rules between many instances: counts equal sums over pairs, but take no time per pair."""
+"""Test rules between many instances: counts equal sums over pairs, in linear time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DOMAINS = ("", "", ":rack", ":row", ":nobody", ":nowhere")
 
 
 def _tags(chances: random.Random) -> list[str]:
-    """Return up to three affinity tags of one instance, of which several may have one name."""
+    """Return up to three affinity tags of one instance; several may have one name."""
     tags = []
     for _ in range(chances.randint(0, 3)):
         kind, domain = chances.choice(["separate", "colocate"]), chances.choice(DOMAINS)
@@ -72,7 +72,7 @@ def _pairs(relations: Relations, name: str, homes: Mapping[str, int]) -> Iterato
 
 
 def _broken(relations: Relations, pair: Pair, node: int, home: int) -> bool:
-    """Return whether one on `node` and the other at `home` violate their constraint."""
+    """Return whether an instance on `node` and one at `home` violate their constraint."""
     nodes, (one, _, domain) = relations.cluster.nodes, pair
     sites = [
         {tag for tag in nodes[index].tags if domain and tag.startswith(domain + ":")}
@@ -85,7 +85,7 @@ def _broken(relations: Relations, pair: Pair, node: int, home: int) -> bool:
 def _sums(
     relations: Relations, instance: str, node: int, homes: Mapping[str, int]
 ) -> tuple[int, float]:
-    """Return how many hard constraints an instance on a node violates, and the soft penalties.
+    """Return the violated hard constraints of an instance on a node, and the soft penalties.
 
     Both are summed pair by pair.
     """
@@ -99,7 +99,7 @@ def _sums(
 
 @pytest.mark.parametrize("seed", range(12))
 def test_counts_say_what_pairs_say(seed: int) -> None:
-    """Hard constraints, penalties and new violations, in the scalar and in the array form."""
+    """Hard constraints, penalties and new violations are equal, as scalars and as arrays."""
     chances = random.Random(seed)
     state, relations = _world(chances)
     rule_counts = relations.live(state)
@@ -191,7 +191,7 @@ TAGS = {
 def test_work_grows_with_members_not_with_pairs(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With twice the members: at most about twice the constraints, and twice the listing."""
+    """Twice the members have at most about twice the constraints, and a list twice as long."""
     made = [0]
     init = Constraint.__init__
 
@@ -235,7 +235,7 @@ def test_chain_of_orders_is_reported_in_few_links() -> None:
 
 
 def test_layers_of_orders_are_walked_once() -> None:
-    """Ten layers of ten, each after the whole layer before, have ten billion paths, no error."""
+    """Ten layers of ten instances have ten billion paths, but are checked in linear time."""
     instances = {
         f"inst{layer}{k}": builders.instance(
             "node1", memory=1, disk_template="rbd",

@@ -1,4 +1,4 @@
-"""Affinity rules with different tags per member: work grows with the members, not the pairs."""
+"""Test that the work for rules with different tags grows with the members, not the pairs."""
 
 from __future__ import annotations
 

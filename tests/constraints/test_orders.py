@@ -1,4 +1,4 @@
-"""Orders between instances in transitions."""
+"""Test orders between instances in transitions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_evacuation_lets_the_follower_wait(kind: str) -> None:
 
 
 def test_evacuation_reports_the_soft_order_that_it_drops() -> None:
-    """Of a circle of soft orders, the last is dropped, with a remark."""
+    """Of a cycle of soft orders, the last one is dropped, with a remark."""
     instances = {
         "a": _shared("node1", "iallocator:order:should-after:b"),
         "b": _shared("node1", "iallocator:order:should-after:a"),
@@ -95,7 +95,7 @@ def _plan(document: Json, *arguments: str) -> Json:
 
 
 def test_balance_rearranges_its_moves_for_an_order() -> None:
-    """Whichever instance moves first for the score, the follower waits in the transition."""
+    """The follower depends on the other instance, whichever moves first for the score."""
     for first, second in (("a", "b"), ("b", "a")):
         instances = {
             first: _shared("node1", f"iallocator:order:after:{second}"),
@@ -120,7 +120,7 @@ def test_place_passes_the_orders_to_its_transition() -> None:
 
 
 def test_an_order_without_room_is_dropped_with_a_remark() -> None:
-    """Moves stay legal: an order that free capacity forbids is reported, not enforced."""
+    """An order that free capacity does not allow is reported, and the moves stay valid."""
     from iallocator.model.moves import FAILOVER_TO, Move
     from iallocator.model.state import State
     from iallocator.transition.assemble import transition_of_moves
@@ -144,7 +144,7 @@ OFF = {"node1": {"offline": True}, "node3": {"offline": True}}
 
 
 def _after_dead() -> Json:
-    """Return instances on dead nodes: one after a stopped one, one after one that will start."""
+    """Return instances on dead nodes; one follows a stopped instance, one a starting one."""
     instances = {
         "app": _shared("node1", "iallocator:order:after:db"),
         "base": _shared("node3"),
@@ -179,14 +179,14 @@ def _after_dead() -> Json:
 def test_move_off_a_dead_node_says_what_the_instance_waits_for_in_vain(
     request_: Json, told: list[str]
 ) -> None:
-    """The instance must start there after one that is down, or on a dead node itself."""
+    """The instance must start after one that is stopped, or that is on a dead node."""
     info = respond(_after_dead() | {"request": request_})["info"]
     assert all(text in info for text in told)
     assert info.count("starts after") == len(told)
 
 
 def test_place_starts_what_follows_something_that_it_starts() -> None:
-    """Base runs again on a node that is up, and so does web; app waits for a stopped instance."""
+    """`base` runs again on an online node, and so does `web`; `app` depends on a stopped one."""
     options = ("--strategy=minimal", "--exact-search=no")
     placement = json_of("place", "--verify-plan", *options, document=_after_dead())["placement"]
     assert {placement["web"], placement["base"]} <= {"node2", "node4"}

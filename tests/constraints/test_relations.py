@@ -1,4 +1,4 @@
-"""The meaning of the tags of instances for candidates."""
+"""Test the effect of instance tags on candidates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_separate_must_rejects_the_nodes_of_the_others() -> None:
 
 
 def test_separate_must_with_a_domain_rejects_the_whole_domain() -> None:
-    """Nodes that share a tag of the domain count as one; others are their own domain."""
+    """Nodes that share a tag of the domain count as one; a node without one is its own domain."""
     tag = ("iallocator:separate:must:web:rack",)
     racks = {"node0": ("rack:1",), "node1": ("rack:1",), "node2": ("rack:2",)}
     relations = _relations({"a": tag, "d": tag}, racks)
@@ -71,7 +71,7 @@ def test_must_with_should_is_a_should() -> None:
 
 
 def test_in_order_puts_priorities_first_and_followers_after_their_leaders() -> None:
-    """Priority decides, an order constraint overrules it, the rest stays as given."""
+    """Priority decides first, then order constraints; the rest keeps its order."""
     first = ("iallocator:priority:9", "iallocator:order:after:d")
     relations = _relations({"c": ("iallocator:priority:5",), "b": first})
     instances = relations.cluster.instances
@@ -79,7 +79,7 @@ def test_in_order_puts_priorities_first_and_followers_after_their_leaders() -> N
 
 
 def test_in_order_survives_a_circle() -> None:
-    """Two instances that depend on each other are both in the order, once each."""
+    """Two instances that depend on each other are in the order once each."""
     relations = _relations({"a": ("iallocator:order:after:b",),
                             "b": ("iallocator:order:after:a",)})  # fmt: skip
     assert sorted(i.name for i in relations.in_order(relations.cluster.instances)) == list("abcd")
@@ -104,7 +104,7 @@ def test_group_of_follows_bonds_of_bonds() -> None:
      "priority:1_0", "priority:٣", "priority: 1"],
 )  # fmt: skip
 def test_tags_that_cannot_be_understood_are_listed(tag: str) -> None:
-    """A tag with our prefix and without meaning is listed, and constrains no instance."""
+    """A tag with the prefix but no valid meaning is listed, and constrains no instance."""
     relations = _relations({"d": (f"iallocator:{tag}",)})
     assert relations.unusable == [f"d: iallocator:{tag}"]
     assert relations.of("d") == []

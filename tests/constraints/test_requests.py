@@ -1,4 +1,4 @@
-"""Affinity constraints in the answers to requests."""
+"""Test affinity constraints in the answers to requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _places(document: Json, *options: str) -> tuple[dict[str, str], Json]:
 
 
 def test_together_must_keeps_a_batch_on_one_node_that_holds_all() -> None:
-    """The first uses a node where the others fit too, though another node scores better."""
+    """The first uses a node with capacity for all, although another node has a better score."""
     document = builders.cluster(nodes=3, memory=16384)
     document["nodes"]["node1"]["free_memory"] = 4097
     document["nodes"]["node2"]["free_memory"] = 3073
@@ -45,7 +45,7 @@ def test_together_must_keeps_a_batch_on_one_node_that_holds_all() -> None:
 
 
 def test_together_must_without_room_for_all_fails_all_and_names_the_chain() -> None:
-    """An instance that depends on a rejected one is rejected; the info names the chain."""
+    """An instance that depends on a rejected one is rejected; `info` names the chain."""
     document = builders.cluster(nodes=2, memory=8192)
     for node in document["nodes"].values():
         node["free_memory"] = 3073
@@ -80,7 +80,7 @@ def test_separate_must_by_domain_keeps_racks_apart() -> None:
 
 
 def test_should_is_kept_if_it_is_worth_it_and_reported_if_not() -> None:
-    """A soft constraint decides between nodes with equal scores; a violation has its penalty."""
+    """A soft constraint decides between equal scores; a violated one has its penalty."""
     document = builders.cluster(nodes=2, memory=16384)
     document["nodes"]["node2"]["free_memory"] = 600
     tags = ["iallocator:separate:should:db"]
@@ -96,7 +96,7 @@ def test_should_is_kept_if_it_is_worth_it_and_reported_if_not() -> None:
 
 
 def test_priority_chooses_first() -> None:
-    """Of two instances for the last place, the one with higher priority gets it."""
+    """Only one of two instances fits, and the one with the higher priority is placed."""
     document = builders.cluster(nodes=1, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 2049
     batch = _batch(document, ("a", 2048, []), ("b", 2048, ["iallocator:priority:5"]))
@@ -135,7 +135,7 @@ def test_evacuation_moves_those_that_belong_together_to_one_node() -> None:
 
 
 def test_evacuation_of_one_does_not_leave_its_partner() -> None:
-    """A member of a colocation group cannot leave a member that stays; the reason says so."""
+    """A member of a colocation group cannot leave another member; the reason says so."""
     tags = ["iallocator:colocate:must:web"]
     instances = {
         name: builders.instance("node1", memory=2048, disk_template="rbd", tags=tags)
@@ -164,7 +164,7 @@ def test_exact_search_keeps_bonds() -> None:
 
 
 def test_hails_ways_know_no_bonds() -> None:
-    """With ``--compat hail`` our own tags are ignored."""
+    """With ``--compat hail``, tags of iallocator are ignored."""
     document = builders.cluster(nodes=1, memory=16384)
     tags = ["iallocator:separate:must:db"]
     batch = _batch(document, ("a", 512, tags), ("b", 512, tags))

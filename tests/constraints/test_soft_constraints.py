@@ -1,4 +1,4 @@
-"""Soft constraints count under every strategy: by penalty if it has scores, else between equals."""
+"""Test soft constraints under every strategy: by penalty if it has scores, else as tie-break."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ APART = "iallocator:separate:should:web"
 
 
 def _world(nodes: int = 3, **members: Any) -> Json:
-    """Return a cluster of equal nodes; the first runs `old`, the others run others."""
+    """Return a cluster of equal nodes; the first runs `old`, the others run other instances."""
     instances = {
         name: builders.instance(
             f"node{k}", disk_template="rbd", memory=1024, tags=[APART] if name == "old" else [],
@@ -37,7 +37,7 @@ def _asked(document: Json, *options: str) -> Json:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None:
-    """node1 is the first by name, but has the instance to be separated from."""
+    """The first node by name has the instance to be separated from, so another one is chosen."""
     new = builders.allocate(_world(), disk_template="rbd", memory=512)
     option = f"--strategy={strategy}"
     assert _asked(new, option)["result"] == ["node1"]
@@ -99,7 +99,7 @@ def test_should_counts_in_place(
 def test_should_that_place_breaks_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With one node only, both name the other one; a missing leader is reported, too."""
+    """With only one node, both violations are reported, and so is a missing leader."""
     tags = {"a": [APART], "b": [APART, "iallocator:order:should-after:nobody"]}
     document = builders.cluster(1)
     request = builders.allocate(document, disk_template="rbd", memory=512)["request"]
@@ -125,7 +125,7 @@ def test_should_that_place_breaks_is_reported(
 def test_should_after_something_that_does_not_run_is_reported(
     strategy: str, base: str, why: str
 ) -> None:
-    """Misspelt, stopped, or failed in the batch: the new instance is placed, and it is reported."""
+    """The leader is misspelt, stopped, or rejected: the new one is placed, with a report."""
     instances = {"down": builders.instance("node1", disk_template="rbd", admin_state="down")}
     document = builders.cluster(2, instances=instances)
     request = builders.allocate(document, disk_template="rbd", memory=512)["request"]
@@ -144,7 +144,7 @@ def test_should_after_something_that_does_not_run_is_reported(
 
 
 def test_should_with_a_price_counts_between_groups() -> None:
-    """A group with a violated soft constraint costs more than one without other members."""
+    """A group with a violated soft constraint costs more than one without."""
     preference = "iallocator:separate:should:web:1000"
     document = builders.cluster({"default": 1, "far": 1})
     document["instances"] = {

@@ -1,4 +1,4 @@
-"""Tags without the intended effect are reported in answers, by `check` and `constraints`."""
+"""Test that tags without the intended effect are reported in answers and by commands."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _commands(document: Json) -> list[Json]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_invalid_tag_is_reported_in_the_answer_and_listed(case: str) -> None:
-    """The words are equal everywhere; `check` ignores the request."""
+    """The text is the same in all outputs; `check` ignores the request."""
     document, words = CASES[case]
     reply = respond(document)
     assert words in reply["info"]
@@ -120,7 +120,7 @@ def test_tags_of_other_instances_are_listed_and_not_in_answers() -> None:
 
 
 def test_cycle_of_orders_is_reported_for_each_instance_in_it() -> None:
-    """Two instances that depend on each other contradict; one that depends on them does not."""
+    """Both instances of a cycle are reported; an instance that depends on them is not."""
     tags = {"a": "b", "b": "a", "c": "a"}
     instances = {
         name: builders.instance("node1", disk_template="rbd", tags=[f"iallocator:order:after:{to}"])
@@ -160,7 +160,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("tag", FOREIGN)
 def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(tag: str) -> None:
-    """Tags that define the meaning of other tags are reported in answers, too."""
+    """Invalid tags that define the meaning of other tags are also reported in answers."""
     owner, words = FOREIGN[tag]
     tags: Any = {owner: [tag]}
     document = _world(**tags)
@@ -174,7 +174,7 @@ def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(tag: str) -> None:
 
 
 def test_good_tags_are_not_told() -> None:
-    """Every kind of tag that the README names, on each type of object."""
+    """Valid tags of every kind, on each type of object, are not reported."""
     document = _world(
         ["iallocator:colocate:should:web:2", "iallocator:keep-running", "iallocator:priority:3",
          "iallocator:score:node2:7", "iallocator:pool:external:nas", "other:colocat:must:x"],
@@ -194,7 +194,7 @@ def test_good_tags_are_not_told() -> None:
 
 
 def test_hail_says_nothing_of_tags() -> None:
-    """Our tags mean nothing to hail."""
+    """Tags of iallocator have no meaning for hail."""
     for document, _ in CASES.values():
         info = respond(document, "--compat=hail")["info"]
         assert "iallocator:" not in info

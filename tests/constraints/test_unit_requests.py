@@ -1,4 +1,4 @@
-"""Requests that move members of a colocation group: all of them, or none with the reason."""
+"""Test requests that move members of a colocation group: all move, or none, with the reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def evacuated(document: Json, mode: str, *options: str) -> tuple[dict[str, str],
 def test_evacuation_through_secondaries_keeps_a_unit_together_in_the_end(
     secondaries: tuple[str, str],
 ) -> None:
-    """Their node is offline: each moves through its own secondary."""
+    """The node is offline, and each instance moves through its own secondary."""
     instances = {name: drbd("node1", secondary) for name, secondary in zip("ab", secondaries)}
     document = builders.cluster(5, instances=instances)
     document["nodes"]["node1"]["offline"] = True
@@ -54,7 +54,7 @@ def crowded() -> Json:
 
 
 def test_evacuation_to_another_group_takes_all_of_a_unit() -> None:
-    """On request, both move to one node there; else both are reported and stay."""
+    """With the option, both instances move to one node there; without it, both stay."""
     homes, failed = evacuated(crowded(), "primary-only", "--inter-group=yes")
     assert failed == []
     assert homes["a"] == homes["b"] in ("node3", "node4")
@@ -76,7 +76,7 @@ def test_evacuation_to_another_group_takes_nothing_of_a_unit_that_does_not_fit()
 
 
 def test_relocation_of_one_of_a_unit_is_rejected_with_the_bond() -> None:
-    """The protocol moves one instance, so the constraint with the other one is reported."""
+    """The request moves one instance, so the constraint with the other one is reported."""
     document = builders.cluster(3, instances={"a": shared("node1"), "b": shared("node1")})
     document["request"] = {"type": "relocate", "name": "a", "relocate_from": ["node1"]}
     reply = respond(document)
@@ -88,7 +88,7 @@ def test_relocation_of_one_of_a_unit_is_rejected_with_the_bond() -> None:
 
 
 def test_unit_with_secondaries_on_two_nodes_is_reported_why_it_cannot_fail_over() -> None:
-    """Without their secondaries, each can only fail over to its own; mode all moves both."""
+    """In mode primary-only each can only fail over to its secondary; mode all moves both."""
     instances = {"a": drbd("node1", "node2"), "b": drbd("node1", "node3")}
     document = builders.cluster(5, instances=instances)
     homes, failed = evacuated(document, "primary-only")

@@ -1,4 +1,4 @@
-"""Colocation groups move as a unit, and violated hard constraints are repaired."""
+"""Test that colocation groups move as a unit, and that violated hard constraints are repaired."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def drbd(primary: str, secondary: str, memory: int = 1024, **members: Any) -> Js
 
 
 def test_balance_moves_a_unit_with_consecutive_moves() -> None:
-    """A colocation group leaves the full node together: two moves, one unit."""
+    """The colocation group leaves the full node with two consecutive moves."""
     document = builders.cluster(
         nodes=2, memory=16384,
         instances={"a": shared("node1", tags=PAIR), "b": shared("node1", tags=PAIR),
@@ -52,7 +52,7 @@ def test_balance_moves_a_unit_with_consecutive_moves() -> None:
 
 @pytest.mark.parametrize("secondaries", [("node2", "node2"), ("node2", "node3")])
 def test_balance_takes_a_mirrored_unit_off_a_drained_node(secondaries: tuple[str, str]) -> None:
-    """With a common secondary the group fails over; otherwise it is mirrored to one node first."""
+    """With a common secondary the group fails over; otherwise a common one is created first."""
     document = builders.cluster(
         nodes=3,
         instances={
@@ -103,7 +103,7 @@ def test_balance_brings_a_rack_bound_pair_to_another_rack() -> None:
 
 
 def test_balance_mends_a_broken_must_though_the_score_rises() -> None:
-    """Hard constraints come before the score; hbal's moves ignore them."""
+    """Hard constraints precede the score; with hbal's moves they are ignored."""
     document = builders.cluster(
         nodes=2, instances={"a": shared("node1", tags=PAIR), "b": shared("node2", tags=PAIR)}
     )
@@ -114,7 +114,7 @@ def test_balance_mends_a_broken_must_though_the_score_rises() -> None:
 
 
 def test_balance_mends_no_must_by_breaking_another() -> None:
-    """`a` should leave `b`, but must be separated from an instance on each other node."""
+    """`a` violates a separation from `b`, and must be separated from an instance on every node."""
     document = builders.cluster(
         nodes=2,
         instances={
@@ -146,7 +146,7 @@ def test_balance_leaves_no_must_broken_that_it_can_mend() -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_balance_takes_an_instance_off_a_node_that_is_closed_to_it(template: str) -> None:
-    """A score of minus infinity is a hard constraint: it is repaired, though the score rises."""
+    """A score of minus infinity is a hard constraint, repaired although the score rises."""
     tags = ["iallocator:score:node1:-INFINITY"]
     nodes = ["node1", "node2"] if template == "drbd" else ["node1"]
     document = builders.cluster(
@@ -183,7 +183,7 @@ def test_balance_leaves_what_runs_on_a_node_in_maintenance() -> None:
 
 
 def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended() -> None:
-    """On each node the pair violates a separation by rack, so it leaves nevertheless."""
+    """The pair violates a separation by rack on each node, and leaves the drained node anyway."""
     apart = "iallocator:separate:must:db:rack"
     document = builders.cluster(
         nodes=3,
@@ -198,7 +198,7 @@ def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended() -> None:
 
 
 def test_balance_exchanges_a_colocation_group_for_another_instance() -> None:
-    """The pair alone, or `y` alone, would raise the score; both together lower it."""
+    """The pair alone or `y` alone would raise the score; the swap lowers it."""
     document = builders.cluster(
         nodes=2, memory=16384,
         instances={name: shared("node1", 3072, tags=PAIR) for name in "ab"}

@@ -1,4 +1,4 @@
-"""Small clusters with random affinity constraints, and which constraints hold by the document."""
+"""Build small clusters with random affinity constraints, and list the satisfied ones."""
 
 from __future__ import annotations
 

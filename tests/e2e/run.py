@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Run an allocator in a real Ganeti cluster on this machine, and see whether it keeps its word.
+"""Run an allocator in a real Ganeti cluster on this machine, and check that its answers hold.
 
 See README.md beside this file.
 """
@@ -100,7 +100,7 @@ def _scenario(run: Runner, options: str, only: str, hail: bool) -> None:
 
 
 def _each(run: Runner, *sections: Callable[[Runner], None]) -> None:
-    """Run the sections; where one cannot go on, the next is tried."""
+    """Run the sections; if one cannot continue, run the next."""
     for section in sections:
         try:
             section(run)
@@ -153,7 +153,7 @@ def _save_logs(cluster: Cluster, logs: Path) -> None:
 
 
 def main() -> int:
-    """Run everything.
+    """Run all sections.
 
     Returns
     -------

@@ -25,11 +25,11 @@ Document = dict[str, Any]
 
 
 class ObjectionError(Exception):
-    """Something that Ganeti's validation lets pass, but what follows it does not."""
+    """Report an answer that Ganeti's validation accepts, but the code after it does not."""
 
 
 class _Config:
-    """The few questions that Ganeti asks its configuration; names do for identifiers."""
+    """Answer the few queries that Ganeti makes to its configuration; names serve as identifiers."""
 
     def __init__(self, request: Document) -> None:
         self._instances = request["instances"]
@@ -44,7 +44,7 @@ class _Config:
 
 
 class Ganeti:
-    """Ganeti's modules, and what is needed to use them outside its daemons.
+    """Provide Ganeti's modules, with the setup to use them outside its daemons.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class Ganeti:
         }
 
     def objection(self, request: Document, response: Document | str) -> str | None:
-        """Say what Ganeti would object to.
+        """Return Ganeti's objection to a response.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Ganeti:
         return None
 
     def _validated(self, request: Document, response: Document | str) -> Any:
-        """Return the result that Ganeti would go on with; None after a rejection."""
+        """Return the result that Ganeti would use, or None after a rejection."""
         asked = request["request"]
         kind = self._kinds.get(asked["type"])
         if kind is None:

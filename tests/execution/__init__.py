@@ -1,1 +1,1 @@
-"""Carrying plans out: on a made-up job queue with faults, and against recorded answers."""
+"""Test the execution of plans, on a simulated job queue with faults and on recorded answers."""

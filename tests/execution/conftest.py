@@ -1,4 +1,4 @@
-"""A fixture for executions in this process: locks in a folder of the test, and no pauses."""
+"""Provide a fixture for executions in this process: locks in the test's folder, no pauses."""
 
 from __future__ import annotations
 

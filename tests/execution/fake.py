@@ -1,4 +1,4 @@
-"""A simulated cluster with a job queue like Ganeti's, and random faults."""
+"""Simulate a cluster with a job queue like Ganeti's, and random faults."""
 
 from __future__ import annotations
 

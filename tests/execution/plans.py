@@ -1,4 +1,4 @@
-"""Random transitions as plan documents have them, each step with an opcode that names it."""
+"""Generate random transitions in the form of plan documents; each opcode names its step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NODES = ("a", "b", "c", "d")
 
 
 def transition_of(steps: list[Json]) -> Json:
-    """The document of `steps`, with their jobs as plans have them."""
+    """Return the transition of `steps`, with their jobs, in the form of a plan document."""
     shapes: list[Any] = [
         SimpleNamespace(
             number=step["number"],
@@ -35,7 +35,7 @@ def transition_of(steps: list[Json]) -> Json:
 
 
 def random_plan(rng: Random, by_hand: bool = False) -> tuple[Json, Places]:
-    """A transition of a few instances and nodes, and where everything is before it."""
+    """Return a transition of a few instances and nodes, and the initial placement."""
     places = Places({}, set(), set(), set(NODES) | {"x"})
     steps: list[Json] = []
     for k in range(rng.randint(1, 4)):

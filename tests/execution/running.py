@@ -1,4 +1,4 @@
-"""A simulated running cluster at a socket: answers questions, and executes jobs when possible."""
+"""Simulate a running cluster at a socket: it answers queries and executes jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The option -X of every planner, on a running cluster that this process plays."""
+"""Test the option -X of every planner on a simulated running cluster."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def carried_out(folder: Path, world: Running, *words: str, command: str = "balance") -> int:
-    """The exit status of a planner with -X."""
+    """Return the exit status of a planner with -X."""
     return main([command, f"-L{world.path}", "-X", "--journal", str(folder / "journal"), *words])
 
 
 def document(capsys: Capture) -> Json:
-    """What was printed, as JSON."""
+    """Return the printed JSON document."""
     found: Json = json.loads(capsys.readouterr().out)
     return found
 
@@ -51,7 +51,7 @@ PLANNERS = {
 def test_plan_of_every_planner_is_carried_out(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Afterwards every instance is where the plan says."""
+    """After the execution, every instance is where the plan places it."""
     answers = shared_cluster()
     if command == "redistribute":
         answers["nodes"][1]["offline"] = answers["nodes"][2]["offline"] = True
@@ -66,7 +66,7 @@ def test_plan_of_every_planner_is_carried_out(
 
 
 def test_job_is_submitted_when_what_it_waits_for_is_done(tmp_path: Path) -> None:
-    """Every opcode has its reason trail and priority; at most `--ahead` jobs wait."""
+    """Every opcode has its reason trail and priority; at most `--ahead` jobs wait in the queue."""
     with running(tmp_path, shared_cluster()) as world:
         submit, unfinished = world._submit, []
 
@@ -93,7 +93,7 @@ def test_job_is_submitted_when_what_it_waits_for_is_done(tmp_path: Path) -> None
 
 
 def test_priority_that_no_new_job_may_have_is_set_afterwards(tmp_path: Path) -> None:
-    """Ganeti takes new jobs of three priorities only."""
+    """Ganeti accepts new jobs of three priorities only; the others are set afterwards."""
     with running(tmp_path) as world:
         assert carried_out(tmp_path, world, "--priority=-15") == 0
         assert {job["priority"] for job in world.jobs.values()} == {-15}
@@ -101,7 +101,7 @@ def test_priority_that_no_new_job_may_have_is_set_afterwards(tmp_path: Path) -> 
 
 
 def test_progress_has_the_time_and_short_names(tmp_path: Path, capsys: Capture) -> None:
-    """The names of nodes and instances are without their common domain."""
+    """Names of nodes and instances are printed without their common domain."""
     with running(tmp_path, rapi_answers()) as world:
         assert carried_out(tmp_path, world) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -113,7 +113,7 @@ def test_progress_has_the_time_and_short_names(tmp_path: Path, capsys: Capture) 
 
 
 def test_dry_run_shows_the_jobs_and_submits_none(tmp_path: Path, capsys: Capture) -> None:
-    """Not even a journal is made."""
+    """A dry run also creates no journal."""
     with running(tmp_path) as world:
         assert main(["balance", f"-L{world.path}", "-X", "--dry-run"]) == 0
         assert not world.submitted
@@ -122,7 +122,7 @@ def test_dry_run_shows_the_jobs_and_submits_none(tmp_path: Path, capsys: Capture
 
 
 def test_name_that_steers_terminals_is_shown_as_its_code(tmp_path: Path, capsys: Capture) -> None:
-    """Neither the jobs of a dry run nor the report turn writing around."""
+    """The jobs of a dry run and the report print control characters as codes."""
     answers = shared_cluster()
     for one in answers["instances"]:
         one["name"] = f"\u202e{one['name']}"
@@ -137,14 +137,14 @@ def test_name_that_steers_terminals_is_shown_as_its_code(tmp_path: Path, capsys:
 def test_quiet_execution_says_nothing_where_nothing_is_wrong(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Where the journal is is no complaint."""
+    """With --quiet, the name of the journal is not printed."""
     with running(tmp_path, shared_cluster()) as world:
         assert carried_out(tmp_path, world, "--quiet") == 0
     assert capsys.readouterr().err == ""
 
 
 def test_first_job_group_leaves_what_waits(tmp_path: Path, capsys: Capture) -> None:
-    """The rest is done when the journal is resumed."""
+    """The remaining jobs are executed when the journal is resumed."""
     with running(tmp_path, shared_cluster()) as world:
         assert carried_out(tmp_path, world, "--first-job-group", command="squeeze") == 0
         first = {code["OP_ID"] for job in world.jobs.values() for code in job["ops"]}
@@ -157,7 +157,7 @@ def test_first_job_group_leaves_what_waits(tmp_path: Path, capsys: Capture) -> N
 def test_failed_job_stops_what_waits_for_it_and_nothing_else(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The node that cannot be drained is not switched off, the others are."""
+    """A node that cannot be drained stays powered on; the other nodes are powered off."""
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"node2"}
         assert carried_out(tmp_path, world, command="squeeze") == 1
@@ -172,7 +172,7 @@ def test_failed_job_stops_what_waits_for_it_and_nothing_else(
 def test_step_by_hand_is_waited_for_until_a_person_confirms_it(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Nodes are tagged once their power is off, which only a person can do."""
+    """A person powers the nodes off; then the next step tags them."""
     with running(tmp_path, shared_cluster()) as world:
         carried_out(tmp_path, world, command="squeeze")
         out, err = capsys.readouterr()
@@ -187,7 +187,7 @@ def test_step_by_hand_is_waited_for_until_a_person_confirms_it(
 
 
 def test_instance_that_moved_meanwhile_is_left_alone(tmp_path: Path, capsys: Capture) -> None:
-    """What the plan relied on is looked at again before anything is submitted."""
+    """The conditions of a job are checked again before it is submitted."""
     with running(tmp_path, shared_cluster()) as world:
 
         def move(method: str) -> None:
@@ -203,7 +203,7 @@ def test_instance_that_moved_meanwhile_is_left_alone(tmp_path: Path, capsys: Cap
 
 
 def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capture) -> None:
-    """The node reports no free capacity; a person powers it on, then instances arrive."""
+    """The node reports no free capacity; a person powers it on, then instances are moved to it."""
     answers = shared_cluster()
     standby = answers["nodes"][2]
     standby |= {"offline": True, "tags": ["htools:standby:auto"]}
@@ -225,7 +225,7 @@ def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capt
 
 
 def test_target_without_room_is_not_moved_to(tmp_path: Path, capsys: Capture) -> None:
-    """The memory is used by another instance before the first jobs."""
+    """Another instance uses the memory before the first jobs."""
     with running(tmp_path, shared_cluster()) as world:
 
         def fill(method: str) -> None:
@@ -239,7 +239,7 @@ def test_target_without_room_is_not_moved_to(tmp_path: Path, capsys: Capture) ->
 
 
 def test_submission_without_an_answer_is_found_again(tmp_path: Path) -> None:
-    """The connection ends after the jobs were taken: they are not submitted once more."""
+    """The connection ends after the submission: the jobs are found in the queue, not repeated."""
     with running(tmp_path) as world:
         submit = world._submit
 
@@ -256,7 +256,7 @@ def test_submission_without_an_answer_is_found_again(tmp_path: Path) -> None:
 def test_job_that_vanishes_is_checked_by_its_effect(
     after: bool, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Where nothing has moved it failed, and what waits for it is not done."""
+    """A vanished job without effect counts as failed, and its dependents are not executed."""
     with running(tmp_path) as world:
 
         def vanish(method: str) -> None:
@@ -274,7 +274,7 @@ def test_job_that_vanishes_is_checked_by_its_effect(
 def test_answer_that_is_not_understood_is_one_clear_line(
     answer: Any, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The journal is kept, and says how to go on."""
+    """The message names the journal and how to continue; the journal is kept."""
     with running(tmp_path) as world:
         world.meddle = lambda method: answer if method == "QueryJobs" else None
         assert carried_out(tmp_path, world) == 1
@@ -285,7 +285,7 @@ def test_answer_that_is_not_understood_is_one_clear_line(
 def test_damaged_journal_is_rejected_and_an_unfinished_line_is_not(
     cut: int, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A crash leaves half a line at the end; half a line elsewhere is damage."""
+    """An incomplete last line is left by a crash; an incomplete line elsewhere is damage."""
     with running(tmp_path) as world:
         carried_out(tmp_path, world)
         path = tmp_path / "journal"
@@ -302,7 +302,7 @@ def test_damaged_journal_is_rejected_and_an_unfinished_line_is_not(
 
 
 def test_socket_that_closes_is_opened_again(tmp_path: Path, capsys: Capture) -> None:
-    """A daemon that is restarted meanwhile loses us nothing."""
+    """The execution continues after a restart of the daemon."""
     with running(tmp_path) as world:
         closed = iter([True, False, True])
 
@@ -315,7 +315,7 @@ def test_socket_that_closes_is_opened_again(tmp_path: Path, capsys: Capture) -> 
 
 
 def test_node_that_is_silent_in_the_end_is_asked_again(tmp_path: Path, capsys: Capture) -> None:
-    """The report says where everything is, though a node says nothing of itself for a moment."""
+    """The report has the placement of all instances, although a node is silent for a moment."""
     with running(tmp_path) as world:
         memory = world.answers["nodes"][0]["mtotal"]
         asked = [0]
@@ -336,7 +336,7 @@ def test_node_that_is_silent_in_the_end_is_asked_again(tmp_path: Path, capsys: C
 def test_cluster_that_is_not_reached_again_leaves_the_journal(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Exit status 1, and the line says how to go on."""
+    """The exit status is 1, and the message says how to continue."""
     with running(tmp_path) as world:
         world.meddle = lambda method: CLOSED if method == "QueryJobs" else None
         assert carried_out(tmp_path, world) == 1
@@ -347,7 +347,7 @@ def test_cluster_that_is_not_reached_again_leaves_the_journal(
 
 
 def test_interrupted_execution_cancels_what_waits(tmp_path: Path, capsys: Capture) -> None:
-    """Ctrl-C: the jobs in the queue that have not begun are taken out, and done when resumed."""
+    """Ctrl-C cancels the jobs that have not started; --resume executes them."""
     with running(tmp_path, shared_cluster()) as world:
         world.held = True
 
@@ -369,7 +369,7 @@ def test_interrupted_execution_cancels_what_waits(tmp_path: Path, capsys: Captur
 def test_failure_whose_cause_is_gone_is_retried_when_resumed(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The report says what to do; after that everything is done, and no job twice."""
+    """The report has the remedy; after it, --resume executes everything, and no job twice."""
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"i0", "node2"}
         assert carried_out(tmp_path, world, "--json", command="squeeze") == 1
@@ -397,7 +397,7 @@ def test_failure_whose_cause_is_gone_is_retried_when_resumed(
 def test_failed_job_that_was_done_by_others_is_not_repeated(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """An instance that a person has moved to its planned node is as planned."""
+    """An instance that a person has moved to its planned node counts as done."""
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"i0"}
         assert carried_out(tmp_path, world) == 1
@@ -412,7 +412,7 @@ def test_failed_job_that_was_done_by_others_is_not_repeated(
 def test_failed_job_whose_instance_is_elsewhere_asks_for_a_new_plan(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The report says where it is and which command makes a new plan."""
+    """The report has the node of the instance, and the command for a new plan."""
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"i0"}
         assert carried_out(tmp_path, world) == 1
@@ -424,7 +424,7 @@ def test_failed_job_whose_instance_is_elsewhere_asks_for_a_new_plan(
 
 
 def test_second_execution_on_the_cluster_is_rejected(tmp_path: Path, capsys: Capture) -> None:
-    """The first one holds the lock."""
+    """The first execution holds the lock."""
     with running(tmp_path) as world, ClusterLock("cluster.example.com"):
         assert carried_out(tmp_path, world) == 1
         assert not world.submitted
@@ -432,7 +432,7 @@ def test_second_execution_on_the_cluster_is_rejected(tmp_path: Path, capsys: Cap
 
 
 def test_journal_without_x_is_shown(tmp_path: Path, capsys: Capture) -> None:
-    """How far it came, from the journal alone or with where everything is now."""
+    """The status is shown from the journal alone, or with the present placement of the cluster."""
     with running(tmp_path) as world:
         carried_out(tmp_path, world)
         capsys.readouterr()
@@ -443,7 +443,7 @@ def test_journal_without_x_is_shown(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_cluster_that_does_not_say_its_name_is_left_alone(tmp_path: Path, capsys: Capture) -> None:
-    """Nothing would keep two executions apart: one line, no job."""
+    """Without a cluster name there is no lock, so the command ends with one line and no job."""
     with running(tmp_path) as world:
         asked: list[str] = []
 
@@ -477,7 +477,7 @@ WRONG = {
 def test_option_that_would_do_nothing_is_rejected(
     case: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """One line, exit status 2."""
+    """The message is one line, with exit status 2."""
     words, said = WRONG[case]
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))
@@ -487,7 +487,7 @@ def test_option_that_would_do_nothing_is_rejected(
 
 
 def test_every_option_of_executions_is_tried_here() -> None:
-    """The table of effects leaves them to these tests, for they need a cluster that runs."""
+    """The table of effects omits these options, because they need a running cluster."""
     text = Path(__file__).read_text()
     assert all(option.names[0] in text or option.names[-1] in text for option in Execution.options)
 
@@ -496,7 +496,7 @@ def test_every_option_of_executions_is_tried_here() -> None:
 def test_squeeze_that_does_not_reach_the_reserve_is_not_carried_out(
     form: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """Nothing is submitted unless an option says so; the plan is shown all the same."""
+    """The plan is printed; it is executed only with a further option."""
     answers = shared_cluster()
     answers["nodes"][4] |= {"offline": True, "tags": ["htools:standby:auto"]}
     words = ("--minimal-resources=1000", "--target-resources=1000", *form)

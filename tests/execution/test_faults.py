@@ -1,4 +1,4 @@
-"""Whatever goes wrong: each step at most once, nothing after what failed, all the rest."""
+"""Test executions with faults: each step runs at most once, and none after a failed one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASES = 250
 
 
 class World:
-    """A plan, the cluster that it is carried out on, and its journal."""
+    """Represent a plan, its cluster, and its journal."""
 
     def __init__(self, path: Path, rng: Random, depends: bool, **faults: Any) -> None:
         self.path, self.rng, self.depends = path, rng, depends
@@ -57,7 +57,7 @@ class World:
         sync: Callable[[int], None] = lambda handle: None,
         again: bool = False,
     ) -> Records:
-        """Begin, or go on; the process may end on the way.  `again`: what failed, too."""
+        """Start or resume; the process may end at any call. `again`: retry failed steps, too."""
         self.records = Records(self.jobs)
         if self.path.exists():
             journal = Journal.reopen(str(self.path), sync)
@@ -80,7 +80,7 @@ class World:
         return self.records
 
     def judge(self) -> None:
-        """What must hold when everything has ended."""
+        """Check the conditions that must hold after the end of the execution."""
         executed, records = self.cluster.executed, self.records
         assert len(executed) == len(set(executed)), f"done twice: {executed}"
         for position, number in enumerate(executed):
@@ -112,7 +112,7 @@ class World:
         )
 
     def _check_report(self) -> None:
-        """Every instance is where the report says; those at neither end are named."""
+        """Check that every instance is where the report says; misplaced instances are named."""
         found = execution_document(self.head, self.records, self.places)
         for one in found["instances"]:
             now = self.places.instances.get(one["instance"], ())
@@ -124,7 +124,7 @@ class World:
 
 
 def _trips(rng: Random, chance: float) -> Callable[[str], None]:
-    """Ends the process at random calls, or loses the answer to a submission."""
+    """Return a function that ends the process at random calls, or loses a reply."""
 
     def trip(where: str) -> None:
         if rng.random() < chance:
@@ -136,7 +136,7 @@ def _trips(rng: Random, chance: float) -> Callable[[str], None]:
 
 
 def _full_disk(rng: Random, chance: float) -> Callable[[int], None]:
-    """Now and then the journal cannot be brought to the disk."""
+    """Let some writes of the journal fail."""
 
     def sync(handle: int) -> None:
         if rng.random() < chance:
@@ -149,7 +149,7 @@ def _full_disk(rng: Random, chance: float) -> Callable[[int], None]:
 def test_execution_killed_at_any_moment_and_resumed_does_everything_once(
     tmp_path: Path, depends: bool
 ) -> None:
-    """Killed again and again, it does all that nothing speaks against, each step once."""
+    """An execution that is killed repeatedly completes all possible steps, each one once."""
     for seed in range(CASES):
         rng = Random(seed)
         world = World(tmp_path / str(seed), rng, depends)
@@ -200,7 +200,7 @@ def test_execution_with_faults_stops_what_waits_and_nothing_else(
 def test_execution_on_a_changing_cluster_rejects_jobs_whose_conditions_changed(
     tmp_path: Path, depends: bool
 ) -> None:
-    """Nodes go offline and a person moves instances: no job begins on a wrong node."""
+    """Nodes go offline and a person moves instances: no job starts with a wrong node."""
     for seed in range(CASES):
         rng = Random(seed)
         world = World(tmp_path / str(seed), rng, depends)
@@ -223,7 +223,7 @@ def test_execution_on_a_changing_cluster_rejects_jobs_whose_conditions_changed(
 
 
 def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path) -> None:
-    """It is in the queue and has not begun: it is taken out, and what is done is reported."""
+    """A job that has not started is cancelled, and the report names the completed jobs."""
     world = World(tmp_path / "journal", Random(1), depends=True)
     world.transition["steps"] = []
     step = {"kind": "migrate", "after": [], "instance": "i", "from": ["a"], "to": ["b"]}
@@ -255,7 +255,7 @@ def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path
 
 
 def test_job_in_vain_is_reported_with_the_failed_job(tmp_path: Path) -> None:
-    """The second move of an instance waits for the first: its place is no other reason."""
+    """The second move of an instance depends on the first; the report names the first one only."""
     for seed in range(20):
         world = World(tmp_path / str(seed), Random(seed), depends=True)
         world.cluster.fails = frozenset(world.steps)
@@ -281,7 +281,7 @@ STOPPED = [
     ],
 )
 def test_instance_that_stays_stopped_is_named(node: str, runs: bool, state: str) -> None:
-    """Moved or not: what was stopped on the way and does not run again is half moved."""
+    """An instance that was stopped for the move and does not run again is reported."""
     steps = [
         {**step, "number": k, "after": [k - 1] if k > 1 else [], "opcodes": [{"OP_ID": "OP_TEST"}]}
         for k, step in enumerate(STOPPED, start=1)
@@ -293,7 +293,7 @@ def test_instance_that_stays_stopped_is_named(node: str, runs: bool, state: str)
 
 
 def test_jobs_wait_in_the_queue_no_further_ahead_than_asked(tmp_path: Path) -> None:
-    """Never are more jobs in the queue without running than `ahead` says, and all get done."""
+    """At most `ahead` jobs wait in the queue, and all jobs are executed."""
     for seed in range(60):
         world = World(tmp_path / str(seed), Random(seed), depends=seed % 2 == 0)
         world.ahead = 1 + seed % 3
@@ -306,7 +306,7 @@ def test_jobs_wait_in_the_queue_no_further_ahead_than_asked(tmp_path: Path) -> N
 def test_stopped_execution_completes_moves_in_progress_and_begins_no_other(
     tmp_path: Path, depends: bool
 ) -> None:
-    """After Ctrl-C an instance is where it was or where it goes, and waiting jobs are cancelled."""
+    """After Ctrl-C, each instance is at its old or new place, and waiting jobs are cancelled."""
     cancelled = 0
     for seed in range(CASES):
         rng = Random(seed)
@@ -344,7 +344,7 @@ def test_stopped_execution_completes_moves_in_progress_and_begins_no_other(
 def test_failed_jobs_are_retried_from_where_their_instances_are(
     tmp_path: Path, depends: bool
 ) -> None:
-    """Once the causes are gone everything is done; each step once, if no other did some."""
+    """When the causes are gone, each step is executed once, except those that others executed."""
     for seed in range(CASES):
         rng = Random(seed)
         helped = False
@@ -366,7 +366,7 @@ def test_failed_jobs_are_retried_from_where_their_instances_are(
 
 
 def test_failed_job_whose_instance_went_elsewhere_is_not_retried(tmp_path: Path) -> None:
-    """The report says where the instance is, and what to do."""
+    """The report has the node of the instance and the remedy."""
     world = World(tmp_path / "journal", Random(3), depends=True)
     first = next(step for step in world.transition["steps"] if "instance" in step)
     world.cluster.fails = frozenset([first["number"]])

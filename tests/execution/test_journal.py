@@ -1,4 +1,4 @@
-"""Journals: written completely or not at all, and checked member by member when read."""
+"""Test journals: each is written completely or not at all, and checked when it is read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_journal_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_journal_of_version_0_1_is_resumed(tmp_path: Path, capsys: Capture) -> None:
-    """All its moves are made, and the report has the keys of today, or the old ones."""
+    """All its moves are executed; the report has the new keys, or the old ones on request."""
     stored = (Path(__file__).parent / "journal-of-0.1").read_bytes()
     journal = tmp_path / "journal"
     journal.write_bytes(stored)
@@ -170,7 +170,7 @@ def test_wrong_event_of_a_journal_is_named(
 
 
 def test_step_of_a_journal_that_ends_nowhere_is_named(tmp_path: Path, capsys: Capture) -> None:
-    """An instance is on a node after each of its steps; the plan is not checked without that."""
+    """An instance must be on a node after each of its steps; otherwise the plan is not checked."""
     with running(tmp_path) as world:
         journal = tmp_path / "journal"
         main(["balance", f"-L{world.path}", "-X", "--first-job-group", f"--journal={journal}"])

@@ -1,4 +1,4 @@
-"""The lock of an execution is where no other user can hold or remove it."""
+"""Test that no other user can hold or remove the lock of an execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of `make-room` and `reboot`, and of a cluster with a silent node, carried out."""
+"""Execute plans of `make-room` and `reboot`, and plans of a cluster with a silent node."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def crowded() -> Json:
 
 
 def count_memory(world: Running) -> None:
-    """Have every node report what is free beside its instances."""
+    """Let every node report the memory that its instances leave."""
     for node in world.answers["nodes"]:
         taken = [
             size for name, (_, size) in HOMES.items() if world.places()[name] == [node["name"]]
@@ -63,7 +63,7 @@ def fits(world: Running, question: str, capsys: Capture) -> bool:
 def test_room_is_reported_drawn_and_made_and_then_the_request_fits(
     question: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """By one migration; what is only printed changes nothing."""
+    """One migration frees the capacity; printing the plan changes nothing."""
     with running(tmp_path, crowded()) as world:
         assert not fits(world, question, capsys)
         words = ["make-room", f"-L{world.path}", "--n1=off", f"--request={question}"]
@@ -79,7 +79,7 @@ def test_room_is_reported_drawn_and_made_and_then_the_request_fits(
 
 
 def test_group_is_emptied_waits_for_its_reboot_and_is_filled_again(tmp_path: Path) -> None:
-    """It stops until a person reboots the node; then all instances return."""
+    """The execution waits until a person reboots the node; then all instances return."""
     answers = shared_cluster()
     answers["nodes"][0]["tags"] = ["now"]
     answers["info"]["master"] = "node4"
@@ -100,7 +100,7 @@ def test_group_is_emptied_waits_for_its_reboot_and_is_filled_again(tmp_path: Pat
 def test_done_nodes_are_in_no_group_of_a_new_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They still take the instances of others; a name that is unknown is rejected."""
+    """The done nodes still accept instances of others; an unknown name is rejected."""
     with running(tmp_path, shared_cluster()) as world:
         live = f"-L{world.path}"
         assert main(["reboot", live, "--json", "--done=node1,node4"]) == 0
@@ -112,18 +112,18 @@ def test_done_nodes_are_in_no_group_of_a_new_plan(
 
 
 def executed(cluster: Running, folder: Path, *words: str) -> Done:
-    """The command with -X, and a journal in `folder`."""
+    """Run the command with -X and a journal in `folder`; return its status and output."""
     return run(*words, f"-L{cluster.path}", "-X", f"--journal={folder / 'journal'}")
 
 
 def dead_among(answers: Json) -> Json:
-    """The last node of `answers` does not answer."""
+    """Return `answers` with a last node that does not answer."""
     return with_dead_node(answers, len(answers["nodes"]) - 1)
 
 
 @pytest.mark.parametrize("words", [["balance"], ["repair"]])
 def test_plan_is_not_carried_out_where_a_node_is_dead(words: Sequence[str], tmp_path: Path) -> None:
-    """Nothing is submitted, no journal is left, and the way on is named."""
+    """No job is submitted, no journal is left, and the message has the remedy."""
     answers = shared_cluster()
     answers["instances"][0]["tags"] = ["ganeti:watcher:autorepair:failover"]
     with running(tmp_path, dead_among(answers)) as cluster:
@@ -136,7 +136,7 @@ def test_plan_is_not_carried_out_where_a_node_is_dead(words: Sequence[str], tmp_
 
 
 def test_plan_is_carried_out_with_assume_offline(tmp_path: Path) -> None:
-    """What does not touch the node is done."""
+    """Steps that do not use the node are executed."""
     with running(tmp_path, dead_among(shared_cluster())) as cluster:
         done = executed(cluster, tmp_path, "balance", "-G", "one", "--assume-offline")
         assert done.returncode == 0, done.stderr.decode()
@@ -145,7 +145,7 @@ def test_plan_is_carried_out_with_assume_offline(tmp_path: Path) -> None:
 
 
 def test_execution_stops_when_a_node_stops_answering(tmp_path: Path) -> None:
-    """It is asked for a while; what was done is in the journal, and --resume goes on."""
+    """The node is queried for a while; the journal has the completed steps, for --resume."""
     with running(tmp_path, shared_cluster()) as cluster:
 
         def die(method: str) -> None:

@@ -1,4 +1,4 @@
-"""Jobs through RAPI: the request for each opcode, and a plan executed one opcode at a time."""
+"""Test jobs through RAPI: the request for each opcode, and a plan with one opcode per job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that return only after some time: after power-on, and after a reboot."""
+"""Test nodes that return only after some time: after power-on, and after a reboot."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def standby_cluster(oob: str = "") -> tuple[Json, Json]:
 
 
 def tell_when_online(world: Running, figures: Json) -> None:
-    """Make node3 report its amounts when it is online."""
+    """Let node3 report its amounts when it is online."""
     world.meddle = lambda method: world.found("node3").update(
         {} if world.found("node3")["offline"] else figures
     )

@@ -1,4 +1,4 @@
-"""A process that executes a plan is killed or interrupted, and the journal is resumed."""
+"""Kill or interrupt a process that executes a plan, and resume its journal."""
 
 from __future__ import annotations
 

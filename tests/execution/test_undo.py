@@ -1,4 +1,4 @@
-"""Undo moves the instances of a journal back to their initial nodes, and no others."""
+"""Test that undo moves the instances of a journal back, and no others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PLANNERS = {
 def test_undone_plan_leaves_everything_where_it_was(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Undo copies no more than the plan did: only nodes without the disks receive them."""
+    """Undo copies at most as much as the plan: only nodes without the disks receive them."""
     answers, words = PLANNERS[command]
     journal = str(tmp_path / "journal")
     with running(tmp_path, answers()) as world:
@@ -103,7 +103,7 @@ def test_instance_that_may_not_return_stays_with_its_reason(
 
 
 def test_undo_gives_up_only_what_breaks_a_limit(tmp_path: Path, capsys: Capture) -> None:
-    """If the memory of two instances is in use, the others return."""
+    """If the memory of two instances is in use, only the other instances return."""
     journal = str(tmp_path / "journal")
     with running(tmp_path, shared_cluster()) as world:
         words = ["compress", "--restrict-allocation-to=node4,node5"]

@@ -1,1 +1,1 @@
-"""Explanations as data, and the tables they are shown in."""
+"""Test explanations as data, and their tables."""

@@ -1,4 +1,4 @@
-"""The closest node if nothing fits, and exactly what it lacks."""
+"""Test the nearest candidate of an impossible request, and its missing amounts."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_closest_generated_documents_find_the_nearest_pair() -> None:
 
 
 def test_limit_that_is_broken_says_what_the_node_lacks() -> None:
-    """The amount beside each limit is above zero wherever the limit is broken."""
+    """The missing amount is above zero if and only if the limit is violated."""
     seen = set()
     for prospect, instance, nodes in prospects(range(40)):
         for index in nodes:

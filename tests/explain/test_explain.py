@@ -1,4 +1,4 @@
-"""Explanations as data: they agree with the answer, leave nothing out, and change nothing."""
+"""Test explanations as data: they agree with the answer, are complete, and change nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def asked(found: Explanation) -> list[tuple[GroupReport, dict[str, Any]]]:
 
 
 def rejections(found: Decision) -> dict[str, list[str]]:
-    """Return what each node says, as ``role reason: text``."""
+    """Return the rejections of each node as ``role reason: text``."""
     return {
         node.name: [
             f"{role.role}{f' of {r.beside}' if r.beside else ''} {r.reason}: {r.text}"
@@ -76,7 +76,7 @@ def rejections(found: Decision) -> dict[str, list[str]]:
 def test_explain_generated_document_leaves_the_answer_as_it_is(
     seed: int, options: tuple[str, ...]
 ) -> None:
-    """The response inside the explanation is what the program says without being asked why."""
+    """The response inside the explanation equals the response without an explanation."""
     raw = as_bytes(document(seed, "allocate"))
     found = generated(seed, options)
     assert json.loads(json.dumps(found.response)) == json.loads(answer(raw, options))
@@ -89,7 +89,7 @@ def test_explain_generated_document_leaves_the_answer_as_it_is(
 def test_contributions_generated_document_add_up_to_the_score(
     seed: int, options: tuple[str, ...]
 ) -> None:
-    """What the statistics contribute is the score in the response, to eight decimals."""
+    """The contributions of the statistics add up to the score in the response, to 8 decimals."""
     for group, entry in asked(generated(seed, options)):
         assert (group.placements[0].nodes if group.placements else []) == entry["nodes"]
         for placed in group.placements:
@@ -101,7 +101,7 @@ def test_contributions_generated_document_add_up_to_the_score(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_differences_generated_document_add_up_to_the_gap(seed: int) -> None:
-    """The differences between two placements are what their scores differ by, largest first."""
+    """The differences of the statistics add up to the difference of the scores, largest first."""
     (one,) = generated(seed).decisions
     for _, rival in one.rivals:
         assert one.answer is not None
@@ -116,7 +116,7 @@ def test_differences_generated_document_add_up_to_the_gap(seed: int) -> None:
 def test_rejections_generated_document_tally_as_in_the_response(
     seed: int, options: tuple[str, ...]
 ) -> None:
-    """Every rejection in the response is some node's, and every placement is accounted for."""
+    """Each rejection that the response counts is listed at a node, and no other is."""
     for group, entry in asked(generated(seed, options)):
         by_limits = {r: n for r, n in entry["failures"].items() if r != "FailN1"}
         assert counted(group.nodes) == by_limits
@@ -127,7 +127,7 @@ def test_rejections_generated_document_tally_as_in_the_response(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nodes_generated_document_all_accounted_for(seed: int) -> None:
-    """Every node is possible, or rejected for a reason, or was not considered for one."""
+    """Every node is possible, or has a reason for its rejection or exclusion."""
     online = {
         name
         for name, node in document(seed, "allocate")["nodes"].items()
@@ -145,19 +145,19 @@ def test_nodes_generated_document_all_accounted_for(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_failures_generated_document_say_what_came_closest(seed: int) -> None:
-    """A group where nothing fits says what came closest; N+1 names failure and instance."""
+    """A group without a placement has its nearest candidate; N+1 names failure and instance."""
     for group, entry in asked(generated(seed)):
         assert bool(group.closest) == (not group.placements)
         assert group.n1_rejections or "FailN1" not in entry["failures"]
 
 
 def test_words_every_statistic_has_some() -> None:
-    """No statistic is left without plain words, nor the penalty beside them."""
+    """Every statistic and the penalty have a text."""
     assert set(WORDS) == {statistic.name for statistic in STATISTICS} | {PENALTY}
 
 
 def test_rejection_small_nodes_give_the_numbers() -> None:
-    """A node too small for the primary and the secondary says so with its memory."""
+    """The rejection of a small node has its memory, as primary and as secondary."""
     request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
     assert rejections(decision(request)) == {
         "node1": [],
@@ -170,7 +170,7 @@ def test_rejection_small_nodes_give_the_numbers() -> None:
 
 
 def test_rejection_of_one_pair_names_the_primary() -> None:
-    """A secondary that has no memory left for one peer only is rejected beside that peer."""
+    """A secondary without memory for one peer is rejected only in pairs with this peer."""
     held = {"a": instance("node1", "node3", memory=3000)}
     document = cluster(memory=4096, instances=held, changes={"node3": {"free_memory": 3500}})
     assert rejections(decision(allocate(document, memory=1000)))["node3"][-1] == (
@@ -191,7 +191,7 @@ def test_rejection_of_one_pair_names_the_primary() -> None:
     ],
 )
 def test_policy_rejection_names_the_bound(low: Any, high: Any, text: str) -> None:
-    """A rejection by the policy says which bound breaks, and by what."""
+    """A rejection by the policy has the violated bound and the amount."""
     request = allocate(cluster(nodes=2))
     request["nodegroups"]["uuid-default"]["ipolicy"] = policy(low, high)
     found = decision(request)
@@ -201,7 +201,7 @@ def test_policy_rejection_names_the_bound(low: Any, high: Any, text: str) -> Non
 
 
 def test_policy_rejection_of_template_lists_the_allowed_ones() -> None:
-    """A template that the policy does not have is answered with those that it has."""
+    """The message lists the disk templates of the policy."""
     request = allocate(cluster(nodes=2))
     request["nodegroups"]["uuid-default"]["ipolicy"]["disk-templates"] = ["plain"]
     assert decision(request).groups[0].closest == (
@@ -218,13 +218,13 @@ def test_policy_rejection_of_template_lists_the_allowed_ones() -> None:
     ],
 )
 def test_node_that_is_not_online_says_why(changes: dict[str, bool], reason: str) -> None:
-    """A node that takes no instances is not considered, for a reason."""
+    """A node that is drained or offline is excluded with this reason."""
     found = decision(allocate(cluster(changes={"node2": changes})))
     assert [node.excluded for node in found.groups[0].nodes] == [[], [reason], []]
 
 
 def test_node_outside_the_restriction_says_so() -> None:
-    """A node that the request leaves out is not considered for that reason."""
+    """A node that the request does not list is excluded with this reason."""
     found = decision(allocate(cluster(), restrict=["node1", "node3"]))
     (excluded,) = found.groups[0].nodes[1].excluded
     assert "restricted" in excluded
@@ -232,7 +232,7 @@ def test_node_outside_the_restriction_says_so() -> None:
 
 
 def test_unsurvived_under_strict_says_that_it_was_so_before() -> None:
-    """A failure that was not tolerated before the placement is marked as such."""
+    """A failure that was not tolerated before the placement is marked."""
     lost = {"a": instance("node1", memory=6000), "b": instance("node2", memory=6000)}
     request = allocate(cluster(nodes=2, instances=lost), memory=100, disk_template="rbd")
     (group,) = decision(request, "--n1", "strict").groups
@@ -243,7 +243,7 @@ def test_unsurvived_under_strict_says_that_it_was_so_before() -> None:
 
 
 def test_group_with_better_score_but_worse_policy_says_so() -> None:
-    """If its policy decides, the result of a group names the policy, whatever the scores."""
+    """The reason names the policy, even if the group has a better score."""
     busy = {f"i{n}": instance("node1", memory=512) for n in range(4)}
     request = allocate(
         cluster(nodes={"default": 2, "spare": 2}, instances=busy), disk_template="plain"
@@ -255,7 +255,7 @@ def test_group_with_better_score_but_worse_policy_says_so() -> None:
 
 
 def test_group_without_network_names_it() -> None:
-    """A group that lacks a network of the instance says which."""
+    """The reason names the missing network."""
     request = allocate(cluster(), nics=[{"network": "net-blue"}])
     (group,) = decision(request).groups
     assert group.obstacle.endswith("required by instance new: net-blue")
@@ -263,7 +263,7 @@ def test_group_without_network_names_it() -> None:
 
 
 def test_group_that_is_not_asked_says_why() -> None:
-    """With a named group the others are listed as not asked for."""
+    """With a named group, the other groups are listed as not requested."""
     request = allocate(cluster(nodes={"default": 2, "spare": 2}), group_name="spare")
     obstacles = {group.name: group.obstacle for group in decision(request).groups}
     assert obstacles == {"spare": "", "default": "only group spare is asked for"}
@@ -281,7 +281,7 @@ def test_document_any_order_of_keys_gives_the_same_explanation() -> None:
 
 
 def slow_reports(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Let each record of reasons take so many seconds, by a clock that is made."""
+    """Let each record of reasons take some seconds of a simulated clock."""
     now = [100.0]
     create = Survey.__init__
 
@@ -298,7 +298,7 @@ def slow_reports(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 def test_explain_within_its_time_limit_explains_the_answer_of_the_request(
     kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Recording takes time, and as long as the limit is not reached the answer is the same."""
+    """Recording takes time, but below the limit the answer is unchanged."""
     slow_reports(monkeypatch, 0.01)
     request = document(seed, kind)
     response = json.loads(answer(as_bytes(request), ["--time-limit", "9"]))
@@ -306,7 +306,7 @@ def test_explain_within_its_time_limit_explains_the_answer_of_the_request(
 
 
 def test_explain_ends_at_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is that of the whole run: the reasons of three instances take 30 s here."""
+    """The limit applies to the whole run, with 30 s for the reasons of three instances."""
     slow_reports(monkeypatch, 10)
     one = {**allocate(cluster(), disk_template="rbd")["request"], "type": "allocate"}
     request = cluster()
@@ -325,7 +325,7 @@ STRATEGIES = ("score", "lost-allocations", "affinity", "pacemaker-balanced", "pa
 
 
 def tight(small: str, template: str) -> Json:
-    """Return a request that fits on node2 and node3; beside `small`, it takes the place of i1."""
+    """Return a request that fits on node2 and node3; next to `small`, it replaces i1."""
     instances = {
         "i1": instance("node1", memory=3000, disk_template="rbd"),
         "other": instance(small, memory=2500, disk_template="rbd"),
@@ -342,7 +342,7 @@ def tight(small: str, template: str) -> Json:
 def test_possible_node_takes_the_instance_where_it_is_the_only_one(
     strategy: str, template: str, n1: str
 ) -> None:
-    """Whichever of the nodes comes first; the answer itself is the one without explanation."""
+    """The answer is the one without explanation, whichever of the nodes is first."""
     words = (f"--strategy={strategy}", f"--n1={n1}", "--affinity-overhead=0")
     rejected = 0
     for small in ("node3", "node2"):

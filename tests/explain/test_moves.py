@@ -1,4 +1,4 @@
-"""Explanations of moves and batches: they agree with the answer and say why, step by step."""
+"""Test explanations of moves and batches: they agree with the answer, for every step."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def entries(found: Explanation) -> Iterator[tuple[Decision, dict[str, Any]]]:
 
 
 def taken(entry: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
-    """Return what of an entry is carried out: the offer of another group, if that is asked for."""
+    """Return the executed part of an entry: the offer of another group, if it was requested."""
     elsewhere: dict[str, Any] = entry.get("remote", entry) if "--inter-group" in options else entry
     return elsewhere
 
@@ -88,7 +88,7 @@ def only(request: Json, *options: str) -> Decision:
 
 
 def told(decision: Decision) -> dict[str, list[str]]:
-    """Return what each node of the group of a decision says, rejections and exclusions."""
+    """Return the rejections and exclusions of each node of a decision's group."""
     return {
         node.name: node.excluded + [r.wording for role in node.roles for r in role.rejections]
         for node in decision.groups[0].nodes
@@ -101,7 +101,7 @@ def told(decision: Decision) -> dict[str, list[str]]:
 def test_decisions_generated_document_agree_with_the_response(
     kind: str, options: tuple[str, ...], seed: int
 ) -> None:
-    """Nodes, scores and failures are those of the response, and contributions add up."""
+    """Nodes, scores and failures equal those of the response, and contributions add up."""
     found = generated(kind, seed, options)
     for decision, entry in entries(found):
         wanted = taken(entry, options)
@@ -122,7 +122,7 @@ def test_decisions_generated_document_agree_with_the_response(
 def test_moves_generated_document_have_the_steps_and_the_tally_of_the_response(
     kind: str, options: tuple[str, ...], seed: int
 ) -> None:
-    """Steps are those of the response, and every rejection that it counts is some node's."""
+    """The steps equal those of the response, and each counted rejection is listed at a node."""
     for decision, entry in entries(generated(kind, seed, options)):
         moves = taken(entry, options).get("moves", [])
         assert [{"move": step.move, "node": step.node} for step in decision.steps] == moves
@@ -138,7 +138,7 @@ def test_moves_generated_document_have_the_steps_and_the_tally_of_the_response(
 def test_secondaries_generated_document_tally_as_in_the_response(
     options: tuple[str, ...], seed: int
 ) -> None:
-    """What the response counts against secondaries some node says, but for global N+1."""
+    """Each counted rejection of a secondary is listed at a node, except for global N+1."""
     for decision, entry in entries(generated("allocate-secondary", seed, options)):
         failures = {r: n for r, n in entry["failures"].items() if r != "FailN1"}
         assert counted(decision.groups[0].nodes) == failures
@@ -160,7 +160,7 @@ def test_elsewhere_generated_document_is_the_offer_of_the_response(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_explanation_generated_document_is_the_same_again(kind: str, seed: int) -> None:
-    """Text and JSON are the same twice, and the response is what it is without explanation."""
+    """Text and JSON of two explanations are equal, and the response is unchanged."""
     first, again = generated(kind, seed), explained(document(seed, kind))
     assert text(first) == text(again)
     assert json.dumps(first.document()) == json.dumps(again.document())
@@ -169,7 +169,7 @@ def test_explanation_generated_document_is_the_same_again(kind: str, seed: int) 
 @pytest.mark.parametrize("kind", MOVES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nodes_generated_document_all_accounted_for(kind: str, seed: int) -> None:
-    """Every node of the group says something, or is excluded for a reason."""
+    """Every node of the group has a result, or a reason for its exclusion."""
     for decision, _ in entries(generated(kind, seed)):
         for group in decision.groups:
             if not group.obstacle:
@@ -177,7 +177,7 @@ def test_nodes_generated_document_all_accounted_for(kind: str, seed: int) -> Non
 
 
 def test_relocate_new_secondary_excludes_the_present_nodes() -> None:
-    """Primary and secondary are no targets, each for its own reason; others give numbers."""
+    """Primary and secondary are no targets, each with its reason; other nodes have numbers."""
     held = {"a": instance("node1", "node2", memory=4096)}
     request = relocate(cluster(4, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
     decision = only(request)
@@ -191,7 +191,7 @@ def test_relocate_new_secondary_excludes_the_present_nodes() -> None:
 
 
 def test_relocate_no_room_says_what_came_closest() -> None:
-    """Where no secondary fits, the nearest node and exactly what it lacks are reported."""
+    """If no secondary fits, the nearest node and its missing amounts are reported."""
     held = {"a": instance("node1", "node2", memory=4096)}
     request = relocate(cluster(3, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
     decision = only(request)
@@ -203,7 +203,7 @@ def test_relocate_no_room_says_what_came_closest() -> None:
 
 
 def test_relocate_plain_instance_says_why_it_is_rejected() -> None:
-    """An instance on local disks without a copy is rejected with the reason."""
+    """An instance with local disks on one node is rejected with this reason."""
     document = cluster(instances={"a": instance("node1")})
     decision = only(relocate(document, "a"))
     assert decision.answer is None
@@ -214,7 +214,7 @@ def test_relocate_plain_instance_says_why_it_is_rejected() -> None:
 
 
 def test_evacuate_shared_storage_excludes_what_is_evacuated() -> None:
-    """The node that is left, and those that are not online, are no targets."""
+    """The evacuated node, and nodes that are not online, are no targets."""
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster(4, instances=held, changes={"node2": {"drained": True}})
     decision = only(evacuate(document, "primary-only", "a"))
@@ -228,7 +228,7 @@ def test_evacuate_shared_storage_excludes_what_is_evacuated() -> None:
 
 
 def test_evacuate_down_instance_fails_over() -> None:
-    """An instance that does not run cannot migrate."""
+    """An instance that is stopped fails over, because it cannot migrate."""
     held = {"a": instance("node1", "node2", admin_state="down")}
     decision = only(evacuate(cluster(instances=held), "primary-only", "a"))
     assert [step.words for step in decision.steps] == ["fail over to node2"]
@@ -240,7 +240,7 @@ def test_evacuate_down_instance_fails_over() -> None:
 
 
 def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
-    """A failover that is rejected says by which limit, and how much is lacking."""
+    """A rejected failover has the violated limit and the missing amount."""
     held = {"a": instance("node1", "node2", memory=4096)}
     document = cluster(2, instances=held, changes={"node2": {"free_memory": 3000}})
     decision = only(evacuate(document, "primary-only", "a"))
@@ -251,7 +251,7 @@ def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
 
 
 def test_evacuate_pair_reports_the_step_that_fails() -> None:
-    """For both nodes anew, a node is rejected at the step that it cannot take."""
+    """If both nodes are new, a node is rejected at the first step that it cannot execute."""
     held = {"a": instance("node1", "node2", memory=4096, disk=5000)}
     changes = {"node3": {"free_memory": 3120}, "node4": {"free_disk": 5128}}
     decision = only(evacuate(cluster(6, instances=held, changes=changes), "all", "a"))
@@ -271,7 +271,7 @@ def test_evacuate_pair_reports_the_step_that_fails() -> None:
 
 
 def test_evacuate_old_primary_that_cannot_keep_the_secondary_says_so() -> None:
-    """The failover is rejected where the old primary could not be the secondary meanwhile."""
+    """The failover is rejected if the old primary cannot be the temporary secondary."""
     held = {"a": instance("node1", "node2", memory=1024)}
     changes = {"node1": {"free_memory": 0}}
     decision = only(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
@@ -283,7 +283,7 @@ def test_evacuate_old_primary_that_cannot_keep_the_secondary_says_so() -> None:
 
 
 def test_evacuate_migration_tags_are_named() -> None:
-    """A node that may not receive says which tag it lacks."""
+    """The reason names the migration tag that the node lacks."""
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster(
         2, instances=held, changes={"node1": {"tags": ["cpu:new"]}}, tags=("htools:migration:cpu",)
@@ -294,7 +294,7 @@ def test_evacuate_migration_tags_are_named() -> None:
 
 
 def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
-    """Where the first failover is rejected, that is why no pair was looked at."""
+    """If the first failover is rejected, its reason explains why no pair was tested."""
     held = {"a": instance("node1", "node2", memory=4096)}
     changes: Json = {"node1": {"offline": True}, "node2": {"free_memory": 3000}}
     decision = only(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
@@ -320,7 +320,7 @@ def test_evacuate_local_group_full_reports_the_offer_of_another(answer: str, goe
 def test_other_groups_without_time_are_reported_as_not_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where time is up before other groups are asked, the explanation reports that."""
+    """If time is up before other groups are tested, the explanation reports it."""
     monkeypatch.setattr(Deadline, "over", lambda self: True)
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster({"east": 1, "west": 2}, instances=held)
@@ -330,7 +330,7 @@ def test_other_groups_without_time_are_reported_as_not_tried(
 
 
 def test_evacuate_several_each_on_the_state_before() -> None:
-    """The later instance says which ones moved before it."""
+    """The explanation of a later instance names the instances that were moved before it."""
     held = {name: instance("node1", disk_template="rbd") for name in "ab"}
     first, second = explained(evacuate(cluster(instances=held), "primary-only", "a", "b")).decisions
     assert first.answer is not None
@@ -340,7 +340,7 @@ def test_evacuate_several_each_on_the_state_before() -> None:
 
 
 def test_change_group_reports_choice_and_move() -> None:
-    """First why this group, over all nodes; then why these nodes, over the group."""
+    """The explanation has the reason for the group, and then the reason for the nodes."""
     held = {"a": instance("node1", "node2")}
     document = cluster({"default": 2, "one": 2, "two": 3}, instances=held)
     decision = only(change_group(document, "a"))
@@ -352,7 +352,7 @@ def test_change_group_reports_choice_and_move() -> None:
 
 
 def test_change_group_without_target_lists_the_groups() -> None:
-    """Where no group is left, each says why it is out."""
+    """If no target group is left, each group has the reason for its exclusion."""
     decision = only(change_group(cluster(instances={"a": instance("node1", "node2")}), "a"))
     assert decision.reason == "no group is left to move to"
     assert decision.choice is not None
@@ -361,7 +361,7 @@ def test_change_group_without_target_lists_the_groups() -> None:
 
 
 def test_multi_allocate_one_without_room_leaves_the_others() -> None:
-    """Each instance has its decision; the one that fails says what came closest."""
+    """Each instance has its decision; a failed one has its nearest candidate."""
     base = allocate(cluster(2), memory=3000, disk_template="rbd")["request"]
     wanted = [{**base, "name": name, "memory": size} for name, size in (("a", 500), ("b", 9000))]
     request = {**cluster(2), "request": {"type": "multi-allocate", "instances": wanted}}
@@ -372,7 +372,7 @@ def test_multi_allocate_one_without_room_leaves_the_others() -> None:
 
 
 def test_multi_allocate_statistics_are_those_of_each_turn() -> None:
-    """The statistics of the second instance begin where those of the first one end."""
+    """The statistics of the second instance start at the end of the first one's."""
     base = allocate(cluster(3), memory=500, disk_template="rbd")["request"]
     wanted = [{**base, "name": name} for name in ("a", "b")]
     request = {**cluster(3), "request": {"type": "multi-allocate", "instances": wanted}}
@@ -393,7 +393,7 @@ def test_multi_allocate_like_hail_ends_with_the_first_failure() -> None:
 
 
 def test_allocate_secondary_keeps_the_primary() -> None:
-    """The primary stays, and the secondaries that cannot say why."""
+    """The primary stays, and each rejected secondary has its reason."""
     held = {"a": instance("node1", memory=4096)}
     document = cluster(3, instances=held, changes={"node3": {"free_memory": 3120}})
     decision = only({**document, "request": {"type": "allocate-secondary", "name": "a"}})
@@ -418,7 +418,7 @@ def test_multi_evacuate_ends_with_the_first_failure(nodes: int, answers: list[bo
 
 
 def test_multi_evacuate_nothing_there_says_so() -> None:
-    """A request that concerns no instance is explained as such."""
+    """The explanation of a request without instances says that there are none."""
     request = {"type": "multi-evacuate", "evac_nodes": ["node2"]}
     found = explained({**cluster(), "request": request})
     assert found.remarks == ["No instance is concerned: nothing is to be done."]
@@ -435,7 +435,7 @@ def test_amounts_of_a_million_and_more_keep_their_digits() -> None:
 
 
 def test_group_that_is_out_has_rows_in_the_document_and_none_that_say_nothing_as_text() -> None:
-    """One node is too few for an instance that is mirrored; that is said once."""
+    """A single node is too few for a drbd instance; the text has this reason once."""
     held = {"a": instance("node1", "node2")}
     given = cluster({"pair": 2, "single": 1}, instances=held)
     request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "secondary-only"}

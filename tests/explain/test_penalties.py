@@ -1,4 +1,4 @@
-"""The penalty of violated soft constraints is shown wherever placements are ranked by it."""
+"""Test that the penalty of violated soft constraints is shown wherever it ranks placements."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def ranked_lists(response: Json) -> list[list[Json]]:
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_ranked_lists_are_sorted_by_score_and_penalty(kind: str) -> None:
-    """Some placement has a penalty, and no list is sorted by the score alone by chance."""
+    """Some placements have penalties, and the order differs from that of the bare scores."""
     response = respond({**CLUSTER, "request": REQUESTS[kind]}, "--top=5", "--n1=off")
     conforms(response, "response")
     lists = ranked_lists(response)
@@ -81,7 +81,7 @@ def test_info_shows_score_and_penalty_apart() -> None:
 
 @pytest.mark.parametrize("kind", ["allocate", "relocate", "node-evacuate"])
 def test_explain_names_the_penalty_that_decided(kind: str) -> None:
-    """The runner-up has the lower score; text and JSON say why it is not the answer."""
+    """The runner-up has the lower score; text and JSON have the reason of its rank."""
     document = {**CLUSTER, "request": REQUESTS[kind]}
     text = " ".join(printed("explain", document=document).split())
     assert "node2 has a lower score, " in text
@@ -111,7 +111,7 @@ def test_explain_of_an_answer_with_a_penalty_says_so() -> None:
 
 
 def test_answer_without_soft_constraints_has_no_penalty() -> None:
-    """Documents without such tags are answered as before."""
+    """Documents without such tags have no penalty in their answers."""
     document = allocate(cluster(3), disk_template="rbd")
     response = respond(document, "--top=3")
     assert "penalty" not in str(response)

@@ -1,1 +1,1 @@
-"""Damaged and odd input of every kind, against every command: `make fuzz`."""
+"""Run every command on damaged and unusual input of every kind: `make fuzz`."""

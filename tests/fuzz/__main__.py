@@ -1,8 +1,8 @@
-"""Run cases number START to START + CASES; keep what fails.
+"""Run cases number START to START + CASES, and keep those that fail.
 
-`python -m tests.fuzz --cases 20000 -j 2` says how many ran and what is wrong with which;
-`... --show 17` prints case number 17, `... --keep DIR` writes the first of each kind of
-failure there, as a file for `tests/fuzz/corpus`.
+`python -m tests.fuzz --cases 20000 -j 2` prints the number of runs and the failures. `... --show
+17` prints case number 17. `... --keep DIR` writes the first case of each kind of failure, as a file
+for `tests/fuzz/corpus`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One run of the program: arguments and files in; status, output and time out."""
+"""Run the program once: arguments and files in; status, output and time out."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["Case", "Outcome", "run"]
 
 
 class Case(NamedTuple):
-    """What the program is given.
+    """Represent the input of one run.
 
-    ``arguments`` name files of ``files`` as they stand there; ``name`` says where the
-    case comes from.  Files in `LUXI` are what a running cluster's daemons answer.
+    ``arguments`` name files of ``files``; ``name`` is the origin of the case. The files in `LUXI`
+    have the answers of a running cluster's daemons.
     """
 
     name: str
@@ -32,23 +32,23 @@ class Case(NamedTuple):
     files: dict[str, bytes]
 
     def dump(self) -> str:
-        """The case as a JSON text that `load` reads."""
+        """Return the case as a JSON text that `load` reads."""
         files = {name: b64encode(raw).decode() for name, raw in self.files.items()}
         document = {"name": self.name, "arguments": self.arguments, "files": files}
         return json.dumps(document, indent=1) + "\n"
 
     @classmethod
     def load(cls, path: Path) -> Case:
-        """The case in the file at `path`."""
+        """Return the case in the file at `path`."""
         raw = json.loads(path.read_text())
         files = {name: b64decode(text) for name, text in raw["files"].items()}
         return cls(raw["name"], tuple(raw["arguments"]), files)
 
 
 class Outcome(NamedTuple):
-    """What came of a case; ``crash`` is the traceback of what it raised, or "".
+    """Represent the result of one run; ``crash`` is the traceback of an exception, or "".
 
-    ``seconds`` passed on the clock; ``work`` is what the process itself had of them.
+    ``seconds`` is the elapsed time; ``work`` is the processor time of the process.
     """
 
     status: int
@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
 
 
 def run(case: Case) -> Outcome:
-    """Run the program in this process, in a folder of its own with the files of `case`."""
+    """Run the program in this process, in its own folder with the files of `case`."""
     with _folder(case.files), _daemons(case.files):
         out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
         start, started, crash, status = time.perf_counter(), time.process_time(), "", -1
@@ -97,7 +97,7 @@ LUXI = "luxi/"
 
 @contextlib.contextmanager
 def _daemons(files: dict[str, bytes]) -> Iterator[None]:
-    """Daemons that answer at a socket in the working folder, if there are answers."""
+    """Run daemons at a socket in the working folder, if there are answers."""
     if not any(name.startswith(LUXI) for name in files):
         yield
         return

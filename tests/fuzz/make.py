@@ -1,4 +1,4 @@
-"""Cases, a pure function of a number."""
+"""Generate cases as a pure function of a number."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _texts() -> tuple[str, ...]:
 
 
 def make(number: int) -> Case:
-    """Case number `number`."""
+    """Return case number `number`."""
     rng = Random(f"fuzz/{number}")
     build = rng.choice((_request, _request, _request, _explain, _planner, _planner, _text, _spec))
     return build(rng, f"{build.__name__[1:]} {number}")

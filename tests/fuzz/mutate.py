@@ -1,4 +1,4 @@
-"""Damage to documents and texts: any value, any place, and bytes now and then."""
+"""Damage documents and texts: any value, any place, and sometimes bytes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["damage", "damage_bytes", "damage_text", "raw_of"]
 
 
 def raw_of(document: Json) -> bytes:
-    """The bytes of a document in which numbers may stand as `values.LITERALS`."""
+    """Return the bytes of a document in which numbers may be one of `values.LITERALS`."""
     return literal(json.dumps(document)).encode("utf-8", "surrogatepass")
 
 
 def damage(rng: Random, document: Json, most: int = 4) -> None:
-    """Change up to `most` things in `document`."""
+    """Change up to `most` values in `document`."""
     for _ in range(rng.randint(0, most)):
         rng.choice((_replace, _replace, _drop, _tag, _tag, _scale, _rename, _twin))(rng, document)
 
 
 def _place(rng: Random, document: Json) -> tuple[Any, Any]:
-    """A container somewhere in `document`, and a key in it."""
+    """Return a container somewhere in `document`, and a key in it."""
     holder: Any = document
     key: Any = rng.choice(list(holder))
     while rng.random() < 0.8:
@@ -66,7 +66,7 @@ def _tagged(document: Json) -> list[Json]:
 
 
 def _tag(rng: Random, document: Json) -> None:
-    """Add tags that may mean something, to one thing or to many."""
+    """Add tags that may have a meaning, to one object or to many."""
     owners = _tagged(document)
     for owner in rng.sample(owners, min(len(owners), rng.choice((1, 2, 5)))):
         tags = owner.setdefault("tags", [])
@@ -77,7 +77,7 @@ def _tag(rng: Random, document: Json) -> None:
 
 
 def _rename(rng: Random, document: Json) -> None:
-    """Another name for a node, an instance or a group, wherever it stands, or only there."""
+    """Rename a node, an instance or a group, everywhere or at one place."""
     table = document.get(rng.choice(("instances", "nodes", "nodegroups")))
     if isinstance(table, dict) and table:
         old, new = rng.choice(list(table)), odd_text(rng)
@@ -90,7 +90,7 @@ def _rename(rng: Random, document: Json) -> None:
 
 
 def _twin(rng: Random, document: Json) -> None:
-    """Another one of the same."""
+    """Return another member of the same table."""
     table = document.get(rng.choice(("instances", "nodes", "nodegroups")))
     if isinstance(table, dict) and table:
         name = rng.choice(list(table))
@@ -98,7 +98,7 @@ def _twin(rng: Random, document: Json) -> None:
 
 
 def damage_text(rng: Random, text: str) -> str:
-    """A text file with some of its fields, or lines, changed."""
+    """Return a text file with changed fields or lines."""
     lines = text.split("\n")
     for _ in range(rng.randint(0, 4)):
         at = rng.randrange(len(lines))
@@ -117,7 +117,7 @@ def damage_text(rng: Random, text: str) -> str:
 
 
 def damage_bytes(rng: Random, raw: bytes) -> bytes:
-    """`raw` cut short, with bytes changed, or in another shape altogether."""
+    """Return `raw` truncated, with changed bytes, or in another format."""
     kind = rng.randrange(4)
     if kind == 0:
         return raw[: rng.randrange(len(raw) + 1)]

@@ -1,4 +1,4 @@
-"""Properties of every run, for any input."""
+"""Check the properties that each run must have, for any input."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _shape(case: Case, done: Outcome) -> list[str]:
 
 
 def _says_more(case: Case) -> bool:
-    """Return whether stdout has other content than JSON, too: a drawing, commands, a page."""
+    """Return whether stdout also has other content than JSON: a drawing, commands, a page."""
     return any(word.startswith(("--graph", "-C", "--print-c", "--html", "--validate", "--machine"))
                for word in case.arguments)  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Relations between two runs that differ in a form without influence on the result."""
+"""Compare two runs with inputs that differ only in form, so that the results must be equal."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _succeeds_with_more_memory(case: Case, done: Outcome, document: Json, rng: R
 
 
 def _same_by_other_names(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
-    """Return whether the result is equal with other names, which only decide ties."""
+    """Return whether the result is equal with other names, which only break ties."""
     if not _is_request(case, document) or "--seed=7" in case.arguments:
         return True
     if _names_in_words(case, document):

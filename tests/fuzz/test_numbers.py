@@ -1,4 +1,4 @@
-"""Every number that can be given: options, by their own tables, and fields of every source.
+"""Test every number of the input: options, from their tables, and fields of every source.
 
 A new option or field needs no row here: both are found.
 """
@@ -53,7 +53,7 @@ IN_TEXT = [raw.decode() for raw in IN_SOURCES] + ["nan", "inf", "1_0", "٣"]
 
 
 def tables() -> Iterator[tuple[str, Option]]:
-    """Every option that takes a value, of requests ("") and of every command."""
+    """Return the options with a value, of requests ("") and of every command."""
     for command in ("", *COMMANDS):
         for option in options_of(command) if command else COMMON:
             if option.read is not None:
@@ -61,7 +61,7 @@ def tables() -> Iterator[tuple[str, Option]]:
 
 
 def value_of(option: Option, text: str) -> Any:
-    """What the option makes of `text`; None if it does not take it."""
+    """Return the value that the option reads from `text`, or None if it rejects the text."""
     assert option.read is not None
     try:
         return option.read(text)
@@ -76,7 +76,7 @@ def numeric(option: Option) -> bool:
 
 
 def numbers_in(value: Any) -> Iterator[float]:
-    """All numbers of a value, however deep."""
+    """Return all numbers of a value, at any depth."""
     if isinstance(value, int | float):
         yield value
     elif isinstance(value, list | tuple | set | frozenset):
@@ -88,12 +88,12 @@ def numbers_in(value: Any) -> Iterator[float]:
 
 
 def numeric_options() -> list[tuple[str, Option]]:
-    """All options that take a number; one of several commands once for each."""
+    """Return all options with a number; an option of several commands once for each."""
     return [(command, option) for command, option in tables() if numeric(option)]
 
 
 def test_options_take_no_number_that_is_none() -> None:
-    """Not one of all options: a number that an option takes is finite, and within its range."""
+    """Every number that an option accepts is finite and within its range."""
     seen = 0
     for _, option in tables():
         alone = numeric(option)
@@ -110,7 +110,7 @@ def test_options_take_no_number_that_is_none() -> None:
 
 
 def fitting_case(command: str, words: list[str]) -> Case:
-    """A run of `command` with options on a small cluster of its own."""
+    """Return a run of `command` with options on a small cluster that suits it."""
     document = world(Random("numbers/7"))
     question = ["allocate", "--memory=1G", "--disk=1G"] if command == "ask" else []
     place = {"history": ["calls"], "replay": ["case"]}.get(command, ["doc"])
@@ -120,7 +120,7 @@ def fitting_case(command: str, words: list[str]) -> Case:
 
 
 def wrong_with(case: Case, done: Outcome | None = None) -> list[str]:
-    """What is wrong with a run of `case`, and what it was."""
+    """Return the errors of a run of `case`, and the case."""
     found = complaints(case, done or run(case))
     return [f"{' '.join(case.arguments)}", *found] if found else []
 
@@ -132,7 +132,7 @@ LIMITED = {"time_limit", "days", "job_delay"}
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_the_lowest_and_highest_number_of_each_option_harm_nothing(command: str) -> None:
-    """The answer is whole, by its schema, and holds no number that is none."""
+    """The answer is complete, follows its schema, and has only finite numbers."""
     for option in (one for name, one in numeric_options() if name == command):
         taken = [text for text in LADDER if value_of(option, text) is not None]
         shape = [] if command in ("", "snapshot", "show") else ["--json"]
@@ -148,7 +148,7 @@ def test_the_lowest_and_highest_number_of_each_option_harm_nothing(command: str)
 
 
 def test_configurations_take_no_number_that_is_none() -> None:
-    """A file that gives an option what is none is rejected, whatever the option."""
+    """A settings file with an invalid number is rejected, for every option."""
     for command, option in numeric_options():
         if option.target in ("config", "no_config"):
             continue
@@ -161,7 +161,7 @@ def test_configurations_take_no_number_that_is_none() -> None:
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """(kind of place, container, key) of each number; places of lists and tables are one kind."""
+    """Return kind of place, container and key of each number; members of a list are one kind."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
     for key, one in pairs:
         kind = (*path, key if isinstance(key, str) and path[:1] != ("nodes",) else "*")
@@ -176,7 +176,7 @@ MARK = 7770777
 
 
 def spoilt(document: Any, chances: Random, most: int) -> Iterator[bytes]:
-    """The document with one number of each kind exchanged."""
+    """Return the document with one number of each kind replaced."""
     kinds: dict[tuple[str, ...], tuple[Any, Any]] = {}
     for kind, container, key in leaves(document):
         kinds.setdefault(tuple(kind[-3:]), (container, key))
@@ -190,13 +190,13 @@ def spoilt(document: Any, chances: Random, most: int) -> Iterator[bytes]:
 
 
 def documents(chances: Random, most: int) -> Iterator[Source]:
-    """Captured documents."""
+    """Return captured documents."""
     for raw in spoilt(world(Random("numbers/7")), chances, most):
         yield ["doc"], {"doc": raw}
 
 
 def answers(chances: Random, most: int) -> Iterator[Source]:
-    """What RAPI answers, and with it what was measured."""
+    """Return answers of RAPI, with measured loads."""
     names = [*sources.ANSWERS, "mond.json"]
     whole = {name: sources._recorded(name).encode() for name in names}
     for name in names:
@@ -206,7 +206,7 @@ def answers(chances: Random, most: int) -> Iterator[Source]:
 
 
 def daemons(chances: Random, most: int) -> Iterator[Source]:
-    """What LUXI answers."""
+    """Return answers of LUXI."""
     whole = sources._answers_of_daemons()
     for name, answer in whole.items():
         for raw in spoilt({"": json.loads(json.dumps(answer))}, chances, most):
@@ -216,7 +216,7 @@ def daemons(chances: Random, most: int) -> Iterator[Source]:
 
 
 def texts(chances: Random, most: int) -> Iterator[Source]:
-    """Lines of htools' text format."""
+    """Return lines of htools' text format."""
     for _ in range(most * 2):
         lines = chances.choice(sources._samples()).split("\n")
         at = chances.choice([k for k, line in enumerate(lines) if "|" in line])
@@ -229,7 +229,7 @@ def texts(chances: Random, most: int) -> Iterator[Source]:
 
 
 def loads(chances: Random, most: int) -> Iterator[Source]:
-    """Measured loads of instances."""
+    """Return measured loads of instances."""
     raw = json.dumps(world(Random("numbers/7"))).encode()
     for text in chances.sample(IN_TEXT, min(most, len(IN_TEXT))):
         row = ["1", "1", "1", "1"]
@@ -238,7 +238,7 @@ def loads(chances: Random, most: int) -> Iterator[Source]:
 
 
 def lines_of_numbers(chances: Random, most: int) -> Iterator[Source]:
-    """Simulated clusters."""
+    """Return specifications of simulated clusters."""
     for text in chances.sample([*IN_TEXT, "0" * 5000], min(most, len(IN_TEXT))):
         fields = ["preferred", "2", "100g", "16g", "4", "1"]
         fields[chances.randrange(1, 6)] = text
@@ -268,7 +268,7 @@ SOURCES: dict[str, tuple[Callable[[Random, int], Iterator[Source]], tuple[str, .
 
 
 def tried(source: str, seed: int, most: int) -> Iterator[Case]:
-    """Runs with one number exchanged each."""
+    """Run with one number replaced at a time."""
     drawn, commands = SOURCES[source]
     chances = Random(f"{source}/{seed}")
     for words, files in drawn(chances, most):
@@ -279,7 +279,7 @@ def tried(source: str, seed: int, most: int) -> Iterator[Case]:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_number_of_a_source_that_is_none_is_rejected_or_harmless(source: str) -> None:
-    """One line with exit status 2, or a whole answer without a number that is none."""
+    """The command prints one line with exit status 2, or a complete answer with finite numbers."""
     statuses = []
     for case in tried(source, 1, 8):
         done = run(case)
@@ -290,7 +290,7 @@ def test_a_number_of_a_source_that_is_none_is_rejected_or_harmless(source: str) 
 
 @pytest.mark.parametrize("command", ["balance", "check", "report", "capacity", "explain"])
 def test_page_of_names_with_thousands_of_digits_is_written(command: str) -> None:
-    """Names are sorted by their numbers, of whatever length."""
+    """Names are sorted by their numbers, of any length."""
     case = fitting_case(command, ["--html=page"])
     raw = case.files["doc"].replace(b'"n1"', b'"n%s"' % (b"1" * 5000))
     assert raw != case.files["doc"]
@@ -300,7 +300,7 @@ def test_page_of_names_with_thousands_of_digits_is_written(command: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_all_numbers_of_a_source_are_rejected_or_harmless(source: str) -> None:
-    """Each kind of number, by several seeds."""
+    """Each kind of number is tested with several seeds."""
     for seed in range(2, 8):
         for case in tried(source, seed, 1000):
             assert wrong_with(case) == []
@@ -314,7 +314,7 @@ CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_corpus_case_fails_no_more(path: Path) -> None:
-    """What once crashed, hung, or broke the form of the answer."""
+    """A case that once crashed, hung, or broke the format of the answer passes."""
     case = Case.load(path)
     assert complaints(case, run(case)) == []
 
@@ -325,6 +325,6 @@ def test_corpus_case_fails_no_more(path: Path) -> None:
     + [("grammar", start) for start in range(0, 2000, 100)],
 )
 def test_new_cases_keep_all_promises(damager: str, start: int) -> None:
-    """A hundred cases of every kind: no exception but ours, whole answers, in time."""
+    """In a hundred cases of every kind, answers are complete and in time; errors are reported."""
     cases = range(start, start + 100)
     assert {number: found for number in cases if (found := examine(number, damager))} == {}

@@ -1,1 +1,1 @@
-"""The simulation of clusters' lives."""
+"""Simulate clusters over a long time."""

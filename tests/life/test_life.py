@@ -1,4 +1,4 @@
-"""The simulator of long lives, its rankings, its records, and its examination of rejections."""
+"""Test the simulator of clusters: its rankings, its records, and its analysis of rejections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEW = 8
 
 
 def test_trace_of_a_seed_is_always_the_same_and_in_order() -> None:
-    """Every policy gets the same events; another seed has others."""
+    """All policies get the same events; another seed gives other events."""
     events = trace_of(SCENARIOS["shared"], 3, 50)
     assert events == trace_of(SCENARIOS["shared"], 3, 50) == sorted(events)
     assert events != trace_of(SCENARIOS["shared"], 4, 50)
@@ -40,7 +40,7 @@ def test_trace_of_a_seed_is_always_the_same_and_in_order() -> None:
 
 @pytest.mark.parametrize("scenario", ["drbd", "groups"])
 def test_life_repeated_has_the_same_outcome(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All is a function of scenario, policy and seed."""
+    """The outcome is a function of scenario, policy and seed."""
     monkeypatch.setattr(trace, "BALANCES", 2)
     monkeypatch.setattr(trace, "FAILURES", 2)
     first, second = (live(SCENARIOS[scenario], POLICIES["no-worse"], 1, FEW) for _ in range(2))
@@ -63,7 +63,7 @@ def test_life_in_which_nothing_fits_rejects_everything_large(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_packs_says_what_trying_everything_says(seed: int) -> None:
-    """The check of safety equals an exhaustive search on small problems."""
+    """The check of safety equals brute force on small problems."""
     rng = Random(f"packs/{seed}")
     sizes = [rng.randrange(1, 9) for _ in range(5)]
     room = [rng.randrange(2, 14) for _ in range(3)]
@@ -91,7 +91,7 @@ def test_failures_are_checked_by_where_instances_may_go() -> None:
 
 
 def test_table_and_picture_name_every_policy() -> None:
-    """Differences are to the first policy, in pairs."""
+    """Differences are relative to the first policy, in pairs."""
     lives = {
         "hail": [Outcome(10, 4, 1, 1024, 0.9, 5.0), Outcome(10, 6, 1, 1024, 0.9, 5.0)],
         "ours": [Outcome(10, 1, 0, 0, 1.0, 4.0), Outcome(10, 3, 0, 0, 1.0, 4.0)],
@@ -105,7 +105,7 @@ def test_table_and_picture_name_every_policy() -> None:
 
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The rankings are strategies for one test only."""
+    """Register the rankings as strategies for one test."""
     before = dict(STRATEGIES)
     install()
     yield
@@ -114,7 +114,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def chosen(document: Json, strategy: str) -> list[str]:
-    """The nodes of the answer."""
+    """Return the nodes of the answer."""
     told = json.loads(answer(as_bytes(document), [f"--strategy={strategy}", "--n1=off"]))
     assert told["success"], told["info"]
     nodes: list[str] = told["result"]
@@ -122,7 +122,7 @@ def chosen(document: Json, strategy: str) -> list[str]:
 
 
 def world(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> Json:
-    """A node of 10000 MiB for each amount in `used`, and a request on shared storage."""
+    """Return a node of 10000 MiB for each amount in `used`, and a request on shared storage."""
     residents = {
         f"i{k}": instance(f"node{k + 1}", memory=memory, disk_template="rbd",
                           vcpus=cpus[k] if cpus else 1)
@@ -133,32 +133,35 @@ def world(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> Json:
 
 
 def test_best_fit_takes_the_fullest_node_that_has_room() -> None:
-    """8000 of 10000 MiB are in use on node2: 1500 fit there, 2500 go to the next fullest."""
+    """8000 of 10000 MiB are used on node2: 1500 MiB fit there; 2500 MiB go to the next fullest."""
     assert chosen(world(1000, 8000, 4000, memory=1500), "best-fit") == ["node2"]
     assert chosen(world(1000, 8000, 4000, memory=2500), "best-fit") == ["node3"]
 
 
 def test_dot_product_weighs_what_is_asked_with_what_is_free() -> None:
-    """Memory is free on node1, cpus on node2: an instance that needs much of one goes there."""
+    """Memory is free on node1, cpus on node2; each request goes to the node that suits it."""
     cpus = (40, 2)
     assert chosen(world(2000, 6000, cpus=cpus, memory=3000, vcpus=1), "dot-product") == ["node1"]
     assert chosen(world(2000, 6000, cpus=cpus, memory=100, vcpus=16), "dot-product") == ["node2"]
 
 
 def test_fgd_leaves_no_memory_that_is_useless_for_what_runs_there() -> None:
-    """150 MiB on node2 would leave 3950, of no use for one of 4000; 50 MiB leave enough."""
+    """50 MiB on node2 leave capacity for an instance of 4000 MiB.
+
+    150 MiB would leave too little.
+    """
     assert chosen(world(3000, 5900, 4000, memory=150), "fgd") == ["node1"]
     assert chosen(world(3000, 5900, 4000, memory=50), "fgd") == ["node2"]
     assert chosen(world(3000, 5900, 4000, memory=150), "best-fit") == ["node2"]
 
 
 def test_headroom_counts_without_the_node_that_fails() -> None:
-    """The only empty node is the failure that takes most, so that nothing is lost by its use."""
+    """The empty node is the largest failure, so that using it reduces no headroom."""
     assert chosen(world(0, 9300, 9000, memory=600), "headroom") == ["node1"]
 
 
 def test_rankings_of_secondaries_choose_primary_and_secondary() -> None:
-    """Each ranks both roles, and never the same node twice."""
+    """Each ranking chooses both roles, and two different nodes."""
     residents = {"a": instance("node1", "node2", memory=3000)}
     made = allocate(cluster(3, memory=10000, instances=residents), memory=1000)
     for strategy in RANKINGS:
@@ -172,7 +175,7 @@ LIVED = Outcome(800, 108, 2, 3584, 0.875, 3734.25, 0.5, 3)
 
 
 def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
-    """Every member of job and outcome comes back as it was; other jobs are not known."""
+    """Every member of job and outcome is read back; other jobs have no record."""
     path = tmp_path / "lives.jsonl"
     Records(path).add(ONE, LIVED)
     Records(path).add(ONE._replace(seed=1), LIVED._replace(rejected=9))
@@ -186,7 +189,7 @@ def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
 
 
 def test_records_without_a_file_are_kept_as_long_as_they_live() -> None:
-    """Scenarios and policies stand in the order of the jobs, lives in that of the seeds."""
+    """Scenarios and policies are in the order of the jobs, runs in the order of the seeds."""
     records = Records(None)
     jobs = [ONE._replace(policy=policy, seed=seed) for seed in (1, 0) for policy in ("b", "a")]
     for number, job in enumerate(jobs):
@@ -197,7 +200,7 @@ def test_records_without_a_file_are_kept_as_long_as_they_live() -> None:
 
 
 def test_records_of_lives_without_later_members_have_their_defaults(tmp_path: Path) -> None:
-    """Files without separate repairs can still be read."""
+    """Files without separate repairs have defaults for them."""
     path = tmp_path / "lives.jsonl"
     outcome = {k: v for k, v in LIVED._asdict().items() if k not in ("calm", "broken")}
     path.write_text(json.dumps({"life": list(ONE), "outcome": outcome}) + "\n")
@@ -207,7 +210,10 @@ def test_records_of_lives_without_later_members_have_their_defaults(tmp_path: Pa
 def test_program_lives_only_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A second run with one more seed lives one more; what is in the folder is of both."""
+    """A second run with one more seed simulates only that seed.
+
+    The folder has the results of both.
+    """
     lived: list[Job] = []
 
     def lives(job: Job) -> Outcome:
@@ -237,7 +243,7 @@ def test_program_lives_only_what_is_missing(
 def test_program_with_a_wrong_word_says_what_it_takes(
     word: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is lived."""
+    """A wrong word is an error, and no simulation starts."""
     with pytest.raises(SystemExit) as ended:
         program.main([word])
     assert ended.value.code == 2
@@ -246,7 +252,7 @@ def test_program_with_a_wrong_word_says_what_it_takes(
 
 @pytest.mark.parametrize("seed", range(40))
 def test_loss_equals_the_best_of_all_assignments(seed: int) -> None:
-    """Count and memory are minimised separately, over every way to place or drop each instance."""
+    """Count and memory are minimized separately, over every way to place or drop each instance."""
     rng = Random(f"loss/{seed}")
     sizes = [rng.choice((2, 3, 3, 5, 8)) for _ in range(4)]
     room = [rng.randrange(10) for _ in range(2)]
@@ -262,7 +268,7 @@ def test_loss_equals_the_best_of_all_assignments(seed: int) -> None:
 
 
 def _world(*nodes: tuple[int, ...], free: int) -> World:
-    """A cluster with `free` MiB of room on each empty node, and instances of the given MiB."""
+    """Return a cluster with `free` MiB on each empty node, and instances of the given MiB."""
     world = World(SCENARIOS["shared"]._replace(memory=(65536,) * len(nodes)))
     for node in world.nodes.values():
         node["free_memory"] = free + 1
@@ -284,12 +290,12 @@ def _world(*nodes: tuple[int, ...], free: int) -> World:
 def test_rejection_is_counted_under_its_cause(
     nodes: list[tuple[int, ...]], memory: int, cause: str
 ) -> None:
-    """Nodes have room for 10 MiB (the sizes only have to be in proportion)."""
+    """Nodes have 10 MiB of free memory (only the proportions matter)."""
     assert rejections._cause(_world(*nodes, free=10), memory) == cause
 
 
 def test_report_counts_each_rejection_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """The table's numbers add up to the rejections in its first line."""
+    """The numbers of the table add up to the rejections in its first line."""
     rejections.main(["--seeds", "1", "--first", "3", "--requests", "150", "--outage", "0.1"])
     heading, _, *rows = capsys.readouterr().out.splitlines()
     cells = [int(cell) for row in rows[2:] for cell in row.split("|")[2:4]]

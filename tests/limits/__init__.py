@@ -1,1 +1,1 @@
-"""Why nodes and groups reject."""
+"""Test the reasons for which nodes and groups reject an instance."""

@@ -1,4 +1,4 @@
-"""Reasons why a whole group cannot take an instance."""
+"""Test the reasons for which a whole group cannot accept an instance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_group_lacks_a_network_unless_it_has_all_of_the_instance(
 
 
 def test_policy_rejects_by_node_where_storage_differs() -> None:
-    """Spindles of disks count on nodes with exclusive storage, `spindle_use` on the others."""
+    """With exclusive storage, spindles of disks are checked; otherwise `spindle_use`."""
     high = spec(memory=9999, cpus=99, disk=99999, disks=16, spindles=5)
     group = Group(0, "uuid-default", "default", policy((spec(), high)))
     nodes = [Node(f"node{k}", group, spindles=NodeSpindles(exclusive=k == 1)) for k in range(3)]
@@ -44,7 +44,7 @@ def test_policy_rejects_by_node_where_storage_differs() -> None:
 
 
 def test_target_without_a_migration_tag_of_the_source_is_rejected() -> None:
-    """All migration tags of the source are needed; a source without any may move anywhere."""
+    """All migration tags of the source are required; a source without any may move anywhere."""
     group = Group(0, "uuid-default", "default", policy())
     tags: list[tuple[str, ...]] = [("cpu:a", "os:x"), ("cpu:a",), ("cpu:a", "os:x", "cpu:b"), ()]
     nodes = [Node(f"node{k}", group, tags=own) for k, own in enumerate(tags)]
@@ -56,7 +56,7 @@ def test_target_without_a_migration_tag_of_the_source_is_rejected() -> None:
 
 
 def test_group_rejection_names_the_networks_that_are_missing_and_no_others() -> None:
-    """Networks that the group has, and networks that are not requested, are not named."""
+    """Networks that the group has, or that are not requested, are not named."""
     group = Group(0, "uuid-default", "default", policy(), networks=("blue", "green"))
     cluster = Cluster("c", (), [group], [Node("node0", group)], [])
     rejections = group_rejections(cluster, group, instance(networks=("red", "blue")), (0,), "")

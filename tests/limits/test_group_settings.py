@@ -1,4 +1,4 @@
-"""Settings of a group apply to instances placed in that group, in any order of requests."""
+"""Test that settings of a group apply to instances in that group, in any order of requests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ BUSY = {"memory": 512, "vcpus": 4, "disk_template": "rbd"}
 
 
 def world(*, tagged: str, tag: str = LENIENT, groups: int = 2) -> Json:
-    """Return groups g1, g2, ... of two nodes each; the group called `tagged` has the tag.
+    """Return groups g1, g2, ... of two nodes each; the group `tagged` has the tag.
 
-    In group 1 (and so on) instance drbd1 is on node1 and node2, where busy1 uses all cpus.
+    In group 1 (and so on), instance drbd1 is on node1 and node2, where busy1 uses all cpus.
     """
     instances = {}
     for number in range(1, groups + 1):
@@ -42,7 +42,7 @@ def evacuation(made: Json, names: tuple[str, ...], mode: str = "primary-only") -
 
 
 def moved(document: Json, *options: str) -> dict[str, list[str]]:
-    """Return name -> new nodes, of the instances that the answer moves."""
+    """Return the new nodes of each moved instance."""
     result = answered(document, "--exact-search=no", *options)["result"]
     return {name: nodes for name, _, nodes in result[0]}
 
@@ -62,7 +62,7 @@ def test_failover_ignores_soft_limits_only_in_the_group_that_says_so(
 def test_shared_move_ignores_soft_limits_only_in_the_group_that_says_so(
     tagged: str, names: tuple[str, ...]
 ) -> None:
-    """On shared storage, a is in g1 and b in g2; only the tagged group's instance moves."""
+    """On shared storage, a is in g1 and b in g2; only the instance of the tagged group moves."""
     made = world(tagged=tagged)
     for name, home in (("a", "node1"), ("b", "node3")):
         made["instances"][name] = instance(home, memory=512, disk_template="rbd")
@@ -114,7 +114,7 @@ def test_batch_ignores_soft_limits_only_in_the_group_that_says_so(
 def test_batch_breaks_n1_only_in_the_group_that_does_not_ask_for_it(
     tagged: str, wanted: tuple[tuple[str, str], ...]
 ) -> None:
-    """The other node of its group could not take over an instance of 7000 MiB."""
+    """The other node of its group could not restart an instance of 7000 MiB."""
     made = cluster({"g1": 2, "g2": 2})
     for number in (1, 2):
         held = instance(f"node{2 * number}", memory=4000, disk_template="rbd")
@@ -212,7 +212,7 @@ def _tight(seed: int, memory: int) -> Json:
 def test_exact_search_of_a_group_acts_in_planners(
     command: str, options: tuple[str, ...], memory: int, start: int
 ) -> None:
-    """The tag of every group has the effect of the option, in commands that search."""
+    """The tag on every group has the effect of the option, in commands that search."""
     pytest.importorskip("highspy")
     decided = 0
     for seed in range(start, start + 20):
@@ -238,7 +238,7 @@ def test_stickiness_of_a_group_counts_for_instances_that_run_there() -> None:
 
 
 def test_time_limit_of_a_group_does_not_count_and_is_warned_of() -> None:
-    """The time limit is that of the whole run, which a tag of one group cannot change."""
+    """The time limit applies to the whole run, so the tag of one group is ignored."""
     document = cluster(2, instances={"a": instance("node1", disk_template="rbd")})
     document["nodegroups"]["uuid-default"]["tags"] = ["iallocator:time-limit:7"]
     done = run("balance", stdin=as_bytes(document))
@@ -257,7 +257,7 @@ def test_planners_keep_instances_in_a_group_that_allows_no_moves_to_others() -> 
 
 @pytest.mark.parametrize("command", ["check", "check --no-simulation", "report"])
 def test_tags_that_change_the_mode_of_n1_count_as_the_option(command: str) -> None:
-    """Tags of the cluster count for `check` and `report`, those of a group for `check`."""
+    """Tags of the cluster apply to `check` and `report`, those of a group to `check`."""
     held = {"a": instance("node1", "node2", memory=3000)}
     held["b"] = instance("node2", "node1", memory=3000)
     document = cluster(2, memory=4096, instances=held)
@@ -275,7 +275,7 @@ def test_tags_that_change_the_mode_of_n1_count_as_the_option(command: str) -> No
 
 
 def _shared_by_two(seed: int) -> Json:
-    """Return two groups on shared storage, the first of them too full to lose a node."""
+    """Return two groups on shared storage; the first cannot tolerate the failure of a node."""
     rng = Random(f"group N+1/{seed}")
     sizes = {"g1": rng.randint(2, 3), "g2": rng.randint(3, 4)}
     held = {

@@ -1,4 +1,4 @@
-"""The limits of a node: the boundary of each, the missing amount, and which is reported."""
+"""Test the limits of a node: their boundaries, missing amounts, and the reported limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.property.answers import answered
 
 
 def failures(request: Json, *options: str) -> dict[str, int]:
-    """Return reason -> number of rejected candidates, in the only group of `request`."""
+    """Return the number of rejected candidates by reason, in the only group of `request`."""
     found: dict[str, int] = answered(request, "--n1=off", *options)["solutions"][0]["failures"]
     return found
 
@@ -160,7 +160,7 @@ def test_forthcoming_instance_keeps_its_memory() -> None:
 def test_memory_of_an_instance_marked_offline_is_asked_of_no_node(
     state: str, free: int, mode: str, moves: bool
 ) -> None:
-    """Its 1024 MiB are not reserved: a node with any free memory can be its secondary."""
+    """Its 1024 MiB are not reserved, so a node with any free memory can be its secondary."""
     held = {"web": instance("node1", "node2", admin_state=state)}
     made = cluster(3, instances=held)
     for name in ("node3",) if mode == "secondary-only" else ("node1",):
@@ -185,7 +185,7 @@ def test_spindles_that_are_missing_are_counted_in_words(spindles: int, words: st
 def test_secondary_of_a_forthcoming_instance_keeps_memory_for_it(
     free: int, expected: dict[str, int]
 ) -> None:
-    """A forthcoming instance must be able to fail over, too, when it exists."""
+    """A forthcoming instance must also be able to fail over when it exists."""
     soon = instance("node1", "node2", memory=3000, forthcoming=True)
     document = cluster(3, instances={"soon": soon}, changes={"node3": {"free_memory": free}})
     request = {"type": "node-evacuate", "instances": ["soon"], "evac_mode": "secondary-only"}
@@ -208,7 +208,7 @@ def test_spindles_for_a_forthcoming_instance_are_counted_in_words(
 
 
 def test_spindles_that_a_forthcoming_instance_does_not_say_are_room_nowhere() -> None:
-    """It is unknown whether they fit, with any number of free spindles."""
+    """With unknown spindles, the instance is rejected for any number of free spindles."""
     soon = instance("node1", "node2", forthcoming=True)
     soon["disks"] = [{"size": 1024, "spindles": 1}, {"size": 1024}]
     changes = {f"node{k}": {**EXCLUSIVE, "free_spindles": 9} for k in (1, 2, 3)}
@@ -237,7 +237,7 @@ def test_spindles_are_not_asked_of_disks_on_shared_storage(options: tuple[str, .
 def test_disk_that_forthcoming_instances_leave_must_be_more_than_none(
     free: int, found: list[str]
 ) -> None:
-    """1 GiB is reserved and 1 GiB is requested: of 2 GiB, no space would be left."""
+    """1 GiB is reserved and 1 GiB is requested, so 2 GiB of free disk are not enough."""
     coming = instance("node1", disk_template="plain", forthcoming=True)
     document = cluster(
         1, instances={"coming": coming}, changes={"node1": {"free_disk": free, "total_disk": 9000}}
@@ -289,12 +289,12 @@ HELD = {
 
 
 def view(numbers: dict[str, Any]) -> Any:
-    """Return a node, or an instance, with these numbers."""
+    """Return a view of a node or an instance with these numbers."""
     return cast("Any", SimpleNamespace(**numbers))
 
 
 def amounts(role: RoleLimits) -> list[tuple[str, float]]:
-    """Return unit and missing amount of each violated limit; assert that enough is enough.
+    """Return unit and missing amount of each violated limit, after checking the amount.
 
     Pools, which need the state, are left out.
     """
@@ -315,18 +315,18 @@ RESERVE = [("memory", 70), ("memory", 70)]
 
 
 def test_what_a_primary_lacks_is_what_would_be_enough() -> None:
-    """Enough is: 1 MiB left, disk above the reserve, cpus by the ratio; now and later."""
+    """The missing amount is exact for memory, disk above the reserve, and cpus; now and later."""
     own = [("memory", 10), *DISK, *RESERVE, ("cpus", 38), ("free", 2), ("memory", 20)]
     assert amounts(PRIMARY) == [*own, *LATER, ("cpus", 58)]
 
 
 def test_what_a_secondary_lacks_is_what_would_be_enough() -> None:
-    """Enough is memory for the failover, and 1 MiB more."""
+    """The missing amount is exact: memory for the failover, and 1 MiB more."""
     assert amounts(SECONDARY) == [*DISK, ("memory", 11), *RESERVE, *LATER, ("memory", 21)]
 
 
 def test_node_that_fails_n1_already_may_not_lack_more() -> None:
-    """Before, 30 MiB are missing for its failovers; then 29, 30 or 31."""
+    """30 MiB are missing for failovers before; then 29, 30 or 31 MiB."""
     (worse,) = (one for one in PRIMARY.checks if one.no_worse)
     for memory, expected in ((31, False), (30, False), (29, True)):
         for fails in (1, 0):

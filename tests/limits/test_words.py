@@ -1,4 +1,4 @@
-"""Texts of amounts and limits, and the amount that is reported."""
+"""Test the texts of amounts and limits, and the reported amount."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROLES = (PRIMARY, SECONDARY)
     [(1, "1 virtual cpu"), (0, "0 virtual cpus"), (0.5, "0.5 virtual cpus"), (2, "2 virtual cpus")],
 )
 def test_quantity_of_one_is_singular(amount: float, said: str) -> None:
-    """All other amounts are plural, halves too."""
+    """All other amounts, also halves, are plural."""
     assert quantity(amount, "virtual cpus") == said
 
 
@@ -36,7 +36,7 @@ def test_quantity_of_one_is_singular(amount: float, said: str) -> None:
     ],
 )
 def test_quantity_of_one_changes_the_noun_only(unit: str, said: str) -> None:
-    """Other words of the unit stay as they are."""
+    """Other words of the unit are unchanged."""
     assert quantity(1, unit) == said
 
 

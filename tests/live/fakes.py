@@ -1,4 +1,4 @@
-"""Servers for LUXI and RAPI in this process, with answers from a test."""
+"""Run fake servers for LUXI and RAPI in this process, with answers from a test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ Reply = Callable[[str, str, Any], Any]
 
 
 class Raw(NamedTuple):
-    """A status and bytes; if fewer bytes than announced are sent, the connection ends."""
+    """Represent a reply of a status and bytes.
+
+    If it has fewer bytes than announced, it is cut off.
+    """
 
     status: int
     content: bytes

@@ -1,7 +1,7 @@
-"""Servers with faults: slow, silent, endless, truncated, bombs, wrong types, error statuses.
+"""Run servers with faults: slow, silent, endless, truncated, bombs, wrong types, error statuses.
 
-RAPI over TLS, LUXI at a Unix socket, and monitoring daemons over HTTP.  Every fault is a function
-that is given the connection and the good answer, and does something else with it.
+The servers are RAPI over TLS, LUXI at a Unix socket, and monitoring daemons over HTTP. Each fault
+is a function with the connection and the good answer as arguments.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Fault = Callable[["Talk", bytes], None]
 
 
 class Talk:
-    """One connection; sending ends with the server, or when the client has gone."""
+    """Represent one connection; sending stops when the server ends or the client disconnects."""
 
     def __init__(self, connection: socket.socket, closing: threading.Event) -> None:
         self.connection = connection
@@ -45,7 +45,7 @@ class Talk:
         self.connection.sendall(data)
 
     def trickle(self, data: bytes) -> None:
-        """Send `data` byte by byte, and then nothing more."""
+        """Send `data` byte by byte, and then keep the connection open."""
         for byte in data:
             self.send(bytes([byte]))
             if self.closing.wait(TRICKLE_SECONDS):
@@ -53,23 +53,23 @@ class Talk:
         self.hold()
 
     def repeat(self, data: bytes, pause: float = 0.0) -> None:
-        """Send `data` again and again."""
+        """Send `data` repeatedly without end."""
         while not self.closing.wait(pause):
             self.send(data)
 
     def hold(self) -> None:
-        """Send nothing, and stay connected."""
+        """Send nothing, and keep the connection open."""
         self.closing.wait()
 
 
 def http(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
-    """An answer over HTTP."""
+    """Return an HTTP answer."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
 
 
 def plain(value: Any) -> bytes:
-    """A good answer over HTTP."""
+    """Return a good HTTP answer."""
     return http(json.dumps(value).encode())
 
 
@@ -79,7 +79,7 @@ def _body(answer: bytes) -> bytes:
 
 @cache
 def _bomb() -> bytes:
-    """256 MiB of spaces, compressed."""
+    """Return 256 MiB of spaces, compressed."""
     return http(gzip.compress(b" " * 2**28, 1), "200 OK", "Content-Encoding: gzip")
 
 
@@ -88,7 +88,7 @@ def _status(code: str, text: bytes) -> Fault:
 
 
 def _after(head: bytes, fault: Fault) -> Fault:
-    """A fault after a good beginning."""
+    """Return a fault that follows a good beginning."""
 
     def begin(talk: Talk, answer: bytes) -> None:
         talk.send(head)
@@ -188,7 +188,7 @@ SLOW = {
 
 
 class FaultyServer:
-    """A server with the fault `fault`; None: it answers well.
+    """Represent a server with the fault `fault`, or without a fault if it is None.
 
     Parameters
     ----------
@@ -223,13 +223,13 @@ class FaultyServer:
         ).start()
 
     def become(self, fault: Fault | None = None, connecting: Fault | None = None) -> None:
-        """Have another fault from now on; connections that are open end."""
+        """Change the fault; close open connections."""
         self.fault, self.connecting = fault, connecting
         self._closing.set()
         self._closing = threading.Event()
 
     def close(self) -> None:
-        """End."""
+        """Stop the server."""
         self.become()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -273,7 +273,7 @@ def _closing(server: FaultyServer) -> Iterator[FaultyServer]:
 
 @contextmanager
 def faulty_rapi(folder: Path, answers: dict[str, Any]) -> Iterator[tuple[FaultyServer, list[str]]]:
-    """RAPI over TLS that answers `answers`, by the names of its resources; and how to reach it."""
+    """Run RAPI over TLS with `answers` by resource, and yield the options to connect to it."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -293,7 +293,7 @@ def faulty_rapi(folder: Path, answers: dict[str, Any]) -> Iterator[tuple[FaultyS
 def faulty_luxi(
     folder: Path, result: Callable[[str, list[Any]], Any]
 ) -> Iterator[tuple[FaultyServer, list[str]]]:
-    """LUXI that answers `result` of method and arguments; and how to reach it."""
+    """Run LUXI with `result` of method and arguments, and yield the options to connect to it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(folder / "luxi.sock"))
 
@@ -308,7 +308,7 @@ def faulty_luxi(
 
 @contextmanager
 def faulty_daemons(host: str, port: int, load: float = 1.0) -> Iterator[FaultyServer]:
-    """A monitoring daemon at `host` and `port`."""
+    """Run a monitoring daemon at `host` and `port`."""
     report = {"name": "cpu-avg-load", "data": {"cpu_total": load}}
     listener = socket.create_server((host, port))
     with _closing(FaultyServer(listener, lambda _: plain(report), b"\r\n\r\n")) as server:

@@ -1,4 +1,4 @@
-"""Every command that reads a cluster, against slow and hostile servers: one line, and soon."""
+"""Test every command that reads a cluster against slow and faulty servers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FOREIGN = re.compile(
 
 
 def heard(done: Done, *causes: str) -> str:
-    """The only line on stderr; nothing is on stdout; exit status 2."""
+    """Return the only line on stderr, after checking that stdout is empty and the status is 2."""
     error = done.stderr.decode()
     assert (done.returncode, done.stdout, error.count("\n")) == (2, b"", 1), (causes, done)
     assert not FOREIGN.search(error), (causes, error)
@@ -75,17 +75,17 @@ def heard(done: Done, *causes: str) -> str:
 
 
 def of_bytes(data: bytes) -> Callable[[Talk, bytes], None]:
-    """The fault of another answer."""
+    """Return the fault that replaces the answer by `data`."""
     return lambda talk, _: talk.send(data)
 
 
 def patience(fault: str) -> list[str]:
-    """The option that ends what only a deadline ends."""
+    """Return the option that shortens the time limit for faults that only a time limit ends."""
     return ["--read-timeout=0.15"] if fault in SLOW else []
 
 
 def words_of(command: str, folder: Path) -> list[str]:
-    """The command line, without a source."""
+    """Return the command line, without a source."""
     request = {"type": "relocate", "name": "inst1.example.com",
                "relocate_from": ["node2.example.com"]}  # fmt: skip
     (folder / "request.json").write_text(json.dumps({"request": request}))
@@ -94,7 +94,7 @@ def words_of(command: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_faulty_rapi_ends_every_command_with_one_line(command: str, tmp_path: Path) -> None:
-    """Whatever the server does; what only the deadline ends is called late."""
+    """The command ends with one line on stderr for each fault, at the latest at the time limit."""
     words = [*words_of(command, tmp_path), LITTLE]
     with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
         assert run(*words, *reach).returncode in (0, 1)
@@ -113,7 +113,7 @@ def test_faulty_rapi_ends_every_command_with_one_line(command: str, tmp_path: Pa
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_faulty_luxi_ends_every_command_with_one_line(command: str, tmp_path: Path) -> None:
-    """As through RAPI."""
+    """The command ends with one line on stderr, as with RAPI."""
     words = [*words_of(command, tmp_path), LITTLE]
     with faulty_luxi(tmp_path, partial(luxi_answer, rapi_answers())) as (server, reach):
         assert run(*words, *reach).returncode in (0, 1)
@@ -137,7 +137,7 @@ MEASURING = [
 
 @pytest.fixture
 def one_node(tmp_path: Path) -> list[str]:
-    """How to read a cluster of one node, at a loopback address that no other test has."""
+    """Return how to read a cluster of one node, at a loopback address that no other test uses."""
     answers = rapi_answers()
     rng = Random(os.urandom(8))
     host = f"127.{rng.randrange(1, 255)}.{rng.randrange(1, 255)}.{rng.randrange(1, 255)}"
@@ -176,7 +176,7 @@ def test_faulty_daemon_is_a_warning_of_every_command(
 def test_faulty_daemon_with_exit_on_missing_is_status_1(
     one_node: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the same reason."""
+    """With the option, the reason is an error and the status is 1."""
     host, *reach = one_node
     with faulty_daemons(host, 0) as server:
         monkeypatch.setattr(mond, "PORT", server._listener.getsockname()[1])
@@ -194,7 +194,7 @@ ODD: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("what", ["info", "groups", "nodes", "instances", "networks"])
 def test_fields_of_wrong_types_are_one_line_or_count(what: str, tmp_path: Path) -> None:
-    """Every field of every answer, with values of every type: a wrong one is named."""
+    """Each field of each answer gets values of every type; the error names a wrong one."""
     command = ["check", "balance"]
     good = rapi_answers()
     first = good[what] if what == "info" else good[what][0]
@@ -216,7 +216,7 @@ def test_fields_of_wrong_types_are_one_line_or_count(what: str, tmp_path: Path) 
 
 
 def start(*words: str, script: str = "") -> subprocess.Popen[bytes]:
-    """The real program, in a process of its own."""
+    """Start the real program in a separate process."""
     command = [sys.executable, "-c", script] if script else COMMAND
     pipe = subprocess.PIPE
     return subprocess.Popen(
@@ -225,9 +225,10 @@ def start(*words: str, script: str = "") -> subprocess.Popen[bytes]:
 
 
 def seconds_of(*words: str, script: str = "", enough: float = 0.0) -> tuple[float, str]:
-    """How long the real program takes; and its error.
+    """Return the seconds that the real program needs, and its error.
 
-    On a busy machine the best of up to five times counts, if none is `enough`.
+    On a busy machine, the best of up to five runs is returned; a run that is `enough` ends the
+    series.
     """
     best, error = 1e9, ""
     for _ in range(5):
@@ -259,14 +260,14 @@ SLOWEST = ("silent", "trickling", "continuing fast", "trickling handshake")
 
 @pytest.fixture
 def startup() -> float:
-    """Seconds that the program takes where nothing is to be waited for."""
+    """Return the seconds that the program needs to start."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     return seconds_of("balance", "-m", f"127.0.0.1:{port}")[0]
 
 
 def test_time_limit_ends_reading_within_half_a_second(tmp_path: Path, startup: float) -> None:
-    """Through both doors, in every phase; the message says which limit it was."""
+    """The program ends in time, with LUXI and RAPI, in every phase; the message names the limit."""
     said = "within the 0.5 s for the whole run (--time-limit)"
     with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
         for name in SLOWEST:
@@ -288,7 +289,7 @@ def test_time_limit_ends_reading_within_half_a_second(tmp_path: Path, startup: f
 
 
 def test_reading_the_whole_cluster_has_one_deadline(tmp_path: Path) -> None:
-    """Every answer comes in time, and their sum does not."""
+    """Each answer arrives within the limit, but their sum exceeds it."""
 
     def slowly(talk: Talk, answer: bytes) -> None:
         time.sleep(0.15)
@@ -306,7 +307,7 @@ STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 def stopped(process: subprocess.Popen[bytes], server: FaultyServer | None, number: int) -> int:
-    """Send one signal once the server is asked; the exit status."""
+    """Send one signal as soon as the server has received a request; return the exit status."""
     end = time.monotonic() + PATIENCE
     while server is not None and not server.questions:
         assert process.poll() is None, process.communicate()
@@ -324,7 +325,7 @@ def stopped(process: subprocess.Popen[bytes], server: FaultyServer | None, numbe
 def test_first_signal_ends_reading(
     number: signal.Signals, tmp_path: Path, one_node: list[str]
 ) -> None:
-    """RAPI, LUXI, a name server, and the threads that ask daemons."""
+    """The signal interrupts RAPI, LUXI, name resolution, and the threads that query daemons."""
     with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
         server.become(HTTP_FAULTS["trickling"])
         assert stopped(start("check", *reach), server, number) == STOPPED[number]
@@ -341,7 +342,7 @@ def test_first_signal_ends_reading(
 
 @pytest.mark.parametrize("name", ["endless", "compressed bomb", "endless chunk", "endless headers"])
 def test_daemon_does_not_fill_the_memory(name: str, one_node: list[str]) -> None:
-    """The limit of a report is a mebibyte; the program as such takes less than 100."""
+    """A report is read up to 1 MiB; the whole program uses less than 100 MiB."""
     host, *reach = one_node
     with faulty_daemons(host, mond.PORT) as server:
         server.become(HTTP_FAULTS[name])
@@ -359,7 +360,10 @@ def test_daemon_does_not_fill_the_memory(name: str, one_node: list[str]) -> None
 
 
 def test_drained_queue_is_reported_once_and_at_once(tmp_path: Path) -> None:
-    """RAPI answers HTTP 500, and names the reason in ``message`` alone."""
+    """RAPI answers HTTP 500 and has the reason in ``message``.
+
+    It is printed once, without retries.
+    """
     answers: Json = rapi_answers()
     with faulty_rapi(tmp_path, answers) as (server, reach):
 
@@ -383,7 +387,7 @@ def test_drained_queue_is_reported_once_and_at_once(tmp_path: Path) -> None:
 def test_execution_gives_up_where_a_server_begins_to_trickle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every look at the cluster ends with the limit, and so does the execution, and its lock."""
+    """Each query ends at the limit; then the execution ends and releases its lock."""
     folder = tmp_path / "run"
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(folder))
     monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))

@@ -1,4 +1,4 @@
-"""The client of LUXI against a server in this process."""
+"""Test the LUXI client against a server in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from .fakes import fake_luxi
 
 
 def test_luxi_call_brings_the_result_of_one_question_after_the_other(tmp_path: Path) -> None:
-    """One connection, method and arguments as given, results as answered; large ones whole."""
+    """One connection sends methods with arguments, and returns results.
+
+    Large results are complete.
+    """
 
     def answer(method: str, arguments: list[Any]) -> Any:
         return [method, arguments, "\u00e9" * 300_000]
@@ -41,7 +44,7 @@ def test_luxi_call_brings_the_result_of_one_question_after_the_other(tmp_path: P
 def test_luxi_call_that_is_rejected_raises_what_the_server_says(
     tmp_path: Path, said: Any, problem: str, kind: str
 ) -> None:
-    """Both forms of a failure; the connection stays in use."""
+    """Both forms of an error raise its text; the connection can be used again."""
 
     def answer(method: str, _: list[Any]) -> Any:
         if method == "Bad":
@@ -70,7 +73,7 @@ def test_luxi_call_that_is_rejected_raises_what_the_server_says(
 def test_luxi_answer_that_is_damaged_is_an_error_and_ends_the_connection(
     tmp_path: Path, raw: bytes, problem: str
 ) -> None:
-    """What is left of a damaged answer is never taken for the next one."""
+    """A damaged answer closes the connection, so that its rest is not read as an answer."""
     answers = [raw, 5]
     with fake_luxi(tmp_path, lambda *_: answers.pop(0)) as server:
         client = LuxiClient(server.path)
@@ -82,7 +85,7 @@ def test_luxi_answer_that_is_damaged_is_an_error_and_ends_the_connection(
 
 
 def test_luxi_answer_that_is_late_is_an_error_that_names_the_limit(tmp_path: Path) -> None:
-    """The time is that of the whole answer, which does not come before."""
+    """The time limit applies to the complete answer."""
     late = Event()
     with fake_luxi(tmp_path, lambda *_: late.wait()) as server:
         client = LuxiClient(server.path)
@@ -93,7 +96,7 @@ def test_luxi_answer_that_is_late_is_an_error_that_names_the_limit(tmp_path: Pat
 
 
 def test_luxi_socket_without_a_server_is_an_error_that_names_it(tmp_path: Path) -> None:
-    """No such file, no listener, and a name that is too long for a socket."""
+    """The error names a missing file, a socket without a server, and a path that is too long."""
     with fake_luxi(tmp_path, lambda *_: 1) as server:
         pass
     for path, problem in (

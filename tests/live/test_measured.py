@@ -1,4 +1,4 @@
-"""Measurements of monitoring daemons count in plans, for #LOAD, or not at all."""
+"""Test that plans use the loads of monitoring daemons, for #LOAD, or not at all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NODES = [raw["name"] for raw in rapi_answers()["nodes"]]
 
 
 def report(load: Any) -> Json:
-    """Return a daemon's report about its node."""
+    """Return the report of a node's daemon."""
     return {"name": "cpu-avg-load", "version": "B", "format_version": 1, "timestamp": 1,
             "category": None, "kind": 0, "data": {"cpu_number": 8, "cpu_total": load}}  # fmt: skip
 
@@ -42,7 +42,7 @@ def stored(folder: Path, loads: Json, name: str = "cpu-avg-load") -> str:
 
 
 def cpu_loads(folder: Path, capsys: Capture, *words: str) -> tuple[dict[str, float], str]:
-    """Return name of a node or instance -> its cpu load in the lists; and the rest of stderr."""
+    """Return the cpu load in the lists by node or instance name, and the other lines of stderr."""
     address = write_answers(folder / "rapi", rapi_answers())
     status = main(["balance", "-l0", "-pname,cload", "--print-instances", "-m", address, *words])
     assert status == 0
@@ -56,7 +56,7 @@ def cpu_loads(folder: Path, capsys: Capture, *words: str) -> tuple[dict[str, flo
 def test_load_of_a_node_is_shared_by_cpus_with_what_it_has_for_itself(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Four instances with one cpu each, and one cpu of the node itself: a fifth each."""
+    """Four instances with one cpu each, and one cpu of the node, have a fifth of the load each."""
     loads = dict(zip(NODES, (5.0, 1.0, 2.0, 4.0, 0.5), strict=True))
     found, warnings = cpu_loads(tmp_path, capsys, stored(tmp_path, loads))
     assert warnings == ""
@@ -89,7 +89,7 @@ def test_load_of_instances_on_xen_is_their_own(tmp_path: Path, capsys: Capture) 
 def test_load_that_one_node_does_not_say_counts_nowhere(
     change: Callable[[Json], object], words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """A warning, or exit status 1, names the node."""
+    """A warning, or exit status 1, names the node without a report, and no load is used."""
     loads = dict.fromkeys(NODES, 3.0)
     change(loads)
     told = stored(tmp_path, loads)
@@ -114,7 +114,7 @@ def test_load_that_one_node_does_not_say_counts_nowhere(
 def test_measured_loads_that_cannot_be_read_are_one_line(
     text: str, words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """The exit status is 2; also for options that exclude each other."""
+    """The error is one line with exit status 2, also for options that exclude each other."""
     (tmp_path / "mond.json").write_text(text)
     address = write_answers(tmp_path / "rapi", rapi_answers())
     told = f"--mond-data={tmp_path}/mond.json"
@@ -134,7 +134,7 @@ def test_mond_options_without_mond_are_rejected(tmp_path: Path, capsys: Capture)
 def test_daemons_are_asked_over_http_each_at_its_node(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One daemon answers, one fails: then no measurement is used."""
+    """One daemon answers and one fails, so no measurement is used."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -163,7 +163,7 @@ def test_daemons_are_asked_over_http_each_at_its_node(
 
 
 def test_load_of_placement_keys_is_that_of_the_daemons(tmp_path: Path) -> None:
-    """A key prefers idle nodes: the measured load per cpu decides."""
+    """A placement key prefers idle nodes: the measured load per cpu decides."""
     from tests.builders import allocate, cluster
 
     document = allocate(cluster(2), disk_template="plain", memory=512)

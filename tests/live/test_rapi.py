@@ -1,4 +1,4 @@
-"""The client of RAPI against a server in this process, with real certificates."""
+"""Test the RAPI client against a server in this process, with real certificates."""
 
 from __future__ import annotations
 

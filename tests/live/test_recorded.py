@@ -1,4 +1,4 @@
-"""Recorded answers of Ganeti 3.0 through LUXI and RAPI give equal clusters, and hbal's figures."""
+"""Test recorded answers of Ganeti 3.0: LUXI and RAPI give equal clusters, and hbal's results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def recorded_luxi(method: str, arguments: list[Any]) -> Any:
 
 
 def ours(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
-    """Return the first words of our tables -> further words, and moves with their scores."""
+    """Return the tables of iallocator by their first words, and its moves with their scores."""
     shown = run("balance", "--compat=hail", "-p", "--print-instances", *words)
     assert shown.returncode == 0
     moves = json_of("balance", "--compat=hail", *words)["moves"]
@@ -48,7 +48,7 @@ def ours(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
 
 
 def theirs(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
-    """Return hbal's tables and moves, in the form of `ours`."""
+    """Return hbal's tables and moves in the form of `ours`."""
     command = ["hbal", "-p", "--print-instances", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     moves = [line.split() for line in done.stdout.splitlines() if " => " in line]

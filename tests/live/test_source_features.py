@@ -1,4 +1,4 @@
-"""Sources × features: a feature has one effect, from whatever source the cluster is read."""
+"""Test sources × features: a feature has one effect, whatever source the cluster is read from."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ SOURCES = ("luxi", "document", "text")
 
 
 def decided(words: tuple[str, ...], source: tuple[str, ...], capsys: Capture) -> Json:
-    """Return the decision of a command, without the words around it."""
+    """Return the decision of a command, without the text around it."""
     command = words if words[0] == "show" else ("ask", *words)
     status = main([*command, "--json", *source])
     out = capsys.readouterr().out

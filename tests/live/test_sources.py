@@ -1,4 +1,4 @@
-"""A running cluster, read through both doors, is the same cluster; what is wrong is named."""
+"""Test that a cluster read through LUXI equals that read through RAPI, and errors in answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LISTS = ("-p", "--print-instances", "--json")
 
 
 def said(*words: str) -> tuple[int, str, str]:
-    """Status and both streams, without the source that a JSON document names."""
+    """Return the exit status and both streams, without the source that a JSON document names."""
     done = run(*words)
     lines = done.stdout.decode().splitlines(keepends=True)
     out = "".join(line for line in lines if not line.startswith('  "source": '))
@@ -32,7 +32,7 @@ def said(*words: str) -> tuple[int, str, str]:
 
 
 def through_luxi(answers: Json, folder: Path, *words: str) -> tuple[int, str, str]:
-    """What a command says of a cluster at a socket."""
+    """Return the output of a command for a cluster at a LUXI socket."""
     with fake_luxi(folder, lambda method, args: luxi_answer(answers, method, args)) as server:
         return said(*words, f"-L{server.path}")
 
@@ -51,7 +51,7 @@ def through_luxi(answers: Json, folder: Path, *words: str) -> tuple[int, str, st
 def test_cluster_through_luxi_rapi_or_as_a_document_gives_the_same_output(
     words: Sequence[str], tmp_path: Path
 ) -> None:
-    """Every command that reads a cluster reads a running one; no door changes the answer."""
+    """Every command that reads a cluster has the same output for LUXI, RAPI and a document."""
     answers = rapi_answers()
     stored = said(*words, "-m", write_answers(tmp_path / "rapi", answers))
     assert stored[0] in (0, 1)
@@ -68,7 +68,7 @@ def test_cluster_through_luxi_rapi_or_as_a_document_gives_the_same_output(
 
 
 def test_networks_of_groups_are_read_and_count(tmp_path: Path) -> None:
-    """An instance of a network that only its group has is nowhere else to be."""
+    """An instance with a network can only be in a group that has this network."""
     answers = rapi_answers()
     request = {"type": "change-group", "instances": ["inst5.example.com"],
                "target_groups": ["uuid-two"]}  # fmt: skip
@@ -83,7 +83,7 @@ def test_networks_of_groups_are_read_and_count(tmp_path: Path) -> None:
 
 
 def test_node_that_is_offline_needs_no_amounts(tmp_path: Path) -> None:
-    """What is unknown of it is 0; without a volume group so are the disks."""
+    """Unknown amounts of an offline node are 0; without a volume group, its disks are 0 too."""
     answers = rapi_answers()
     dark = dict.fromkeys(("mtotal", "mnode", "mfree", "dtotal", "dfree", "ctotal", "cnos"))
     answers["nodes"][4] |= {"offline": True, **dark}
@@ -116,7 +116,7 @@ Change = Callable[[Json], object]
 def test_answers_that_make_no_sense_are_one_line_that_names_the_place(
     change: Change, problem: str, tmp_path: Path
 ) -> None:
-    """With the source before it; exit status 2."""
+    """The line has the source and the position of the value; the exit status is 2."""
     answers = rapi_answers()
     change(answers)
     address = write_answers(tmp_path / "rapi", answers)
@@ -127,7 +127,7 @@ def test_answers_that_make_no_sense_are_one_line_that_names_the_place(
 
 
 def test_cluster_that_changes_between_questions_is_asked_again(tmp_path: Path) -> None:
-    """An instance on a node that came after the nodes were asked for is no error."""
+    """An instance on a node that was added after the query of nodes causes a second reading."""
     answers = rapi_answers()
     late = answers["nodes"].pop(1)
     asked: list[str] = []
@@ -144,7 +144,10 @@ def test_cluster_that_changes_between_questions_is_asked_again(tmp_path: Path) -
 
 
 def test_cluster_that_never_fits_together_is_asked_four_times(tmp_path: Path) -> None:
-    """Once, and again up to three times; then the error names what does not fit."""
+    """The cluster is read once and up to three times again.
+
+    Then the error names the inconsistency.
+    """
     answers = rapi_answers()
     del answers["nodes"][1]
     asked: list[str] = []
@@ -171,7 +174,7 @@ def test_cluster_that_never_fits_together_is_asked_four_times(tmp_path: Path) ->
 def test_luxi_answer_that_is_something_else_is_one_line(
     raw: bytes, problem: str, tmp_path: Path
 ) -> None:
-    """The question is named."""
+    """The message names the query."""
 
     def answer(method: str, arguments: list[Any]) -> Any:
         return luxi_answer(rapi_answers(), method, arguments) if "Info" in method else raw
@@ -186,7 +189,7 @@ def test_luxi_answer_that_is_something_else_is_one_line(
 def test_wrong_password_certificate_or_host_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The password itself is in none of them."""
+    """The message does not contain the password."""
     monkeypatch.setenv("IALLOCATOR_RAPI_USER", "me")
     monkeypatch.setenv("IALLOCATOR_RAPI_PASSWORD", "hidden")
     with fake_rapi(tmp_path, lambda *_: Raw(401, b"")) as server:
@@ -213,14 +216,14 @@ def test_wrong_password_certificate_or_host_are_one_line(
     ],
 )  # fmt: skip
 def test_sources_that_exclude_each_other_are_a_usage_error(words: Sequence[str]) -> None:
-    """Before anything is asked; so is an option that would do nothing."""
+    """The error is printed before any query; an option without an effect is an error too."""
     status, out, err = said("balance", *words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "secret" not in err
 
 
 def test_request_is_answered_on_the_running_cluster(tmp_path: Path) -> None:
-    """The request of a file, the cluster of the socket; -I names the file as well."""
+    """The request is read from the file and the cluster from the socket, also with -I."""
     from tests.builders import allocate, cluster
 
     document = tmp_path / "request.json"
@@ -232,7 +235,7 @@ def test_request_is_answered_on_the_running_cluster(tmp_path: Path) -> None:
 
 
 def test_static_node_memory_counts_where_the_default_hypervisor_is_kvm(tmp_path: Path) -> None:
-    """As in htools, whichever hypervisors are enabled besides."""
+    """As in htools, other enabled hypervisors have no effect."""
     answers = rapi_answers()
     answers["info"] |= {"default_hypervisor": "kvm", "enabled_hypervisors": ["xen-pvm", "kvm"]}
     address = write_answers(tmp_path / "rapi", answers)
@@ -244,7 +247,7 @@ def test_static_node_memory_counts_where_the_default_hypervisor_is_kvm(tmp_path:
 
 
 def test_worlds_have_nodes_that_may_differ() -> None:
-    """The builder puts parameters of nodes where RAPI does."""
+    """The builder stores parameters of nodes at the place where RAPI has them."""
     assert node("a", cpu_speed=2.0, mfree=1)["ndparams"]["cpu_speed"] == 2.0
 
 
@@ -257,7 +260,7 @@ AMOUNTS = ("mtotal", "mnode", "mfree", "dtotal", "dfree", "ctotal", "cnos", "spf
 
 
 def with_dead_node(answers: Json, number: int, **marked: bool) -> Json:
-    """`answers` where a node reports nothing; its instances are as Ganeti reports them."""
+    """Return `answers` with a node that reports no amounts."""
     node = answers["nodes"][number]
     node |= {**dict.fromkeys(AMOUNTS), **marked}
     for one in answers["instances"]:
@@ -274,7 +277,7 @@ def parts(done: Done) -> tuple[int, bytes, list[str]]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_dead_node_counts_as_offline_in_every_command(command: str, tmp_path: Path) -> None:
-    """Through both doors: the output is that where it is marked offline, and a warning."""
+    """With LUXI and RAPI, the output is that of a node marked as offline, with a warning."""
     words = words_of(command, tmp_path)
     marked = with_dead_node(rapi_answers(), 2, offline=True)
     expected = run(*words, "-m", write_answers(tmp_path / "marked", marked))
@@ -296,7 +299,7 @@ def test_dead_node_counts_as_offline_in_every_command(command: str, tmp_path: Pa
 
 
 def test_dead_node_is_in_info_of_a_request(tmp_path: Path) -> None:
-    """Ganeti shows nothing else of what a plugin says."""
+    """`info` has the warning, because Ganeti shows no other output of a plugin."""
     address = write_answers(tmp_path / "dead", with_dead_node(rapi_answers(), 2))
     reply = json.loads(run(*words_of("request", tmp_path), "-m", address).stdout)
     assert "gnt-node modify --offline=yes node3.example.com" in reply["info"]

@@ -1,4 +1,4 @@
-"""A small cluster as RAPI answers, and as LUXI does."""
+"""Build a small cluster in the form of RAPI's and LUXI's answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POLICY = {
 
 
 def node(name: str, **fields: Any) -> Json:
-    """A node with 16 GiB, of which its own instances are not taken yet."""
+    """Return a node with 16 GiB of memory, before its instances are subtracted."""
     parameters = {"spindle_count": 1, "exclusive_storage": False, "cpu_speed": 1.0,
                   "oob_program": ""}  # fmt: skip
     parameters |= {key: fields.pop(key) for key in list(fields) if key in parameters}
@@ -41,7 +41,7 @@ def node(name: str, **fields: Any) -> Json:
 
 
 def instance(name: str, *nodes: str, memory: int = 2048, **fields: Any) -> Json:
-    """A running instance, drbd if it is on two nodes."""
+    """Return a running instance; its template is drbd if it has two nodes."""
     parameters = {"maxmem": memory, "minmem": memory, "vcpus": 1, "auto_balance": True,
                   "spindle_use": 1}  # fmt: skip
     parameters |= {key: fields.pop(key) for key in list(fields) if key in parameters}
@@ -57,7 +57,7 @@ def instance(name: str, *nodes: str, memory: int = 2048, **fields: Any) -> Json:
 
 
 def rapi_answers() -> Json:
-    """Two groups, five nodes, of which one is full; by the names of the questions."""
+    """Return the answers for two groups with five nodes, one of them full, by resource name."""
     nodes = [node(f"node{n}.example.com") for n in (1, 2, 3)]
     nodes += [node(f"node{n}.example.com", **{"group.uuid": "uuid-two"}) for n in (4, 5)]
     one, two, three = (each["name"] for each in nodes[:3])
@@ -85,7 +85,7 @@ def rapi_answers() -> Json:
 
 
 def write_answers(folder: Path, answers: Json) -> str:
-    """Store `answers` in `folder`; the address to give to ``-m``."""
+    """Store `answers` in `folder`; return the address for ``-m``."""
     folder.mkdir(exist_ok=True)
     for name, answer in answers.items():
         (folder / f"{name}.json").write_text(json.dumps(answer))
@@ -93,7 +93,7 @@ def write_answers(folder: Path, answers: Json) -> str:
 
 
 def luxi_answer(answers: Json, method: str, arguments: list[Any]) -> Any:
-    """What LUXI answers where RAPI answers `answers`."""
+    """Return LUXI's answer for the cluster of the RAPI answers `answers`."""
     if method == "QueryClusterInfo":
         return answers["info"]
     what, fields, _ = arguments
@@ -102,7 +102,7 @@ def luxi_answer(answers: Json, method: str, arguments: list[Any]) -> Any:
 
 
 def _value(raw: Json, field: str) -> list[Any]:
-    """Status and value of a field: 1, unknown, if there is none."""
+    """Return the status and the value of a field; the status is 1 (unknown) if it is missing."""
     prefix, _, key = field.partition("/")
     parameters = {"be": "beparams", "ndp": "ndparams"}.get(prefix)
     known = raw[parameters] if parameters and key else raw

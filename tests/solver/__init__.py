@@ -1,1 +1,1 @@
-"""Exact search: the problem, the solver, the refinement."""
+"""Test exact search: the problem, the solver, the refinement."""

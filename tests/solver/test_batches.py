@@ -1,4 +1,4 @@
-"""Batches that greedy placement cannot complete: the exact search compared with brute force."""
+"""Test batches that greedy placement cannot complete: exact search equals brute force."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _batch(seed: int, template: str) -> Json:
 
 
 def _fits(raw: bytes, options: list[str]) -> bool:
-    """Return whether some choice of places fits all, by brute force."""
+    """Return whether some choice of nodes fits all instances, by brute force."""
     settings = Settings()
     parse(options, settings)
     cluster, request = engine.read(raw, settings)
@@ -78,7 +78,7 @@ def _fits(raw: bytes, options: list[str]) -> bool:
     [("rbd", ["--n1=off"]), ("rbd", []), ("drbd", []), ("drbd", ["--ignore-soft-errors"])],
 )
 def test_a_batch_is_placed_if_and_only_if_all_can_be(template: str, options: list[str]) -> None:
-    """If some choice of places fits all, it is found; if none does, a proof is found."""
+    """The search finds a placement of all instances if one exists, and otherwise a proof."""
     searched = 0
     for seed in seeds(25, 60):
         raw = json.dumps(_batch(seed, template)).encode()
@@ -114,7 +114,7 @@ def test_the_batch_of_the_manual_is_placed_whole() -> None:
 def test_without_time_the_answer_says_so_and_keeps_what_greedy_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A search without time changes nothing; the rest takes as long as usual."""
+    """A search without time changes nothing; all other steps have their usual time."""
     monkeypatch.setattr("iallocator.engine.LEAST_SECONDS", 60)
     asked = _batch(0, "rbd")
     response = respond(asked, "--n1=off", "--time-limit=0")
@@ -124,7 +124,7 @@ def test_without_time_the_answer_says_so_and_keeps_what_greedy_found(
 
 
 def test_every_batch_that_fits_is_placed_where_greedy_fails_on_a_dozen_of_them() -> None:
-    """On hundreds of nearly full clusters no batch that fits is rejected, in part or whole."""
+    """In hundreds of nearly full clusters, every batch that fits is placed completely."""
     rescued = 0
     for seed in seeds(250, 900, 1000):
         document = _batch(seed, "rbd")

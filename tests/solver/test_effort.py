@@ -1,4 +1,4 @@
-"""Batches with simulations of failures that run out of budget at any point of the search."""
+"""Test batches with N+1 simulations that exhaust the budget at any point of the search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVENLY = (0, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200)
 
 
 def crowded_batch(seed: int) -> Json:
-    """Return a cluster and a batch that only simulations of failures decide."""
+    """Return a cluster and a batch with N+1 checks that need simulations."""
     rng = Random(f"effort/{seed}")
     residents = {
         f"i{k}": builders.instance(
@@ -49,7 +49,7 @@ def placed(response: Json) -> int:
 def test_batch_without_effort_left_places_no_fewer_than_greedy(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the result of a search cannot be checked any more, the greedy placement is kept."""
+    """If the budget is too small to check the result of a search, the greedy placement is kept."""
     undecided = 0
     for seed in seeds(5, 12):
         asked = crowded_batch(seed)
@@ -65,7 +65,7 @@ def test_batch_without_effort_left_places_no_fewer_than_greedy(
 def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Three of four fit greedily, whichever budget of the exact search ends, and however soon."""
+    """Greedy placement fits three of four instances, whatever budget ends the exact search."""
     ended = 0
     for seed, mode in ((2, "no-new"), (18, "no-new"), (26, "no-worse"), (36, "no-worse")):
         asked = crowded_batch(seed)
@@ -84,10 +84,10 @@ def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
 def test_evacuation_lists_all_placements_only_if_the_failed_instance_has_one(
     movable: bool, ended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The places of the other instances are not enumerated if the plain instance cannot be placed.
+    """If the plain instance cannot be placed, the placements of the others are not enumerated.
 
-    On large clusters there are a million pairs for each. Two instances that do not fit together are
-    searched for.
+    On large clusters, each instance has a million pairs of nodes. For two instances that do not fit
+    together, the search is started.
     """
     monkeypatch.setitem(PER_SECOND, LISTED, 1 / SEARCH_SECONDS)
     residents = {

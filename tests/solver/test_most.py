@@ -1,4 +1,4 @@
-"""If not all fit: as many as possible by priority, compared with all subsets and places."""
+"""Test batches that do not fit: as many as possible are placed, compared with all subsets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _batch(seed: int, template: str, priorities: Sequence[int] = (0,)) -> Json:
 
 
 def _wanted(document: Json, name: str, memory: int, template: str = "rbd", *tags: str) -> Json:
-    """Return an instance of a batch."""
+    """Return the description of an instance of a batch."""
     request: Json = builders.allocate(document, name, memory=memory)["request"]
     del request["type"]
     nodes = 2 if template == "drbd" else 1
@@ -59,7 +59,7 @@ def _placed(response: Json) -> set[str]:
 
 
 def _counts(document: Json, names: set[str]) -> Counts:
-    """Return how many of `names` there are per priority, the highest first."""
+    """Return the number of `names` with each priority, the highest priority first."""
     priorities = {one["name"]: _priority(one) for one in document["request"]["instances"]}
     levels = sorted(set(priorities.values()), reverse=True)
     return tuple(sum(1 for name in names if priorities[name] == level) for level in levels)
@@ -71,7 +71,7 @@ def _priority(wanted: Json) -> int:
 
 
 def _best(document: Json, options: Sequence[str]) -> Counts:
-    """Return the best counts of all choices of places, by brute force."""
+    """Return the best counts of all choices of nodes, by brute force."""
     settings = Settings()
     parse(options, settings)
     cluster, request = engine.read(json.dumps(document).encode(), settings)
@@ -92,7 +92,7 @@ def _best(document: Json, options: Sequence[str]) -> Counts:
 def _choices(
     allocations: Sequence[AllocationRequest], count: int
 ) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Yield every choice of places for every allocation; an allocation may be left out."""
+    """Yield every choice of nodes for every allocation; an allocation may be left out."""
     single = allocations[0].instance.required_nodes == 1
     places: list[tuple[int, ...]] = [(node,) for node in range(count)]
     if not single:
@@ -185,7 +185,7 @@ def test_batch_one_large_of_high_priority_is_placed_before_three_small_ones() ->
 
 
 def test_batch_with_musts_leaves_out_what_depends_on_one_left_out() -> None:
-    """Colocated, separated and ordered: no placed instance depends on one that is left out."""
+    """No placed instance depends on an instance that is left out, with each kind of constraint."""
     improved = 0
     for seed in seeds(10, 30, 200):
         rng = random.Random(seed)
@@ -202,7 +202,7 @@ def test_batch_with_musts_leaves_out_what_depends_on_one_left_out() -> None:
 
 
 def test_batch_what_follows_one_without_a_place_is_failed_by_its_chain() -> None:
-    """The base cannot be placed: its followers are rejected with the chain, the rest is placed."""
+    """The base cannot be placed, so its followers are rejected with the chain."""
     document = builders.cluster(nodes=3, memory=8192)
     for name, free in (("node1", 2049), ("node2", 4097), ("node3", 1024)):
         document["nodes"][name]["free_memory"] = free
@@ -246,7 +246,7 @@ def test_batch_is_never_worse_than_greedy_however_little_work_is_allowed(
 def test_answer_that_n1_rejects_in_part_is_taken_for_the_part_that_is_better(
     nodes: int, count: int, seed: int
 ) -> None:
-    """If the solver's answer violates N+1, the part that can be placed counts."""
+    """If the answer violates N+1, its acceptable part is compared with greedy placement."""
     rng = random.Random(seed)
     document = builders.cluster(nodes=nodes, memory=65536, cpus=64)
     sizes = [

@@ -1,4 +1,4 @@
-"""Evacuations and group changes where not all can move: as many as possible, by priority."""
+"""Test evacuations and group changes that cannot be complete: the most move, by priority."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROOF = re.compile(r"proved that(?:, higher priority first,)? no more than (\d+)
 @pytest.mark.parametrize("make", [evacuation, group_change])
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_all_are_moved_if_and_only_if_all_can_be(make: Any, template: str) -> None:
-    """Where all can move they do; where an exact search says that they cannot, they cannot."""
+    """All instances move if a complete plan exists; a reported impossibility is true."""
     searched = 0
     for seed in seeds(6, 16) if template == "rbd" else seeds(6, 8):
         document = make(seed, template, "all", more=2048)
@@ -50,7 +50,7 @@ def test_all_are_moved_if_and_only_if_all_can_be(make: Any, template: str) -> No
 def test_moves_that_do_not_all_fit_are_made_as_far_as_any_sequence_goes(
     make: Any, template: str, mode: str
 ) -> None:
-    """Counts by priority are the best of all sequences of moves, and what is proved is true."""
+    """The counts by priority are the best of all sequences of moves, and each proof is true."""
     proved = 0
     for seed in seeds(5, 12) if template == "rbd" else range(8):
         document = make(seed, template, mode)
@@ -70,7 +70,7 @@ def test_moves_that_do_not_all_fit_are_made_as_far_as_any_sequence_goes(
 
 
 def test_multi_evacuate_succeeds_if_and_only_if_all_can_move() -> None:
-    """The old protocol knows no partial answer; exact search finds places for all, if any do."""
+    """The old protocol has no partial answer; exact search finds a complete one if it exists."""
     together = 0
     for seed in range(40):
         document = evacuation(seed, "drbd", "secondary-only")
@@ -83,7 +83,7 @@ def test_multi_evacuate_succeeds_if_and_only_if_all_can_move() -> None:
 
 
 def test_instances_without_a_secondary_are_no_matter_for_a_search() -> None:
-    """They have no way to go, and the answer says so; nothing is searched for them."""
+    """An instance without a secondary cannot move; the answer reports it without a search."""
     document = builders.cluster({"default": 3, "far": 3})
     for number in (1, 2, 3):
         document["instances"][f"x{number}"] = builders.instance(
@@ -98,7 +98,7 @@ def test_instances_without_a_secondary_are_no_matter_for_a_search() -> None:
 
 
 def test_one_instance_alone_is_no_matter_for_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every place of its own has been tried then: nothing is left to be combined."""
+    """All placements of a single instance have been tried already, so no search is started."""
     monkeypatch.setattr(
         "iallocator.placement.several.moves.move_most", lambda *_: pytest.fail("searched")
     )

@@ -1,4 +1,4 @@
-"""``--optimal`` against trying everything."""
+"""Test ``--optimal`` against brute force."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOLD = re.compile(r"optimal: score ([\d.]+), proved lowest; greedy ([\d.]+), gap
 
 
 def _batch(seed: int, template: str) -> Json:
-    """Return a small cluster with something on it, and a batch."""
+    """Return a small cluster with instances, and a batch."""
     rng = random.Random(seed)
     count = rng.randint(3, 4)
     instances = {
@@ -47,7 +47,7 @@ def _batch(seed: int, template: str) -> Json:
 
 
 def _lowest(raw: bytes, n1: str = "no-new") -> float:
-    """Return the lowest score that any choice of places ends with."""
+    """Return the lowest score of all choices of nodes."""
     settings = Settings()
     settings.n1 = n1
     cluster, request = engine.read(raw, settings)
@@ -76,7 +76,7 @@ def _lowest(raw: bytes, n1: str = "no-new") -> float:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_optimal_finds_the_lowest_score_there_is(template: str) -> None:
-    """What is called proved is what trying everything finds, and the gap is the true one."""
+    """A proved optimum equals the result of brute force, and the reported gap is true."""
     better = 0
     for seed in seeds(6, 16):
         raw = json.dumps(_batch(seed, template)).encode()
@@ -93,7 +93,7 @@ def test_optimal_finds_the_lowest_score_there_is(template: str) -> None:
 
 
 def test_optimal_without_time_proves_nothing() -> None:
-    """What greedy has stands, and no proof is claimed."""
+    """The greedy answer remains, and no proof is reported."""
     asked = _batch(3, "rbd")
     response = respond(asked, "--optimal", "--time-limit=0")
     plain = respond(asked)
@@ -102,7 +102,7 @@ def test_optimal_without_time_proves_nothing() -> None:
 
 
 def test_optimal_evacuation_ends_no_higher_than_greedy() -> None:
-    """Evacuations are optimised too: the score after the last move falls, or stays."""
+    """The score after an optimized evacuation is at most that of the greedy one."""
     better = 0
     for seed in seeds(5, 12):
         rng = random.Random(seed)
@@ -130,7 +130,7 @@ def test_optimal_evacuation_ends_no_higher_than_greedy() -> None:
 
 
 def test_optimal_does_not_exchange_instances_of_different_networks() -> None:
-    """Of two that are alike but for their networks each keeps its own choice of groups."""
+    """Two instances that differ only in their networks keep their own groups."""
     nics = [{"mac": "aa:00:00:11:22:33", "network": "blue"}]
     for seed in range(8):
         document = _batch(seed, "rbd")

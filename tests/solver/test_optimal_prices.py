@@ -1,4 +1,4 @@
-"""``--optimal`` counts the terms that rank a single instance: penalties and allocation policies."""
+"""Test that ``--optimal`` minimizes score, penalties and allocation policies together."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _cost(
 
 
 def _lowest(document: Json) -> float:
-    """Return the lowest cost of all choices of places."""
+    """Return the lowest cost of all choices of nodes."""
     settings = Settings()
     settings.n1 = "no-new"
     cluster, request = engine.read(builders.as_bytes(document), settings)
@@ -107,7 +107,7 @@ def _lowest(document: Json) -> float:
 
 
 def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_prices() -> None:
-    """No choice of places costs less, and its violations are reported with their penalties."""
+    """No choice of nodes costs less, and the reported violations have their penalties."""
     better = priced = 0
     for seed in range(24):
         document = _batch(seed)
@@ -138,7 +138,7 @@ def test_optimal_batch_uses_no_group_of_last_resort_where_the_preferred_has_room
 
 
 def test_optimal_batch_lists_the_other_nodes_of_shared_storage() -> None:
-    """An optimum that differs from the greedy answer has `secondaries`, too."""
+    """An optimum that differs from the greedy answer also has `secondaries`."""
     for seed in range(24):
         document = _batch(seed)
         for one in document["request"]["instances"]:
@@ -168,7 +168,7 @@ def test_optimal_under_another_strategy_is_rejected_in_info(strategy: str) -> No
 
 
 def test_optimal_evacuation_under_another_strategy_is_rejected_in_info() -> None:
-    """Moves under another strategy are not optimised either."""
+    """Moves with another strategy are not optimized."""
     instances = {
         f"i{n}": builders.instance("node1", memory=1024, disk_template="rbd") for n in range(2)
     }
@@ -183,7 +183,7 @@ def test_optimal_evacuation_under_another_strategy_is_rejected_in_info() -> None
 
 
 def test_optimal_with_an_empty_batch_answers() -> None:
-    """There is nothing to optimise."""
+    """An empty batch has a valid answer."""
     document = builders.cluster(nodes=2)
     batch = document | {"request": {"type": "multi-allocate", "instances": []}}
     response = respond(batch, "--optimal")
@@ -192,7 +192,7 @@ def test_optimal_with_an_empty_batch_answers() -> None:
 
 
 def test_optimal_batch_where_not_all_fit_optimises_those_that_do() -> None:
-    """An instance that fits nowhere does not prevent the best places of the others."""
+    """An instance that cannot be placed does not prevent the best placement of the others."""
     document = _batch(0)
     rest = respond(document, "--optimal", "--n1=off")
     document["request"]["instances"].append(_wanted(document, "huge", 60000))
@@ -219,7 +219,7 @@ def _evacuation(seed: int) -> Json:
 
 
 def test_optimal_evacuation_counts_and_reports_what_it_breaks() -> None:
-    """The penalty is that of `broken`, and the cost is the lowest of all targets."""
+    """The answer has the penalties of its violations, and its cost is the lowest of all targets."""
     priced = 0
     for seed in range(12):
         document = _evacuation(seed)

@@ -1,4 +1,4 @@
-"""The solver compared with trying everything, and the refinement of answers."""
+"""Test the solver against brute force, and the refinement of answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _random_problem(seed: int) -> tuple[Problem, dict[str, list[Choice]]]:
 
 
 def _cheapest(problem: Problem, choices: Mapping[str, Sequence[Choice]]) -> float | None:
-    """Return the lowest sum of costs, by trying everything; None if nothing fits."""
+    """Return the lowest sum of costs by brute force, or None if nothing fits."""
     best = None
     for taken in itertools.product(*choices.values()):
         used: dict[Any, float] = {}
@@ -54,7 +54,7 @@ def _cheapest(problem: Problem, choices: Mapping[str, Sequence[Choice]]) -> floa
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_search_finds_the_cheapest_answer_or_proves_that_there_is_none(seed: int) -> None:
-    """The solver's result equals that of trying everything."""
+    """The solver's result equals that of brute force."""
     problem, choices = _random_problem(seed)
     expected = _cheapest(problem, choices)
     answer = search(problem, lambda values: None, Deadline.of_search(20), gap=0)
@@ -94,14 +94,14 @@ def test_search_when_the_check_rejects_everything_is_a_proof() -> None:
 
 
 def test_search_without_time_says_that_time_is_out() -> None:
-    """Without time, the solver claims no result."""
+    """Without time, the solver reports that time is up, and no result."""
     problem = Problem()
     problem.kinds = [Kind(["a"], [Choice(1, 0.0, {})])]
     assert search(problem, lambda values: None, Deadline.of_search(0)).status == TIME_OUT
 
 
 def test_a_penalty_lets_members_be_left_out() -> None:
-    """An item that may be left out is left out without capacity; the more expensive one stays."""
+    """An optional item is left out if capacity is short; the cheaper item is left out."""
     problem = Problem()
     problem.at_most(("room",), 1)
     problem.kinds = [
@@ -143,7 +143,7 @@ def _fewest(graph: Graph) -> int:
 
 
 def test_colour_on_small_graphs_is_as_good_as_brute_force() -> None:
-    """The fewest colours, and the proof."""
+    """The solver finds the fewest colours, with a proof."""
     rng = Random(1)
     for _ in range(60):
         graph = _graph(rng, rng.randint(0, 6))
@@ -154,7 +154,7 @@ def test_colour_on_small_graphs_is_as_good_as_brute_force() -> None:
 
 
 def test_colour_on_larger_graphs_is_right_and_no_worse_than_greedy() -> None:
-    """Even where the steps do not suffice for a proof."""
+    """The solution is valid and no worse than greedy, also if the step limit prevents a proof."""
     rng = Random(2)
     for _ in range(10):
         graph = _graph(rng, 40)

@@ -1,7 +1,7 @@
-"""Exact search, ``--optimal`` and ``--top`` keep to what a single allocation keeps to.
+"""Test that exact search, ``--optimal`` and ``--top`` obey the limits of a single allocation.
 
-Each world has a third node with room for everything, which some feature forbids; on the
-other two all fit, but not one after the other in the order of the request.
+In each case, a feature forbids the third node, which has capacity for all. On the other two nodes
+all instances fit, but not one after the other in the order of the request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZES = {"medium": 2048, "small": 1024, "large": 3072}
 
 
 def _world(third: str = "default", old_tags: tuple[str, ...] = ()) -> Json:
-    """Return the batch; the third node is in group `third`, with an instance of these tags."""
+    """Return the batch; the third node is in group `third`, and its instance has these tags."""
     old = {"old": builders.instance("node3", memory=512, disk_template="rbd", tags=list(old_tags))}
     sizes = {"default": 3} if third == "default" else {"default": 2, third: 1}
     document = builders.cluster(nodes=sizes, memory=32768, instances=old)
@@ -123,10 +123,10 @@ every_world = pytest.mark.parametrize("name", WORLDS)
 
 @every_world
 def test_exact_search_leaves_out_the_node_that_the_feature_forbids(name: str) -> None:
-    """All are placed, which takes the search, and none where a single one may not be.
+    """Exact search places all instances, and none on the forbidden node.
 
-    A group of last resort is used greedily for what the preferred one has no room for
-    any more; the search does without.
+    Greedy placement uses a group of last resort when the preferred group is full; exact search does
+    not need it.
     """
     response = respond(WORLDS[name]())
     places = dict(response["result"][0])
@@ -139,7 +139,7 @@ def test_exact_search_leaves_out_the_node_that_the_feature_forbids(name: str) ->
 
 @every_world
 def test_optimal_leaves_out_the_node_that_the_feature_forbids(name: str) -> None:
-    """The forbidden node is the emptiest: the score alone would choose it."""
+    """The forbidden node is the emptiest, so the score alone would choose it."""
     response = respond(WORLDS[name](), "--optimal")
     places = dict(response["result"][0])
     assert places == {"medium": ["node1"], "small": ["node2"], "large": ["node2"]}
@@ -149,7 +149,10 @@ def test_optimal_leaves_out_the_node_that_the_feature_forbids(name: str) -> None
 
 @every_world
 def test_top_lists_no_place_that_the_feature_forbids(name: str) -> None:
-    """Of each group as many placements as are allowed; of last resort is allowed, after others."""
+    """`--top` lists the allowed placements of each group.
+
+    Those of last resort follow the others.
+    """
     document = WORLDS[name]()
     document["request"]["instances"] = document["request"]["instances"][:1]
     (entry,) = respond(document, "--top=5")["solutions"]
@@ -160,7 +163,7 @@ def test_top_lists_no_place_that_the_feature_forbids(name: str) -> None:
 
 
 def test_the_worlds_without_their_feature_use_the_third_node() -> None:
-    """The features decide: without one, there is no need to search."""
+    """Without the feature, the third node is used and no search is needed."""
     response = respond(_world())
     assert ["node3"] in dict(response["result"][0]).values()
     assert "exact search" not in response["info"]

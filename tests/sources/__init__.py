@@ -1,1 +1,1 @@
-"""Tests of other sources of clusters than request documents."""
+"""Test clusters from other sources than request documents."""

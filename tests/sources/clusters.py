@@ -1,4 +1,4 @@
-"""Clusters for these tests, and the figures that they compare."""
+"""Define clusters for these tests, and compute the figures to compare."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def read(text: str, reading: Reading = READING) -> TextCluster:
 
 
 def score(state: State, scope: list[int]) -> float:
-    """Return our score of the nodes in `scope`."""
+    """Return iallocator's score of the nodes in `scope`."""
     fixed = Capacities(state.cluster.nodes)
     return ScalarKernel(state, scope, fixed).score()
 
 
 def judged_otherwise(state: State) -> bool:
-    """Return whether htools 3.0 checks N+1 of some node with another figure at the start."""
+    """Return whether htools 3.0 checks N+1 of some node with other free memory at the start."""
     return any(
         node.online
         and (state.columns[MEMORY][node.index] <= state.reserved[node.index])

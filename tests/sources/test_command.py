@@ -1,4 +1,4 @@
-"""Other clusters, saved states and node lists on the command line."""
+"""Test other clusters, saved states and node lists on the command line."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def good(done: Done) -> dict[str, Any]:
 
 
 def test_request_with_another_cluster_is_answered_for_that(tmp_path: Path) -> None:
-    """The request comes from the document, the nodes from the text."""
+    """The request comes from the document, the nodes come from the text file."""
     (tmp_path / "small.data").write_text(SMALL)
     done = run(str(request_file(tmp_path, disk_template="plain")), "-t", f"{tmp_path}/small.data")
     assert set(good(done)["result"]) <= {"node1", "node2"}
 
 
 def test_request_with_a_simulated_cluster_is_answered_for_that(tmp_path: Path) -> None:
-    """Nodes that do not exist can be tried."""
+    """Nodes that do not exist can be simulated."""
     done = run(str(request_file(tmp_path)), "--simulate", "p,4,100g,16g,8")
     assert set(good(done)["result"]) <= {f"node-01-00{number}" for number in range(1, 5)}
 
@@ -69,7 +69,7 @@ def test_damaged_text_ends_with_one_line(tmp_path: Path) -> None:
 
 
 def test_save_writes_the_states_before_and_after(tmp_path: Path) -> None:
-    """Both files can be read again; the second has the new instance."""
+    """Both files can be read again; the second one has the new instance."""
     base = tmp_path / "saved"
     response = good(run(str(request_file(tmp_path)), "-S", str(base)))
     before = read((tmp_path / "saved.pre-ialloc").read_text()).cluster
@@ -81,13 +81,13 @@ def test_save_writes_the_states_before_and_after(tmp_path: Path) -> None:
 
 
 def test_save_where_nothing_can_be_written_is_rejected(tmp_path: Path) -> None:
-    """The message names the file."""
+    """The message names the file that cannot be written."""
     done = run(str(request_file(tmp_path)), "-S", "/nowhere/saved")
     assert complaint(done).startswith("/nowhere/saved.pre-ialloc: No such file")
 
 
 def test_print_nodes_shows_them_before_and_after_on_stderr(tmp_path: Path) -> None:
-    """Only the response is on stdout."""
+    """The node lists are on stderr, and only the response is on stdout."""
     done = run(str(request_file(tmp_path)), "-p")
     lines = done.stderr.decode().splitlines()
     good(done)
@@ -99,13 +99,13 @@ def test_print_nodes_shows_them_before_and_after_on_stderr(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("option", ["-pname,pcnt", "--print-nodes=name,pcnt"])
 def test_print_nodes_with_fields_shows_these(option: str, tmp_path: Path) -> None:
-    """Both forms of the option have an attached value."""
+    """Both forms of the option have a value after `=`."""
     done = run(str(request_file(tmp_path)), option)
     assert " Name  pcnt\n node1    1\n" in done.stderr.decode()
 
 
 def test_print_nodes_with_a_plus_adds_fields(tmp_path: Path) -> None:
-    """The default fields are shown, and these."""
+    """The named fields follow the default fields."""
     done = run("-p+plist,peermap", str(request_file(tmp_path)))
     headers = [line for line in done.stderr.decode().splitlines() if line.startswith(" F Name")]
     assert re.fullmatch(r" F Name  t_mem .* p_fdsk", headers[0])
@@ -132,7 +132,7 @@ def test_print_nodes_with_an_unknown_field_leaves_stdout_empty(
 
 
 def test_print_instances_shows_the_new_one_afterwards(tmp_path: Path) -> None:
-    """The new instance is in the second list only."""
+    """Only the second list has the new instance."""
     done = run(str(request_file(tmp_path)), "--print-instances")
     before, after = done.stderr.decode().split("Final instance map (memory in MiB, disk in GiB):\n")
     title = "Initial instance map (memory in MiB, disk in GiB):"
@@ -147,7 +147,7 @@ def _hail(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def _essence(kind: str, response: dict[str, Any]) -> Any:
-    """Return the parts that must be equal: the texts about several failed instances may differ."""
+    """Return the parts that must be equal; messages about several failed instances may differ."""
     result = response["result"]
     if response["success"] and kind in ("node-evacuate", "change-group"):
         result = [result[0], sorted(failed[0] for failed in result[1])]
@@ -157,7 +157,7 @@ def _essence(kind: str, response: dict[str, Any]) -> Any:
 @hail_only
 @pytest.mark.parametrize("kind", KINDS)
 def test_request_with_another_cluster_is_answered_as_hail_does(kind: str, tmp_path: Path) -> None:
-    """Document and text in a pair, ``--compat hail``: the placements are equal."""
+    """With ``--compat hail``, a document and a text file in a pair give equal placements."""
     path, saved, compared = tmp_path / "request.json", tmp_path / "saved", 0
     for seed in seeds(8, 12):
         found = document(seed, kind)
@@ -182,7 +182,7 @@ def _diskless_moves(found: dict[str, Any], kind: str) -> bool:
 @hail_only
 @pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "allocate-secondary"])
 def test_node_list_is_that_of_hail(kind: str, tmp_path: Path) -> None:
-    """The lines are equal, before and after, for equal answers."""
+    """For equal answers, the lines are equal before and after."""
     path, compared = tmp_path / "request.json", 0
     for seed in seeds(8, 24):
         path.write_text(json.dumps(document(seed, kind)))
@@ -205,7 +205,7 @@ def _table(text: str) -> list[str]:
 
 @pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not installed")
 def test_instance_list_is_that_of_hbal(tmp_path: Path) -> None:
-    """The lines are equal for one cluster of one group."""
+    """The lines are equal for a cluster with one group."""
     path, compared = tmp_path / "cluster.data", 0
     for seed in seeds(20, 30):
         cluster = generated(seed, "allocate", LIKE_HAIL)
@@ -224,7 +224,7 @@ def test_instance_list_is_that_of_hbal(tmp_path: Path) -> None:
 @hail_only
 @pytest.mark.parametrize("kind", KINDS)
 def test_saved_states_are_those_of_hail(kind: str, tmp_path: Path) -> None:
-    """The text is equal before; afterwards all but free memory, which hail does not update."""
+    """The text before is equal; afterwards all but free memory, which hail does not update."""
     path, compared = tmp_path / "request.json", 0
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for seed in seeds(8, 15):
@@ -248,8 +248,8 @@ def test_saved_states_are_those_of_hail(kind: str, tmp_path: Path) -> None:
 def _fields(text: str, after: bool) -> list[list[str]]:
     """Return the fields of every line, with the networks sorted.
 
-    `after` the request they are without free memory, and in any order: hail has a single new
-    instance before the others, and several ones behind them.
+    `after` the request, the fields are without free memory, in any order. hail lists a single new
+    instance first, several new instances last.
     """
     rows = [line.split("|") for line in text.splitlines()]
     for row in rows:
@@ -261,7 +261,7 @@ def _fields(text: str, after: bool) -> list[list[str]]:
 
 
 def test_explain_with_another_cluster_explains_for_that(tmp_path: Path) -> None:
-    """The option has one meaning for all commands that take a request."""
+    """The option has one meaning for all commands that accept a request."""
     done = run("explain", str(request_file(tmp_path)), "--simulate", "p,4,100g,16g,8")
     assert done.returncode == 0
     assert b"node-01-00" in done.stdout

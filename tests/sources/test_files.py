@@ -1,4 +1,4 @@
-"""Reading at most the allowed size; writing files completely or not at all."""
+"""Test the size limit of files to read, and that files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_read_file_beyond_the_limit_is_rejected(size: int, tmp_path: Path) -> No
 
 
 def test_read_file_of_a_huge_hole_reads_nothing(tmp_path: Path) -> None:
-    """A sparse file of a terabyte is rejected by its size."""
+    """A sparse file of one TiB is rejected by its size."""
     path = tmp_path / "hole"
     with path.open("wb") as file:
         file.truncate(2**40)
@@ -51,7 +51,7 @@ def test_read_file_that_never_ends_is_rejected() -> None:
 
 
 def test_read_file_that_expands_beyond_the_limit_is_rejected(tmp_path: Path) -> None:
-    """A few bytes of gzip may expand to very many."""
+    """A few bytes of gzip that expand to more than the limit are rejected."""
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(20_000_000)))
     with pytest.raises(UsageError, match=r"bomb\.gz: more than 1000000 bytes"):
@@ -59,7 +59,7 @@ def test_read_file_that_expands_beyond_the_limit_is_rejected(tmp_path: Path) -> 
 
 
 def test_read_file_with_a_nul_in_its_name_is_rejected() -> None:
-    """No file can have such a name."""
+    """A NUL byte in a file name is an error."""
     with pytest.raises(UsageError, match="null byte"):
         files.read_file("a\0b")
 
@@ -67,7 +67,7 @@ def test_read_file_with_a_nul_in_its_name_is_rejected() -> None:
 def test_write_file_to_a_full_disk_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old file is kept, no part of the new one, and no temporary file."""
+    """The old file is kept, and no part of the new file or temporary file is left."""
     path = tmp_path / "plan"
     path.write_text("before")
 
@@ -82,7 +82,7 @@ def test_write_file_to_a_full_disk_leaves_what_was_there(
 
 
 def test_write_file_to_a_full_device_is_an_error() -> None:
-    """A file that is not regular is written directly."""
+    """A device is written directly, and an error of writing is reported."""
     with pytest.raises(UsageError, match="/dev/full: No space left"):
         files.write_file("/dev/full", "plan")
 
@@ -99,7 +99,7 @@ def test_write_file_keeps_permissions_and_links(tmp_path: Path) -> None:
 
 
 def test_write_file_by_two_writers_is_never_torn(tmp_path: Path) -> None:
-    """Each reader sees the complete content of one writer."""
+    """Every reader sees the complete content of one of two writers."""
     path = tmp_path / "plan"
     files.write_file(str(path), "a" * 100_000)
     seen = set()
@@ -150,7 +150,7 @@ def test_max_input_holds_for_everything_that_is_read(
 
 
 def test_max_input_holds_for_replayed_cases(tmp_path: Path) -> None:
-    """The limit applies to requests and commands; the other cases are run."""
+    """The limit applies to requests and commands; all other cases run."""
     (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(99))))
     (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(99))))
     (tmp_path / "b.args").write_text("balance --json")

@@ -1,4 +1,4 @@
-"""hbal and this program compute equal scores for the same files.
+"""Test that hbal and iallocator compute equal scores for the same files.
 
 ``IALLOCATOR_PEER_DATA`` may name a folder with more text files (``*.data``).
 """
@@ -29,9 +29,9 @@ FILES = sorted(Path(FOLDER).glob("*.data")) if FOLDER else []
 
 
 def _compared(path: Path) -> Iterator[tuple[float, float]]:
-    """Yield hbal's and our score of every group in the file that has an online node.
+    """Yield hbal's and iallocator's score of every group in the file that has an online node.
 
-    If all nodes are offline, hbal reports no figures, not even lost instances.
+    If all nodes are offline, hbal reports no figures.
     """
     cluster = read_text(path.read_bytes(), str(path), LIKE_HAIL).cluster
     state = State(cluster)
@@ -46,7 +46,7 @@ def _compared(path: Path) -> Iterator[tuple[float, float]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_clusters_we_write_have_the_same_score_with_hbal(kind: str, tmp_path: Path) -> None:
-    """A generated cluster that this program writes has an equal score in hbal, to 8 decimals."""
+    """A generated cluster that iallocator writes has an equal score in hbal, to 8 decimals."""
     compared = 0
     for seed in range(SEEDS):
         cluster = generated(seed, kind, LIKE_HAIL)

@@ -1,4 +1,4 @@
-"""The one entry through which planners get their cluster."""
+"""Test how planners load their cluster."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ZSTD = b"\x28\xb5\x2f\xfd\x00"
 
 
 def loaded(*words: object) -> Source:
-    """What these words on the command line stand for."""
+    """Return the cluster that these words on the command line select."""
     settings = Settings()
     positional = parse([str(word) for word in words], settings)
     return load(settings, positional, READING)
 
 
 def test_captured_document_is_loaded_with_its_policy(tmp_path: Path) -> None:
-    """The document's own policy comes with it, its request is not looked at."""
+    """The cluster has the policy of the document; the request of the document is ignored."""
     document = {**cluster(nodes=2), "request": "damaged"}
     document["ipolicy"]["vcpu-ratio"] = 3.5
     path = tmp_path / "request.json"
@@ -42,14 +42,14 @@ def test_captured_document_is_loaded_with_its_policy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["request.json.gz", "request"])
 def test_compressed_document_is_expanded(name: str, tmp_path: Path) -> None:
-    """Whatever it is called, its first bytes say that it is compressed."""
+    """Compression is detected by the first bytes, not by the file name."""
     path = tmp_path / name
     path.write_bytes(gzip.compress(as_bytes(allocate(cluster(nodes=3)))))
     assert len(loaded(path).cluster.nodes) == 3
 
 
 def test_compressed_text_is_expanded(tmp_path: Path) -> None:
-    """Text files are no less welcome compressed."""
+    """Text files may be compressed."""
     path = tmp_path / "cluster.data.gz"
     path.write_bytes(gzip.compress(SMALL.encode()))
     assert loaded("-t", path).master == "node1"
@@ -57,7 +57,7 @@ def test_compressed_text_is_expanded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [5, 40, -4])
 def test_damaged_compressed_file_is_rejected(cut: int, tmp_path: Path) -> None:
-    """Half a file is not taken for a whole one."""
+    """A truncated file is an error."""
     path = tmp_path / "request.json.gz"
     path.write_bytes(gzip.compress(as_bytes(cluster(nodes=3)))[:cut])
     with pytest.raises(UsageError, match=r"request\.json\.gz: damaged gzip file"):
@@ -67,7 +67,7 @@ def test_damaged_compressed_file_is_rejected(cut: int, tmp_path: Path) -> None:
 def test_zstd_without_its_module_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message names the file and the way out."""
+    """The message names the file and the missing module."""
 
     def missing(name: str) -> None:
         raise ImportError(name)
@@ -80,7 +80,7 @@ def test_zstd_without_its_module_says_what_to_do(
 
 
 def test_simulated_cluster_is_loaded() -> None:
-    """Every spec is a group."""
+    """Each specification describes one group."""
     found = loaded("--simulate", "p,2,1g,1g,2", "--simulate=u,3,1g,1g,2")
     assert [len(group.nodes) for group in found.cluster.groups] == [3, 2]
     assert found.document is None
@@ -95,19 +95,19 @@ def test_simulated_cluster_is_loaded() -> None:
     ],
 )
 def test_two_sources_exclude_each_other(words: list[str], tmp_path: Path) -> None:
-    """There is no way to work on two clusters, and none is chosen silently."""
+    """Two clusters are an error, because one of them would be ignored."""
     with pytest.raises(UsageError, match=r"at most|exclude"):
         loaded(*words)
 
 
 def test_missing_file_is_rejected() -> None:
-    """The message names it."""
+    """The message names the missing file."""
     with pytest.raises(UsageError, match=r"/nowhere/cluster\.data: No such file"):
         loaded("-t", "/nowhere/cluster.data")
 
 
 def test_document_in_place_of_text_is_rejected(tmp_path: Path) -> None:
-    """A file of the wrong kind is named, with what it looks like."""
+    """The message names the file and its actual format."""
     path = tmp_path / "request.json"
     path.write_text(json.dumps(cluster(nodes=1)))
     with pytest.raises(RequestError, match=r"request\.json: expected htools' text format"):
@@ -116,7 +116,7 @@ def test_document_in_place_of_text_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep_size", [True, False])
 def test_document_compressed_by_zstd_is_expanded(keep_size: bool, tmp_path: Path) -> None:
-    """With a module for it, zstd is as good as gzip, and as strict."""
+    """If a module for zstd is installed, zstd is supported; a truncated file is an error."""
     zstandard = pytest.importorskip("zstandard")
     packed = zstandard.ZstdCompressor(write_content_size=keep_size).compress(
         as_bytes(cluster(nodes=3))

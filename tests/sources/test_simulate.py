@@ -1,4 +1,4 @@
-"""Empty clusters from ``--simulate``."""
+"""Test the empty clusters of ``--simulate``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from .clusters import LIKE_HAIL, READING
     ],
 )  # fmt: skip
 def test_size_is_read_as_htools_read_it(text: str, mebibytes: int) -> None:
-    """Small letters and the suffix iB are binary, capitals and the suffix B are decimal."""
+    """Lower-case units and the suffix iB are binary.
+
+    Upper-case units and the suffix B are decimal.
+    """
     assert parse_size(text) == mebibytes
 
 
@@ -37,7 +40,7 @@ def test_invalid_size_is_distinguished(text: str) -> None:
 
 
 def test_simulated_cluster_has_groups_and_nodes_as_asked() -> None:
-    """Names, sizes and policy; the master is the first node."""
+    """Names, sizes and policy are as specified; the master is the first node."""
     found = simulate(["preferred,2,100G,16g,4,2"], READING)
     (group,) = found.cluster.groups
     assert (group.name, group.alloc_policy) == ("group-01", "preferred")
@@ -62,7 +65,7 @@ def test_simulated_cluster_has_groups_and_nodes_as_asked() -> None:
     ],
 )
 def test_spec_with_a_mistake_is_rejected(spec: str, expected: str) -> None:
-    """The message shows the spec, and which part of it is wrong."""
+    """The message has the specification and the invalid part of it."""
     with pytest.raises(UsageError, match=expected) as caught:
         simulate([spec], READING)
     assert f"--simulate {spec}: " in str(caught.value)
@@ -79,7 +82,7 @@ def test_spec_with_a_mistake_is_rejected(spec: str, expected: str) -> None:
     ],
 )
 def test_simulated_cluster_is_the_one_of_hspace(specs: list[str], tmp_path: Path) -> None:
-    """The text is byte for byte what hspace saves."""
+    """The text equals the file that hspace saves, byte for byte."""
     options = [f"--simulate={spec}" for spec in specs]
     command = ["hspace", *options, "-l", "0", "-S", str(tmp_path / "saved")]
     subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Reading htools' text format: fields, older files, damage."""
+"""Test reading htools' text format: fields, older files, invalid files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .clusters import LIKE_HAIL, SMALL, read
 
 
 def changed(old: str, new: str) -> str:
-    """Return `SMALL` with one piece of it replaced."""
+    """Return `SMALL` with one part of it replaced."""
     assert SMALL.count(old) == 1, old
     return SMALL.replace(old, new)
 
@@ -45,7 +45,7 @@ def test_text_with_every_section_gives_the_whole_cluster() -> None:
 
 
 def test_text_with_tags_of_storage_pools_restricts_instances() -> None:
-    """Tags of nodes and instances that name pools count as in documents; hail reads none."""
+    """Tags that name pools have the effect that they have in documents; hail ignores them."""
     pool = "iallocator:pool:external:nas"
     text = "g|u|preferred|\n\n" + "".join(
         f"n{k}|100|0|90|200|150|4|N|u|1|{pool if k < 2 else ''}\n" for k in range(3)
@@ -62,7 +62,7 @@ def test_text_with_tags_of_storage_pools_restricts_instances() -> None:
 
 
 def test_text_with_fewest_fields_takes_the_defaults() -> None:
-    """Files of the oldest versions are read as in htools."""
+    """Files of the oldest versions have the defaults of htools."""
     text = "g|u|preferred|\n\nn|100|0|90|200|150|4|N|u\n\ni|10|50|1|running|Y|n||plain|\n\n"
     cluster = read(text).cluster
     node, instance = cluster.nodes[0], cluster.instances[0]
@@ -84,7 +84,7 @@ def test_text_with_windows_line_ends_is_read_the_same() -> None:
 
 @pytest.mark.parametrize("field", range(1, 7))
 def test_node_with_a_question_mark_is_offline(field: int) -> None:
-    """A node that could not be asked counts as offline and without capacity."""
+    """A node that could not be queried counts as offline and has no capacity."""
     fields = ["node2", "16384", "512", "15872", "409600", "358400", "16"]
     line = "|".join(fields)
     fields[field] = "?"
@@ -95,7 +95,7 @@ def test_node_with_a_question_mark_is_offline(field: int) -> None:
 
 
 def test_node_with_exclusive_storage_has_its_spindles() -> None:
-    """One field holds a count for one kind of storage and a total for the other."""
+    """The field for spindles is a count on one kind of storage, and a total on the other."""
     line = "2||N|0|1|1.0"
     node = read(changed(line, "12||Y|7|1|1.0")).cluster.nodes[1]
     assert node.exclusive_storage
@@ -103,7 +103,7 @@ def test_node_with_exclusive_storage_has_its_spindles() -> None:
 
 
 def test_node_that_reports_less_than_nothing_is_read() -> None:
-    """The free amount can be negative in files that htools wrote."""
+    """Free memory can be negative in files that htools wrote."""
     cluster = read(changed("|15872|", "|-5|")).cluster
     assert State(cluster).columns[0][1] == -5
 
@@ -123,14 +123,14 @@ def test_instance_status_decides_what_it_takes(status: str, state: str) -> None:
 
 
 def test_reading_orders_nodes_and_instances_by_name() -> None:
-    """Of equal nodes the first name wins, at any position in the file."""
+    """Of equal nodes, the first by name is chosen, at any position in the file."""
     cluster = read(SMALL.replace("node1|", "nodeX|").replace("uuid-nodeX", "")).cluster
     assert [node.name for node in cluster.nodes] == ["node2", "nodeX"]
     assert [instance.name for instance in cluster.instances] == ["db", "web"]
 
 
 def test_reading_like_hail_goes_by_the_file_backwards() -> None:
-    """Of equal nodes the last one wins: the lists are in reverse order."""
+    """Of equal nodes, the last one is chosen, because hail reads the lists in reverse order."""
     cluster = read(SMALL, LIKE_HAIL).cluster
     assert [node.name for node in cluster.nodes] == ["node2", "node1"]
     assert [instance.name for instance in cluster.instances] == ["db", "web"]
@@ -166,7 +166,7 @@ DAMAGE = [
 
 @pytest.mark.parametrize(("old", "new", "expected"), DAMAGE)
 def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected: str) -> None:
-    """One line says what is wrong, and where."""
+    """One line names the error and its position."""
     said = problem(changed(old, new))
     assert said.startswith(f"cluster.data:{expected}")
     assert "\n" not in said
@@ -186,5 +186,5 @@ def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected
     ],
 )
 def test_text_that_is_none_is_rejected(text: str, expected: str) -> None:
-    """Files of other formats are detected at their first line."""
+    """A file of another format is detected by its first line."""
     assert problem(text).startswith(expected)

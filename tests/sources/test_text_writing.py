@@ -1,4 +1,4 @@
-"""Writing htools' text format: what is written reads as the same cluster."""
+"""Test writing htools' text format: the written file reads as the same cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ kinds = st.sampled_from(KINDS)
 
 
 def same_state(state: State, other: State) -> None:
-    """Fail unless both have the same instances on the same nodes, with the same left over."""
+    """Fail unless both clusters have the same placement and equal free amounts."""
     assert state.where == other.where
     assert state.reserved == other.reserved
     exclusive = [node.exclusive_storage for node in state.cluster.nodes]
@@ -31,7 +31,7 @@ def same_state(state: State, other: State) -> None:
 
 
 def shaken(state: State, seed: int) -> None:
-    """Move some instances, so that the state is no longer the one that was reported."""
+    """Move some instances, so that the state differs from the reported one."""
     nodes = [node.index for node in state.cluster.nodes if node.online]
     for number, instance in enumerate(state.cluster.instances[:6]):
         places = instance.nodes
@@ -48,7 +48,7 @@ def shaken(state: State, seed: int) -> None:
 def test_cluster_written_and_read_is_in_the_same_state(
     seed: int, kind: str, reading: Reading
 ) -> None:
-    """Document to cluster to text to cluster: the same state, the same score in every group."""
+    """After writing and reading a document's cluster as text, state and scores are equal."""
     cluster = generated(seed, kind, reading)
     state = State(cluster)
     text = write_text(cluster, state, backwards=not reading.behaviour.orders_by_name)
@@ -62,7 +62,7 @@ def test_cluster_written_and_read_is_in_the_same_state(
 @settings(max_examples=60, deadline=None)
 @given(seeds, kinds)
 def test_state_after_moves_written_and_read_is_the_same(seed: int, kind: str) -> None:
-    """What the nodes would report once the moves are done is what is written."""
+    """The file has the amounts that the nodes would report after the moves."""
     cluster = generated(seed, kind)
     # where it is not known what they will take, the start alone decides what is left
     assume(not any(i.forthcoming and i.spindles is None for i in cluster.instances))
@@ -77,7 +77,7 @@ def test_state_after_moves_written_and_read_is_the_same(seed: int, kind: str) ->
 @settings(max_examples=30, deadline=None)
 @given(seeds, kinds)
 def test_text_read_and_written_again_is_the_same_text(seed: int, kind: str) -> None:
-    """Nothing gets lost that the format has a place for."""
+    """A text file that is read and written again is unchanged."""
     cluster = generated(seed, kind)
     text = write_text(cluster, State(cluster))
     found = read(text)
@@ -88,7 +88,7 @@ def test_text_read_and_written_again_is_the_same_text(seed: int, kind: str) -> N
 
 
 def test_small_text_keeps_policy_and_master() -> None:
-    """What the model of a cluster does not hold is passed on beside it."""
+    """Values that the cluster model does not have are kept beside it."""
     found = read(SMALL, LIKE_HAIL)
     text = write_text(
         found.cluster, State(found.cluster), policy=found.policy, master=found.master,
@@ -99,7 +99,7 @@ def test_small_text_keeps_policy_and_master() -> None:
 
 @pytest.mark.parametrize("name", ["a|b", "a\nb"])
 def test_name_that_would_break_the_format_is_not_written(name: str) -> None:
-    """A file that cannot be read again is worse than none."""
+    """A name that would make the file unreadable is an error."""
     cluster = read(SMALL).cluster
     cluster.groups[0].name = name
     with pytest.raises(UsageError, match="cannot be written"):
@@ -107,7 +107,7 @@ def test_name_that_would_break_the_format_is_not_written(name: str) -> None:
 
 
 def test_tag_with_a_comma_is_not_written() -> None:
-    """It would be read as two."""
+    """A tag with a comma is an error, because it would be read as two tags."""
     cluster = read(SMALL).cluster
     cluster.nodes[0].tags = ["a,b"]
     with pytest.raises(UsageError, match="cannot be written"):

@@ -1,1 +1,1 @@
-"""Tests of storage pools: access of nodes, placement of instances, and failures."""
+"""Test storage pools: access of nodes, placement of instances, and failures."""

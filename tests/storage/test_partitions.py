@@ -1,4 +1,4 @@
-"""No answer ever takes an instance out of its storage partition."""
+"""Test that no answer moves an instance out of its storage partition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEDS = [range(start, start + 40) for start in seeds(40, 160)[::40]]
 
 
 def new(rng: Random, document: Json) -> Json:
-    """A request for an instance in some pool."""
+    """Return a request for an instance in some pool."""
     return allocate(
         document,
         memory=rng.randint(1, 1500),
@@ -31,7 +31,7 @@ def new(rng: Random, document: Json) -> Json:
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
 def test_new_instance_goes_only_where_its_pool_is_reached(seeds: range) -> None:
-    """The answer, all alternatives and all potential secondaries reach the pool."""
+    """The answer, all alternatives and all potential secondaries have access to the pool."""
     placed = rejected = 0
     for seed in seeds:
         rng = Random(seed)
@@ -60,7 +60,7 @@ def test_new_instance_goes_only_where_its_pool_is_reached(seeds: range) -> None:
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
 @pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "change-group"])
 def test_moved_instance_stays_in_its_pool(kind: str, seeds: range) -> None:
-    """Whatever moves an instance, it ends on nodes that reach its pool."""
+    """After every kind of move, the instance is on nodes with access to its pool."""
     moved = 0
     for seed in seeds:
         rng = Random(seed)
@@ -76,7 +76,7 @@ def test_moved_instance_stays_in_its_pool(kind: str, seeds: range) -> None:
 
 
 def request(kind: str, name: str, raw: Json) -> Json:
-    """A request to move one instance."""
+    """Return a request to move one instance."""
     if kind == "relocate":
         return {"type": kind, "name": name, "required_nodes": 1, "relocate_from": raw["nodes"]}
     if kind == "node-evacuate":
@@ -85,7 +85,7 @@ def request(kind: str, name: str, raw: Json) -> Json:
 
 
 def ends_in(solutions: list[Json]) -> list[list[str]]:
-    """Every list of nodes that some solution names."""
+    """Return every list of nodes in the solutions."""
     found = []
     for solution in solutions:
         remote = solution.get("remote")
@@ -95,7 +95,7 @@ def ends_in(solutions: list[Json]) -> list[list[str]]:
 
 
 def test_potential_secondaries_stand_in_the_order_of_their_scores() -> None:
-    """The nodes that an instance could fail over to are ranked as the placements are."""
+    """The nodes for a failover have the order of the placements."""
     compared = 0
     for seed in seeds(15, 40):
         rng = Random(seed)
@@ -112,7 +112,7 @@ def test_potential_secondaries_stand_in_the_order_of_their_scores() -> None:
 def test_both_forms_of_the_kernel_reject_the_same(
     forms: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With and without the array library answers are the same."""
+    """Answers are equal with and without the array library."""
     from iallocator import scoring
 
     plain = [answered(case(seed)) for seed in range(30)]
@@ -121,13 +121,13 @@ def test_both_forms_of_the_kernel_reject_the_same(
 
 
 def case(seed: int) -> Json:
-    """A request in a super cluster."""
+    """Return a request in a super cluster."""
     rng = Random(seed)
     return new(rng, super_cluster(rng))
 
 
 def test_balancing_moves_stay_in_the_pool() -> None:
-    """Every move of a plan ends on a node that reaches the pool, and the plan is verified."""
+    """Every move of a plan ends on a node with access to the pool, and the plan is verified."""
     moves = 0
     for seed in range(8):
         document = super_cluster(Random(f"balance/{seed}"), groups=1)
@@ -148,7 +148,7 @@ def test_balancing_moves_stay_in_the_pool() -> None:
 def test_evacuation_of_secondaries_moves_no_instance_that_has_none(
     options: tuple[str, ...],
 ) -> None:
-    """An instance on shared storage has no secondary to leave: no group is offered or taken."""
+    """An instance on shared storage has no secondary, so no group is offered or used."""
     held = {"shared": instance("node1", disk_template="rbd"), "drbd": instance("node2", "node1")}
     document = cluster({"pair": 2, "other": 2}, instances=held)
     wanted = {"type": "node-evacuate", "instances": ["shared", "drbd"]}
@@ -162,7 +162,7 @@ def test_evacuation_of_secondaries_moves_no_instance_that_has_none(
 
 
 def test_explanation_of_secondaries_names_no_other_group_for_an_instance_without_one() -> None:
-    """Neither another group nor a lack of time is given as the reason."""
+    """The explanation has neither another group nor a lack of time as the reason."""
     document = cluster({"a": 2, "b": 2}, instances={"web": instance("node1", disk_template="rbd")})
     wanted = {"type": "node-evacuate", "instances": ["web"], "evac_mode": "secondary-only"}
     text = printed("explain", document=document | {"request": wanted})

@@ -1,4 +1,4 @@
-"""The pool of an instance, the nodes with access to it, and its free space."""
+"""Test the pool of an instance, the nodes with access to it, and its free space."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_pool_of_an_instance(template: str, members: Json, expected: tuple[str, 
 
 
 def test_volume_group_is_a_pool_where_nodes_name_volume_groups() -> None:
-    """Otherwise all disks are in the pool that the free disk of a node describes."""
+    """Otherwise all disks are in the pool of the node's free disk."""
     fast = [{"size": 1, "vg": "fast"}]
     document = cluster(2, changes={"node1": listed(internal("fast"), internal("slow"))})
     assert pool_of(document, disk_template="plain", disks=fast) == ("internal", "fast")
@@ -108,7 +108,7 @@ def test_disk_parameters_name_the_pool() -> None:
 
 
 def test_listed_pools_are_all_that_a_node_reaches() -> None:
-    """By field: a node has no access to other pools, internal storage included."""
+    """With the field, a node has no access to other pools, also for internal storage."""
     document = two_nas(node4=listed(external("san")))
     assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2"}
     assert places(document, disk_template="rbd", storage_pool="tape") == set()
@@ -131,13 +131,13 @@ def test_tags_of_nodes_and_groups_restrict_the_pools_that_instances_name() -> No
 
 
 def test_instances_alone_restrict_nothing() -> None:
-    """If no node names its pools, answers do not change."""
+    """If no node names its pools, answers are unchanged."""
     document = cluster(3)
     assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2", "node3"}
 
 
 def test_external_storage_of_plain_disks_asks_for_no_disk_of_nodes() -> None:
-    """Storage that is said to be external is external for any template; it moves as such."""
+    """Storage declared as external is external for any template, and moves as such."""
     full = {"free_disk": 0}
     changes = {"node1": full, "node2": full}
     there = instance("node1", disk_template="plain", storage_type="external", storage_pool="nas")
@@ -150,7 +150,7 @@ def test_external_storage_of_plain_disks_asks_for_no_disk_of_nodes() -> None:
 
 
 def test_compat_hail_does_not_look_at_pools() -> None:
-    """Pools do not exist in hail, so they are ignored."""
+    """Pools are ignored, because hail has none."""
     request = allocate(two_nas(), disk_template="rbd", storage_pool="tape")
     assert not answered(request)["success"]
     assert answered(request, "--compat=hail")["success"]
@@ -249,7 +249,7 @@ def test_the_only_volume_group_is_what_free_disk_speaks_of() -> None:
 
 
 def test_file_pool_is_a_limit_too() -> None:
-    """With sizes it is a limit, unlike in hail, which does not limit file instances."""
+    """A file pool with sizes is a limit; hail has none for file instances."""
     document = cluster(1, changes={"node1": listed(internal("file", 900, 500))})
     assert places(document, disk_template="file", disk=499) == {"node1"}
     assert places(document, disk_template="file", disk=500) == set()
@@ -259,7 +259,7 @@ def test_file_pool_is_a_limit_too() -> None:
 
 
 def test_nodes_without_internal_storage_are_balanced() -> None:
-    """The disk statistics use the other nodes only; without any they are 0."""
+    """The disk statistics use only the other nodes; without any, they are 0."""
     compared = 0
     for seed in range(30):
         rng = Random(seed)
@@ -301,7 +301,7 @@ def test_nodes_without_internal_storage_are_balanced() -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_about_pools_is_said(where: str, members: Json, expected: str) -> None:
-    """The parser reports the first error, and ``--validate`` reports it, too."""
+    """The parser and ``--validate`` report the first error."""
     document = allocate(cluster(2), disk_template="rbd")
     place = document
     for key in where.split("/"):

@@ -1,4 +1,4 @@
-"""N+1 of shared storage with partitions that overlap on nodes, compared with brute force."""
+"""Compare N+1 of shared storage, with partitions that overlap on nodes, with brute force."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tight(rng: Random, local: bool = False) -> Json:
 def resident(
     rng: Random, home: str, nodes: list[str], pools: list[str], size: int, local: bool
 ) -> Json:
-    """Return an instance on `home` of that size."""
+    """Return an instance on `home` of this size."""
     kind = rng.choice(("rbd", "rbd", "plain", "drbd")) if local else "rbd"
     if kind == "drbd":
         return instance(home, rng.choice([n for n in nodes if n != home]), memory=size, disk=1)
@@ -69,7 +69,7 @@ def resident(
 
 
 class Brute:
-    """Simulate the document in lists: the effect of a failure, by definition.
+    """Simulate failures of the document in lists, by definition.
 
     All instances are external and run. So a score is three spreads over the online nodes: of free
     memory, of virtual cpus and, four times, of the primaries. Each instance on another node adds 4,
@@ -95,7 +95,7 @@ class Brute:
         return pool in self.nodes[node]["storage_pools"]
 
     def tolerates(self, failing: str) -> bool:
-        """Return whether all on `failing` can be restarted, one after the other by name."""
+        """Return whether all instances of `failing` can be restarted, in the order of names."""
         where, free = dict(self.where), dict(self.free)
         for name in sorted(n for n, node in where.items() if node == failing):
             size = self.raw[name]["memory"]
@@ -129,7 +129,7 @@ class Brute:
 @pytest.mark.parametrize("seeds", MOST_SLOW, ids=str)
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_judge_of_overlapping_partitions_equals_brute_force(mode: str, seeds: range) -> None:
-    """The result for every place of the new instance equals that of the definition."""
+    """The result for every placement of the new instance equals that of the definition."""
     told: Counter[bool] = Counter()
     for seed in seeds:
         document = tight(Random(f"pools/{seed}"))
@@ -160,7 +160,7 @@ def cases(mode: str, seeds: range) -> Iterator[tuple[str, Case]]:
 
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
-    """A failure called safe is tolerated, one called lost is not; few results are unknown."""
+    """A failure reported as tolerated is tolerated, one reported as lost is not."""
     counts: Counter[int] = Counter()
     restricted = 0
     for name, case in cases(mode, seeds(80, 350)):
@@ -180,7 +180,7 @@ def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
 
 
 def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> None:
-    """Assert that the spare memory can vanish from any one node."""
+    """Assert that the spare memory can be removed from any single node."""
     memory, failovers = case.state.columns[0], demand_of(case.state, (node,), case.rules).failovers
     for target in targets:
         if target not in failovers:
@@ -193,7 +193,7 @@ def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> Non
 def test_failures_played_through_at_once_respect_pools(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The array form of the simulation loses the failures of the plain one."""
+    """The batched simulation has the losses of the simple one."""
     monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
     lost = 0
     for seed in seeds(35, 150):

@@ -1,4 +1,4 @@
-"""Documents about storage pools, fixed and random."""
+"""Build documents about storage pools, fixed and random."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answered(document: Json, *options: str) -> Json:
 
 
 def super_cluster(rng: Random, groups: int = 3, memory: int = 8192) -> Json:
-    """Return groups of nodes with access to some of a few pools, and instances with fitting pools.
+    """Return groups of nodes with some of a few pools, and instances with these pools.
 
     Every node lists its pools; most nodes of a group have equal lists.
     """

@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -IS
-"""blockdev and dd for disks that are sparse files.
+"""Replace blockdev and dd for disks that are sparse files.
 
-Answers and wipes only what concerns such a file; anything else goes to the real program.
+Commands about other files are passed to the real program.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _dd(arguments: list[str]) -> int | None:
 
 
 def main() -> int:
-    """Do what the name and the arguments say.
+    """Run the command of this name with the arguments.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 #!/usr/bin/python3 -IS
-"""drbdsetup and drbdmeta (8.4 syntax) without DRBD.
+"""Replace drbdsetup and drbdmeta (syntax 8.4) without DRBD.
 
-Remembers what was configured, and writes the status file that Ganeti reads.  No data moves: a
-device that has a disk and a peer is in sync at once.  If the file `SYNC_SECONDS` exists on the
-node, it says how many seconds a device that is attached then takes to be in sync.
+Stores the configuration, and writes the status file that Ganeti reads. No data are copied: a device
+with a disk and a peer is in sync at once. If the file `SYNC_SECONDS` exists on the node, it has the
+seconds that a new device needs to sync.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VERSION = "version: 8.4.11 (api:1/proto:86-101)"
 
 
 class Device(TypedDict, total=False):
-    """What is configured for one minor."""
+    """Represent the configuration of one minor."""
 
     disk: str
     meta: str
@@ -163,7 +163,7 @@ def _run_on_minor(devices: Devices, command: str, minor: str, words: list[str]) 
 
 
 def _follow_syncs() -> None:
-    """Publish the status anew every half second, in the background, while a device is syncing."""
+    """Write the status every half second, in the background, while a device is syncing."""
     if os.fork():
         return
     os.setsid()
@@ -182,7 +182,7 @@ def _follow_syncs() -> None:
 
 
 def main() -> int:
-    """Do what the name and the arguments say.
+    """Run the command of this name with the arguments.
 
     Returns
     -------

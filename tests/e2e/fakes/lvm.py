@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -IS
-"""The LVM commands that Ganeti runs, without LVM.
+"""Replace the LVM commands that Ganeti runs, without LVM.
 
-The node's only volume group is a directory below /dev, a logical volume a sparse file in it.
-What Ganeti asks of the reporting commands is columns by name, so they are columns here too.
+The only volume group of the node is a directory below /dev, and a logical volume is a sparse file
+in it. Reporting commands select columns by name, so the values are stored by column.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _mib(text: str) -> int:
 
 
 class VolumeGroup:
-    """The volume group of this node.
+    """Represent the volume group of this node.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class VolumeGroup:
 
     @property
     def device(self) -> str:
-        """Name of the only physical volume."""
+        """Return the name of the only physical volume."""
         return f"/dev/fakepv-{self.name}"
 
     def volumes(self) -> dict[str, int]:
@@ -83,11 +83,11 @@ class VolumeGroup:
         return {path.name: path.stat().st_size >> 20 for path in found}
 
     def free(self) -> int:
-        """Return the MiB that are in no volume."""
+        """Return the MiB that no volume uses."""
         return self.size - sum(self.volumes().values())
 
     def find(self, text: str) -> str:
-        """Return the name of the volume that `text` means; fail if there is none.
+        """Return the name of the volume that `text` names, or fail.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class VolumeGroup:
         TAGS.write_text(json.dumps(self._tags), encoding="utf-8")
 
     def rows(self, command: str, wanted: list[str], columns: list[str]) -> list[Row]:
-        """Return what a reporting command shall list; sizes are numbers of MiB.
+        """Return the rows of a reporting command; sizes are numbers of MiB.
 
         Parameters
         ----------
@@ -255,7 +255,7 @@ def _change(group: VolumeGroup, command: str, options: dict[str, str], words: li
 
 
 def main() -> int:
-    """Do what the name and the arguments say.
+    """Run the command of this name with the arguments.
 
     Returns
     -------

@@ -1,1 +1,1 @@
-"""What is done with the cluster, and what is expected of it."""
+"""Run scenarios on the cluster, with the expected result of each step."""

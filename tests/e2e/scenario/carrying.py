@@ -1,4 +1,4 @@
-"""A planner of ours that carries its plan out on the master, and what must hold afterwards."""
+"""Run a planner that executes its plan on the master, and check the result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOTICED = "again to leave at once"
 
 
 class Execution:
-    """A planner that runs on the master, with its journal there."""
+    """Represent a planner that runs on the master and writes its journal there."""
 
     def __init__(self, run: Runner, door: Words, name: str, command: str = "balance") -> None:
         self.run = run
@@ -43,7 +43,7 @@ class Execution:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, *words: str) -> None:
-        """Start it."""
+        """Start the planner."""
         self._err = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - until the end
         script = 'echo $$ > "$0"; exec "$@"'
         told = (program(), self._command, *self._door, "-X", "--json", *words)
@@ -57,16 +57,16 @@ class Execution:
         )
 
     def begin(self, *words: str) -> None:
-        """Start it with a new journal."""
+        """Start the planner with a new journal."""
         self.start("--journal", self.journal, *words)
 
     def resumed(self, *words: str) -> tuple[int, Json, str]:
-        """Let it go on, to its end."""
+        """Resume the execution, and wait for its end."""
         self.start("--resume", self.journal, *words)
         return self.end()
 
     def end(self) -> tuple[int, Json, str]:
-        """Wait for it: status, report and stderr."""
+        """Wait for the end; return status, report and stderr."""
         assert self._process is not None
         out, _ = self._process.communicate(timeout=_PATIENCE)
         found = json.loads(out)["execution"] if out.strip() else {}
@@ -75,11 +75,11 @@ class Execution:
         return self._process.returncode, found, err
 
     def _said(self) -> str:
-        """What stands on its stderr so far."""
+        """Return the text on stderr so far."""
         return os.pread(self._err.fileno(), 1 << 20, 0).decode()
 
     def interrupt(self) -> None:
-        """Press Ctrl-C, and return as soon as it has noticed, or has ended."""
+        """Press Ctrl-C, and return when the planner has reported it or has ended."""
         assert self._process is not None
         before = self._said().count(_NOTICED)
         self.kill("INT")
@@ -87,18 +87,18 @@ class Execution:
             time.sleep(0.02)
 
     def kill(self, signal: str) -> None:
-        """Send it a signal."""
+        """Send a signal to the planner."""
         master = self.run.cluster.master
         master.run("kill", f"-{signal}", master.path(self._pid).read_text().strip())
 
     def events(self) -> list[Json]:
-        """What its journal says so far, whole lines only."""
+        """Return the complete lines of the journal so far."""
         path = self.run.cluster.master.path(self.journal)
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         return [json.loads(line) for line in text.split("\n")[:-1]]
 
     def wait_for(self, event: str) -> None:
-        """Return as soon as its journal has such an event, or it has ended."""
+        """Return when the journal has such an event, or when the planner has ended."""
         assert self._process is not None
         while self._process.poll() is None:
             if any(one["event"] == event for one in self.events()):
@@ -106,12 +106,12 @@ class Execution:
             time.sleep(0.02)
 
     def ids(self) -> list[int]:
-        """The jobs that the queue took."""
+        """Return the IDs of the submitted jobs."""
         return [job for one in self.events() if one["event"] == "accepted" for _, job in one["ids"]]
 
 
 def problems(run: Runner, status: int, found: Json, whole: bool) -> Iterator[str]:
-    """Yield what is wrong with an execution that has ended.
+    """Yield the problems of an execution that has ended.
 
     With `whole`, everything must be done. Otherwise its exit status must be 0 if everything is done
     that can be done without a person, as the manual says.
@@ -137,7 +137,7 @@ def problems(run: Runner, status: int, found: Json, whole: bool) -> Iterator[str
 
 
 def done_twice(run: Runner, name: str) -> Iterator[str]:
-    """Jobs of the execution that did more in the queue, in all attempts, than they have opcodes."""
+    """Return the jobs with more executed opcodes in the queue, in all attempts, than they have."""
     done: Counter[str] = Counter()
     sizes: dict[str, int] = {}
     for codes in queued(run):
@@ -153,7 +153,7 @@ def done_twice(run: Runner, name: str) -> Iterator[str]:
 
 
 def queued(run: Runner) -> Iterator[list[Json]]:
-    """The opcodes of every job in Ganeti's queue."""
+    """Return the opcodes of each job in Ganeti's queue."""
     queue = run.cluster.master.path("/var/lib/ganeti/queue")
     for path in queue.glob("job-*"):
         yield json.loads(path.read_text(encoding="utf-8"))["ops"]

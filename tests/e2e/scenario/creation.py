@@ -1,4 +1,4 @@
-"""New instances: one at a time, and in batches."""
+"""Create instances, one at a time and in batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans executed by the program itself with ``-X``, while faults happen."""
+"""Execute plans with ``-X`` while faults occur."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _try(
     fault: Fault | None = None,
     whole: bool = True,
 ) -> None:
-    """Crowd one node, balance it, let `fault` happen at a moment, and check the result.
+    """Fill one node, balance it, cause `fault` at one moment, and check the result.
 
     `whole`: at the end, after `--resume` if needed, all steps have been executed.
     """

@@ -1,4 +1,4 @@
-"""Parameters, questions without consequences, and a last look at everything."""
+"""Set parameters, ask questions that change nothing, and check the whole cluster at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VALIDATOR = Path(__file__).resolve().parent.parent / "validate.py"
 
 
 def set_parameters(run: Runner, options: str) -> None:
-    """Set the parameters that Ganeti hands to the default allocator.
+    """Set the parameters that Ganeti passes to the default allocator.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def set_parameters(run: Runner, options: str) -> None:
 
 
 def parameters(run: Runner, options: str) -> None:
-    """Hand a flag to the allocator the way Ganeti can.
+    """Pass a flag to the allocator, in the form that Ganeti supports.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def parameters(run: Runner, options: str) -> None:
 
 
 def questions(run: Runner) -> None:
-    """Ask for answers that are only printed, some of which no command can cause.
+    """Ask for answers that are only printed, and which no command of Ganeti requests.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def questions(run: Runner) -> None:
 
 
 def last_look(run: Runner) -> None:
-    """Check the cluster as a whole, and all answers once more with Ganeti's own code.
+    """Check the whole cluster, and check all answers with Ganeti's own code.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Moves from one group to another."""
+"""Move instances from one group to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare what a command did with what was expected and what the allocator promised."""
+"""Compare the effect of a command with the expectation and with the allocator's answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vcluster.state import Instance
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that is known about a command after it has ended.
+    """Represent the observed effects of a command that has ended.
 
     Attributes
     ----------
@@ -53,13 +53,13 @@ Check = Callable[[Outcome], Iterator[str]]
 
 
 def no_check(_: Outcome) -> Iterator[str]:
-    """Find nothing wrong."""
+    """Yield no problem."""
     yield from ()
 
 
 @dataclass(frozen=True)
 class Expect:
-    """What a step should lead to.
+    """Represent the expected effects of a step.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Expect:
 
 
 def problems(expect: Expect, outcome: Outcome) -> list[str]:
-    """Say what is not as it should be.
+    """Return the differences between outcome and expectation.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def _answer(expect: Expect, call: Call) -> Iterator[str]:
 
 
 def _state(expect: Expect, outcome: Outcome) -> Iterator[str]:
-    """Yield where the cluster is not as the answers promised."""
+    """Yield the instances that are not where the answers placed them."""
     promised: Promise = {}
     if expect.performed and not expect.rejected:
         for call in outcome.calls:

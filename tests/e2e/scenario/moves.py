@@ -1,4 +1,4 @@
-"""Moves inside a group: relocate, allocate-secondary, recreate-disks, node-evacuate."""
+"""Move instances inside a group: relocate, allocate-secondary, recreate-disks, node-evacuate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that are drained, offline or run no instances, and groups closed to allocation."""
+"""Use nodes that are drained, offline or cannot run instances, and groups closed to allocation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODIFY = ("gnt-node", "modify", "--force")
 
 
 def nodes(run: Runner) -> None:
-    """Work around nodes that cannot take instances.
+    """Place instances while some nodes cannot host any.
 
     Parameters
     ----------

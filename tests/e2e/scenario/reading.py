@@ -1,4 +1,4 @@
-"""A running cluster read through LUXI and RAPI, compared with hbal, and saved for hbal."""
+"""Read a running cluster through LUXI and RAPI, compare it with hbal, and save it for hbal."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _plans(run: Runner, file: str, variants: dict[str, Words]) -> None:
 
 
 def _on_kvm(run: Runner, folder: str) -> None:
-    """With kvm as first hypervisor, nodes need memory of their own."""
+    """Compare with kvm as first hypervisor, where nodes need memory of their own."""
     kvm = "--hypervisor-parameters=kvm:kvm_path=/usr/local/sbin/kvm,kernel_path="
     run.arrange("gnt-cluster", "modify", "--enabled-hypervisors=kvm,fake", kvm)
     for label, words in _ON_KVM.items():
@@ -103,7 +103,7 @@ def _on_kvm(run: Runner, folder: str) -> None:
 
 
 def _compare(run: Runner, door: str, ours: Words, theirs: Words) -> None:
-    """Compare tables and plan of each group, ours with `ours` and hbal's with `theirs`."""
+    """Compare tables and plan of each group: `ours` are iallocator's options, `theirs` hbal's."""
     for group in (FIRST_GROUP, SECOND_GROUP):
         run.record(f"{door}: hbal's tables and plan, {group}", _beside(run, ours, theirs, group))
 
@@ -140,7 +140,7 @@ def _lines(rows: Rows, names: Rows) -> str:
 
 
 def _moves(plan: str) -> str:
-    """Return instance and score of every move of a plan of ours."""
+    """Return instance and score of every move of iallocator's plan."""
     try:
         moves: list[dict[str, Any]] = json.loads(plan)["moves"]
     except (ValueError, KeyError):
@@ -163,7 +163,7 @@ def _different(ours: str, theirs: str) -> list[str]:
 
 
 def _monitored(run: Runner) -> None:
-    """Every node reports its load; the values of one moment are stored for both programs."""
+    """Compare with measured loads: both programs read one stored report of each node."""
     done = run.cluster.master.run(
         program(), "check", "-L", "--mond", "--exit-on-missing-mond-data", "--json"
     )

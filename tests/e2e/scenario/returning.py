@@ -1,4 +1,4 @@
-"""Nodes that boot in half a minute, disks in sync half a minute later, and a dead node."""
+"""Test nodes that boot in 30 s, disks that are in sync 30 s later, and a dead node."""
 
 from __future__ import annotations
 

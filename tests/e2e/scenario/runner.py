@@ -1,4 +1,4 @@
-"""Run the steps one after the other, and keep the tally."""
+"""Run the steps one after the other, and count the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scenario.judge import Expect, Outcome, problems
 
 @dataclass
 class Tally:
-    """How many steps ended in which way."""
+    """Count the steps by result."""
 
     passed: int = 0
     failed: int = 0

@@ -1,4 +1,4 @@
-"""What the allocator keeps of the questions that a real Ganeti asks it."""
+"""Test the log and the captured calls of the allocator in a real Ganeti cluster."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _history(run: Runner, folder: str) -> list[Json]:
 
 
 def _told_by_parameters(run: Runner, log: str, folder: str) -> None:
-    """One line, one call, which can be explained and asked again."""
+    """One request makes one log line and one captured call, which can be explained and repeated."""
     lines = run.cluster.master.path(log).read_text(encoding="utf-8").splitlines()
     wrong = [] if len(lines) == 1 and instance("tr1") in lines[0] else [f"the log: {lines}"]
     found = _history(run, folder)
@@ -74,7 +74,7 @@ def _told_by_parameters(run: Runner, log: str, folder: str) -> None:
 
 
 def _newest(run: Runner, log: str, folder: str) -> Iterator[str]:
-    """Three were asked, two are kept, all are in the log."""
+    """Of three requests, two calls are kept, and all are in the log."""
     found = _history(run, folder)
     types = [call["request_type"] for call in found]
     if types != ["allocate", "relocate"]:

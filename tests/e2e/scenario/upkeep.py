@@ -1,4 +1,4 @@
-"""Reboots, repairs, and room for new instances, executed by the program itself."""
+"""Execute reboots, repairs, and moves that free capacity for new instances."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A Ganeti cluster of several nodes inside one machine, out of reach of everything else on it."""
+"""Run a Ganeti cluster of several nodes on one machine, isolated from the rest of it."""

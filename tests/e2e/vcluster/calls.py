@@ -12,12 +12,12 @@ Promise = dict[str, tuple[str, ...]]
 
 
 class CallError(Exception):
-    """The answer does not follow Ganeti's protocol."""
+    """Report an answer that violates Ganeti's protocol."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One run of the allocator.
+    """Represent one run of the allocator.
 
     Attributes
     ----------
@@ -44,12 +44,12 @@ class Call:
 
     @property
     def kind(self) -> str:
-        """Type of the request."""
+        """Return the type of the request."""
         return str(self.request["request"]["type"])
 
     @property
     def response(self) -> dict[str, Any]:
-        """The response document.
+        """Return the response document.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class Call:
 
     @property
     def failed(self) -> list[str]:
-        """Return the instances that a successful answer to a request for several leaves out."""
+        """Return the instances that a successful answer to a batch lists as failed."""
         result = self.response["result"]
         if self.kind not in ("multi-allocate", "node-evacuate", "change-group"):
             return []

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Stand between Ganeti and an allocator, and keep what passes.
+"""Record the requests of Ganeti and the answers of an allocator.
 
-Runs on its own, as the allocator that Ganeti knows.  For each call it leaves files with a
-common stem: ``.request.json`` as Ganeti wrote it, ``.argv``, ``.response.json`` (stdout as it
-is), ``.rc`` and, if there was any, ``.stderr``.
+Ganeti starts this program as its allocator. For each call it leaves files with a common stem:
+``.request.json`` as Ganeti wrote it, ``.argv``, ``.response.json`` (stdout), ``.rc`` and, if there
+was any, ``.stderr``.
 """
 
 from __future__ import annotations

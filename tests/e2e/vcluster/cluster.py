@@ -1,4 +1,4 @@
-"""Start the nodes, make a Ganeti cluster of them, and run commands in it."""
+"""Start the nodes, create a Ganeti cluster with them, and run commands in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vcluster.node import ClusterError, Done, Node
 
 
 class Cluster:
-    """A cluster that lives as long as the context manager.
+    """Represent a cluster that exists while the context manager is active.
 
     The calling process's network namespace becomes the switch that connects the nodes.
 
@@ -40,7 +40,7 @@ class Cluster:
         self._logs = logs
 
     def __enter__(self) -> Cluster:
-        """Start it."""
+        """Start the cluster."""
         try:
             self._start_nodes()
             self._make_cluster()
@@ -55,12 +55,12 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End it."""
+        """Stop the cluster."""
         self.stop()
 
     @property
     def master(self) -> Node:
-        """The node that commands run on."""
+        """Return the node that runs the commands."""
         return self.nodes[self.specs[0].name]
 
     def gnt(self, *words: str) -> Done:
@@ -165,7 +165,7 @@ class Cluster:
 
 
 def _wide_policy() -> str:
-    """Return bounds that forbid nothing the scenario wants."""
+    """Return an instance policy that allows every instance of the scenarios."""
     least = "disk-size=0,cpu-count=1,disk-count=0,memory-size=1,nic-count=0,spindle-use=0"
     most = (
         "disk-size=1048576,cpu-count=16,disk-count=16,memory-size=65536,nic-count=8,spindle-use=12"

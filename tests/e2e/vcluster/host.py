@@ -1,4 +1,4 @@
-"""What the machine must offer: root, Debian packages, namespaces."""
+"""Check the requirements on the machine: root, Debian packages, namespaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_SERVICES = Path("/usr/sbin/policy-rc.d")
 
 
 class CannotRunError(Exception):
-    """The machine lacks something that cannot be made up for."""
+    """Report a requirement that the machine does not meet."""
 
 
 def missing_packages() -> list[str]:
@@ -102,10 +102,10 @@ def _services_stay_off() -> Iterator[None]:
 
 
 def enter_namespaces() -> None:
-    """Start this program again, with mounts and a network of its own.
+    """Start this program again, with its own mounts and network.
 
-    Returns at once in the program that was so started.  The process stays the same, so that
-    signals reach it, and the namespaces end when it and its children do.
+    Returns at once in the restarted program. The process ID is unchanged, so that signals reach it,
+    and the namespaces end with it and its children.
     """
     if os.environ.pop(_INSIDE, None):
         return

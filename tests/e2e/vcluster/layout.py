@@ -1,4 +1,4 @@
-"""The names, addresses and sizes of the cluster."""
+"""Define the names, addresses and sizes of the cluster."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class NodeSpec:
 
     @property
     def name(self) -> str:
-        """Fully qualified host name."""
+        """Return the fully qualified host name."""
         return f"node{self.number}.{DOMAIN}"
 
     @property
     def address(self) -> str:
-        """IPv4 address on the cluster's network."""
+        """Return the IPv4 address on the cluster's network."""
         return f"{SUBNET}.{10 + self.number}"
 
 

@@ -25,12 +25,12 @@ _COMMAND_TIMEOUT = 600
 
 
 class ClusterError(Exception):
-    """The cluster, or a command that prepares something in it, failed."""
+    """Report a failure of the cluster, or of a command that prepares it."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A command that has ended.
+    """Represent a command that has ended.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Done:
 
 
 class Node:
-    """A running node.
+    """Represent a running node.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class Node:
         self._process.stdin.close()
 
     def wait_until_gone(self) -> None:
-        """Wait until nothing of the node runs any more."""
+        """Wait until no process of the node is running."""
         try:
             self._process.wait(_STOP_TIMEOUT)
         except subprocess.TimeoutExpired:

@@ -45,7 +45,7 @@ def _own_files() -> None:
 
 
 def _claims(spec: NodeSpec) -> None:
-    """Make the node look like a machine of the described size."""
+    """Give the node the memory and the processors of its description."""
     total = spec.memory * 1024
     meminfo = {
         "MemTotal": total,
@@ -77,7 +77,7 @@ def _ssh() -> None:
 
 
 def _wait_for_the_end() -> None:
-    """Collect orphans, as process 1 must, until standard input ends."""
+    """Reap orphans, as process 1 must, until standard input ends."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -96,7 +96,7 @@ def _wait_for_the_end() -> None:
 
 
 def main() -> int:
-    """Become the node.
+    """Set up the node, and wait.
 
     Returns
     -------

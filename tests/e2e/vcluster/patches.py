@@ -1,8 +1,8 @@
-"""Changes to Ganeti's own Python code that only the cluster's processes see.
+"""Change Ganeti's Python code for the processes of the cluster only.
 
-Two constants name files in /proc and /sys that cannot exist without the real DRBD module, and one
-logical unit of Ganeti 3.0 cannot run at all. Each change names the text it expects, so that another
-Ganeti version fails here with a clear message.
+Two constants name files in /proc and /sys that need the real DRBD module, and one logical unit of
+Ganeti 3.0 cannot run at all. Each change names the text it expects, so that another version of
+Ganeti fails here with a clear message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ USERMODE_HELPER = NODE_STATE / "drbd-usermode-helper"
 
 
 class PatchError(Exception):
-    """Ganeti's code is not what the change was written for."""
+    """Report that Ganeti's code does not have the expected text."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Prepare what all nodes share, once before the first of them starts."""
+"""Prepare the mounts that all nodes share, before the first node starts."""
 
 from __future__ import annotations
 

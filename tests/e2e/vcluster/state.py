@@ -1,4 +1,4 @@
-"""What Ganeti says about the cluster, in the words of its own list commands."""
+"""Read the state of the cluster from Ganeti's list commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ask = Callable[..., str]
 
 @dataclass(frozen=True)
 class Instance:
-    """Where an instance is.
+    """Represent the nodes and the status of an instance.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ def node_groups(ask: Ask) -> dict[str, str]:
 
 
 def failed_jobs(ask: Ask) -> dict[int, str]:
-    """Return what the failed jobs were about.
+    """Return the summaries of failed jobs.
 
     Parameters
     ----------

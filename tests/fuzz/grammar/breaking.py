@@ -27,7 +27,7 @@ NUMBERS = (
 
 
 def broken(rng: Random, document: Json, most: int = 3) -> list[str]:
-    """Break `document` in up to `most` ways; return their names, for people."""
+    """Break `document` in up to `most` ways; return the names of the ways."""
     done = []
     for _ in range(rng.choice((0, 1, 1, 1, 2, most))):
         way = rng.choice(WAYS)

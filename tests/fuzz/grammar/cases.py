@@ -1,4 +1,4 @@
-"""Cases of the second damager, a pure function of a number."""
+"""Generate the cases of the second damager as a pure function of a number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACES = (sources.text, sources.live, sources.simulated, sources.through_luxi)
 
 
 def make(number: int) -> Case:
-    """Case number `number`."""
+    """Return case number `number`."""
     rng = Random(f"grammar/{number}")
     build = rng.choice(
         (_request, _request, _request, _request, _explain, _planner, _planner, _planner, _elsewhere,

@@ -1,4 +1,4 @@
-"""From documents to bytes, and what happens to bytes on the way."""
+"""Encode documents as bytes, and damage the bytes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["damaged", "packed", "written"]
 
 
 def written(document: Any) -> bytes:
-    """`document` as JSON, with what `breaking` marked as such."""
+    """Return `document` as JSON, with the values that `breaking` marked."""
     text = json.dumps(document)
     text = re.sub(r'"\\u0001((?:[^"\\]|\\.)*)"', lambda found: json.loads(f'"{found[1]}"'), text)
     return text.replace(json.dumps(AGAIN)[1:-1], "").encode()
 
 
 def packed(rng: Random, raw: bytes) -> bytes:
-    """`raw` compressed, whole or damaged."""
+    """Return `raw` compressed, complete or damaged."""
     packing = gzip.compress(raw, 1, mtime=0)
     kind = rng.randrange(5)
     if kind == 0:
@@ -40,7 +40,7 @@ def packed(rng: Random, raw: bytes) -> bytes:
 
 
 def damaged(rng: Random, raw: bytes) -> bytes:
-    """`raw` as bytes that went wrong: encodings, ends, order."""
+    """Return `raw` with a wrong encoding, a wrong end, or a wrong order."""
     at = rng.randrange(len(raw) + 1)
     kind = rng.randrange(8)
     if kind == 0:

@@ -1,4 +1,4 @@
-"""Clusters from elsewhere, and files beside them: as they are written, then broken."""
+"""Generate clusters in other formats, and files beside them, and then break them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Files = dict[str, bytes]
 
 
 def document(rng: Random, most: int = 3) -> bytes:
-    """A request document, broken in up to `most` ways."""
+    """Return a request document that is broken in up to `most` ways."""
     whole = world(rng)
     broken(rng, whole, most)
     return _carried(rng, written(whole))
 
 
 def _carried(rng: Random, raw: bytes) -> bytes:
-    """`raw` as it arrives: mostly as it is."""
+    """Return `raw` as it is read, mostly unchanged."""
     drawn = rng.random()
     if drawn < 0.06:
         return damaged(rng, raw)
@@ -48,7 +48,7 @@ def _recorded(name: str) -> str:
 
 
 def live(rng: Random) -> tuple[list[str], Files]:
-    """The answers of a running cluster's RAPI in a folder, and what its daemons measured."""
+    """Write the RAPI answers of a running cluster to a folder, with the reports of its daemons."""
     files = {}
     spoilt = rng.choice(ANSWERS)
     for name in ANSWERS:
@@ -64,7 +64,7 @@ def live(rng: Random) -> tuple[list[str], Files]:
 
 
 def through_luxi(rng: Random) -> tuple[list[str], Files]:
-    """What the daemons of a running cluster answer, a few fields of it broken."""
+    """Return LUXI answers of a running cluster, with a few broken fields."""
     spoilt = rng.choice(("QueryClusterInfo", *FIELDS_OF))
     files = {}
     for what, answer in _answers_of_daemons().items():
@@ -77,7 +77,7 @@ def through_luxi(rng: Random) -> tuple[list[str], Files]:
 
 @cache
 def _answers_of_daemons() -> Json:
-    """As recorded, in the fields that are asked for."""
+    """Return the recorded answers, with the requested fields."""
     said = json.loads(_recorded("luxi.json"))
     found: Json = {"QueryClusterInfo": said["QueryClusterInfo"]}
     for what, fields in FIELDS_OF.items():
@@ -94,14 +94,14 @@ MEASURED = ("--mond", "--mond-xen", "--exit-on-missing-mond-data")
 
 
 def _spoilt(rng: Random, answer: Any) -> Any:
-    """An answer broken where it matters, whatever it is on the outside."""
+    """Return an answer with a broken content, whatever its envelope."""
     held: Json = {"answer": answer}
     broken(rng, held)
     return held.get("answer")
 
 
 def text(rng: Random) -> tuple[list[str], Files]:
-    """The text format of htools: sections, lines and fields exchanged, numbers that are none."""
+    """Return htools' text format with swapped sections, lines and fields, or wrong numbers."""
     parts = [part.split("\n") for part in _sample(rng).split("\n\n")]
     for _ in range(rng.choice((0, 1, 1, 2, 3))):
         _disturb(rng, parts)
@@ -152,7 +152,7 @@ def _disturb(rng: Random, parts: list[list[str]]) -> None:
 
 
 def simulated(rng: Random) -> tuple[list[str], Files]:
-    """Clusters without instances, from a line of numbers."""
+    """Return specifications of clusters without instances."""
     words = []
     for _ in range(rng.choice((1, 1, 2, 3))):
         fields = [
@@ -181,7 +181,7 @@ SIZES = (
 
 
 def beside(rng: Random, command: str) -> tuple[list[str], Files]:
-    """Files that `command` reads beside the cluster."""
+    """Return files that `command` reads beside the cluster."""
     if command in ("balance", "check", "squeeze", "balance-groups") and rng.random() < 0.3:
         rows = [" ".join([rng.choice(("i0", "i1", "gone", "")), *rng.choices(LOADS, k=k)])
                 for k in rng.choices((4, 4, 4, 3, 5, 0), k=rng.randint(0, 4))]  # fmt: skip
@@ -210,7 +210,7 @@ LOADS = (
 
 
 def captured(rng: Random) -> tuple[list[str], Files]:
-    """A folder of calls as they are kept, some half-written or broken."""
+    """Return a folder of captured calls, some incomplete or broken."""
     files: Files = {}
     for number in range(1, rng.randint(1, 4)):
         path = f"calls/{number:06}"
@@ -235,7 +235,7 @@ CALL = {
 
 
 def configuration(rng: Random) -> tuple[list[str], Files]:
-    """Settings in a file: TOML that is right, nearly right, or none."""
+    """Return a settings file: valid TOML, nearly valid TOML, or something else."""
     lines = []
     for section in ("", *rng.sample(list(COMMANDS), 2)):
         lines += [f"[{section}]"] if section else []

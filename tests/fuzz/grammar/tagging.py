@@ -1,4 +1,4 @@
-"""Tags by their grammar: correct ones that interact, and slightly wrong ones."""
+"""Generate tags by their grammar: valid ones that interact, and slightly wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command lines from the program's own tables: every option of every command meets every other."""
+"""Generate command lines from the tables of options, in every combination."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ QUESTIONS = (
 
 @cache
 def table(command: str) -> tuple[Option, ...]:
-    """The options of `command` ("": of requests) that a case may have."""
+    """Return the options of `command` ("": of requests) that a case may have."""
     known = options_of(command) if command else COMMON
     return tuple(option for option in known if option.target not in NOT_HERE)
 
 
 def options(rng: Random, command: str, most: int = 3) -> list[str]:
-    """Up to `most` options of `command`, now and then one of another command."""
+    """Return up to `most` options of `command`, and rarely one of another command."""
     known = table(command)
     words = [
         _word(rng, option) for option in rng.sample(known, min(len(known), rng.randint(0, most)))
@@ -100,7 +100,7 @@ def _word(rng: Random, option: Option) -> str:
 
 
 def value_of(rng: Random, option: Option) -> str:
-    """One that the option takes, or now and then another."""
+    """Return a value that the option accepts, or rarely another one."""
     known = VALUES.get(option.metavar, ())
     if rng.random() < WRONG:
         return rng.choice((*known, *NUMBERS))
@@ -110,13 +110,13 @@ def value_of(rng: Random, option: Option) -> str:
 
 
 def _choices(option: Option) -> list[str]:
-    """The words that are listed where something else is given."""
+    """Return the words that an error message lists for another value."""
     _, listed, words = _problem(option, "\0").partition("one of ")
     return words.replace(" or ", ", ").split(", ") if listed else []
 
 
 def _problem(option: Option, value: str) -> str:
-    """Why the option does not take it; ""."""
+    """Return why the option rejects the value, or ""."""
     assert option.read is not None
     try:
         option.read(value)

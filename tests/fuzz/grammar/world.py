@@ -1,4 +1,4 @@
-"""Small clusters, dense in features, and a question about each: a pure function of a generator."""
+"""Generate small clusters with many features, and a question about each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHARED = ("rbd", "ext", "sharedfile", "gluster", "blockdev")
 
 
 def world(rng: Random) -> Json:
-    """A whole request document that makes sense."""
+    """Return a valid request document."""
     features = set(rng.sample(FEATURES, rng.randint(0, 4)))
     groups = [f"uuid-{letter}" for letter in "abc"[: rng.choice((1, 1, 2, 3))]]
     nodes = {f"n{k}": _node(rng, features, rng.choice(groups)) for k in range(rng.randint(1, 6))}
