@@ -7,7 +7,7 @@ single calculation stand where that is: `iallocator.scoring.metrics.ROUNDING`, f
 from __future__ import annotations
 
 __all__ = [
-    "ALIKE", "AMOUNT", "GAIN", "LARGEST", "LARGEST_LOAD", "LEAST_GAIN", "LEAST_GAIN_FROM",
+    "ALIKE", "AMOUNT", "BOUND", "GAIN", "LARGEST", "LARGEST_LOAD", "LEAST_GAIN", "LEAST_GAIN_FROM",
     "LEAST_SCORE", "SCORE", "VARIANCE",
 ]  # fmt: skip
 
@@ -37,6 +37,12 @@ VARIANCE = 1e-12
 """Variances, and sums of what moves add to them, as a share of their size: less is rounding.
 
 A score shows the root of a variance, so that 1e-12 is 1e-6 of a deviation.
+"""
+
+BOUND = 1e-6
+"""Lower bounds of scores, as a share of the score: by so much rounding may put them too high.
+
+A deviation that becomes 0 is the root of a variance of `VARIANCE` at most, which is rounding.
 """
 
 AMOUNT = 1e-9

@@ -23,7 +23,7 @@ from iallocator.planners.balance.scan.move_table import MoveStore, Snapshot
 from iallocator.planners.balance.scan.proportional_statistics import proportional_statistics
 from iallocator.planners.balance.scan.swaps import SwapTable
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.tolerances import SCORE
+from iallocator.tolerances import BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -84,7 +84,7 @@ class RowSearch:
 
     def _within(self, limit: float) -> float:
         """Return the largest bound that a measure up to `limit` can have."""
-        return limit + SCORE * max(1.0, abs(limit), abs(self._ground.present))
+        return limit + BOUND * max(1.0, abs(limit), abs(self._ground.present))
 
     def narrow(self, limit: float) -> float:
         """Search all moves that can have a measure up to `limit`; return the lowest one."""
