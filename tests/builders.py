@@ -80,7 +80,7 @@ def _settle(document: Json) -> None:
 
 
 def leave(holder: Json, free: int) -> None:
-    """Let a node have so much memory free; what is gone it needs for itself."""
+    """Give a node this much free memory; the node itself uses the difference."""
     holder["reserved_memory"] += holder["free_memory"] - free
     holder["free_memory"] = free
 
@@ -154,10 +154,10 @@ def node(
 
 
 def instance(*nodes: str, **members: Any) -> Json:
-    """Return an instance that lives on `nodes`, primary first.
+    """Return an instance on `nodes`, primary first.
 
-    It is drbd on two nodes, else plain; `members` may set anything, `disk` the size
-    of its only disk.
+    It is drbd on two nodes, else plain; `members` may set anything, `disk` the size of its only
+    disk.
     """
     template = members.get("disk_template", "drbd" if len(nodes) == 2 else "plain")
     return {**_description(template, members), "nodes": list(nodes), "admin_state": "up"} | members
@@ -184,7 +184,7 @@ def allocate(document: Json, name: str = "new", **members: Any) -> Json:
 
 
 def _description(template: str, members: Json) -> Json:
-    """What an instance is; takes `disk` out of `members`."""
+    """Return the description of an instance; removes `disk` from `members`."""
     size = members.pop("disk", 1024)
     one = [] if template == "diskless" else [{"size": size, "mode": "rw", "spindles": 1}]
     disks = members.get("disks", one)
@@ -203,7 +203,7 @@ def _description(template: str, members: Json) -> Json:
 
 
 def _space(template: str, disks: list[Json]) -> Iterator[int]:
-    """What each disk takes on a node; drbd keeps 128 MiB of its own beside it."""
+    """Return the space of each disk on a node; drbd adds 128 MiB."""
     for disk in disks:
         yield disk["size"] + (128 if template == "drbd" else 0)
 

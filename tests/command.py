@@ -1,4 +1,4 @@
-"""Run the command as a person or Ganeti runs it: in this process, or in a separate one.
+"""Run the command as an administrator or Ganeti does, in this process or a separate one.
 
 Starting an interpreter and loading the array library takes longer than most answers. So commands
 run in this process if they do not need a separate one.

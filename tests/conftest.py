@@ -1,4 +1,4 @@
-"""What counts for all tests: no settings of the machine that they run on, nor its speed or time."""
+"""Isolate all tests from the machine's settings, speed and time."""
 
 import os
 

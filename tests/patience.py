@@ -1,4 +1,4 @@
-"""The longest time that a test waits for another process or thread."""
+"""Define the longest time that a test waits for another process or thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many generated worlds a test looks at: some in `make test`, many in `make conformance`."""
+"""Define how many generated cases a test uses: few in `make test`, many in `make conformance`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ THOROUGH = bool(os.environ.get("IALLOCATOR_THOROUGH"))
 
 
 def seeds(some: int, many: int, start: int = 0) -> range:
-    """The numbers of the worlds to look at, from `start` on.
+    """Return the seeds of the cases, from `start` on.
 
-    What hundreds say as well as thousands is said by `some` of them each time; `many` count
-    where the environment has ``IALLOCATOR_THOROUGH``, as in ``make conformance``.
+    Without the environment variable ``IALLOCATOR_THOROUGH`` there are `some`, with it `many`, as in
+    ``make conformance``.
     """
     return range(start, start + (many if THOROUGH else some))

@@ -1,4 +1,4 @@
-"""Every cache of the program, what keeps it true, and the test that fails without that.
+"""List every cache of the program, the line that renews it, and the test that needs it.
 
 Values that follow from a state are kept by `iallocator.model.state.derived`, under a change
 counter. A cache that renews itself step by step instead is listed in `caches.toml` with the line
@@ -9,8 +9,8 @@ goes stale, and a test that compares kept values with new ones must fail:
 
 runs these tests on the program as it is. Then it breaks one cache after another, in memory, and
 runs the test of that cache. This takes four minutes of processor time; with words, only caches of
-files with one of them in the name are broken. Exit status 1: a test did not fail.
-`test_caches.py` checks that the list and the code agree.
+files with one of them in the name are broken. Exit status 1: a test did not fail. `test_caches.py`
+checks that the list and the code agree.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ BOUNDS: dict[str, str] = LIST["bounds"]
 
 
 def main(words: list[str]) -> int:
-    """Break each cache of a file with one of `words` in its name, and print if its test notices."""
+    """Break the caches of files with one of `words` in their names; print if their tests fail."""
     chosen = [c for c in CACHES if not words or any(word in c.file for word in words)]
     tests = sorted({f"tests/{cache.test.split()[0]}" for cache in chosen})
     subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", *tests], check=True)

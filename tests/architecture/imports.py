@@ -1,4 +1,4 @@
-"""The imports of the package, read from its source without running it."""
+"""Read the imports of the package from its source without running it."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ class Import(NamedTuple):
 
 @cache
 def sources() -> dict[str, Path]:
-    """Every module of the package, with its file."""
+    """Yield every module of the package, with its file."""
     return {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 @cache
 def tree(module: str) -> ast.Module:
-    """The syntax of a module."""
+    """Return the syntax tree of a module."""
     return ast.parse(sources()[module].read_text())
 
 
 @cache
 def nodes() -> tuple[tuple[str, ast.AST], ...]:
-    """Every node of the syntax of every module, with the module's name."""
+    """Yield every node of the syntax of every module, with the module's name."""
     return tuple((module, node) for module in sources() for node in ast.walk(tree(module)))
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of the module in the file at `path`."""
+    """Return the dotted name of the module in the file at `path`."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -68,14 +68,14 @@ def package_of(module: str) -> str:
 
 @cache
 def imports() -> tuple[Import, ...]:
-    """All imports of the package, those inside functions too."""
+    """Return all imports of the package, also those inside functions."""
     return tuple(found for module in sources() for found in _found(tree(module), module))
 
 
 def _found(
     above: ast.AST, module: str, typing: bool = False, late: bool = False
 ) -> Iterator[Import]:
-    """The imports below `above`, which is for the type checker only, or inside a function."""
+    """Yield the imports below `above`, which is for the type checker only, or inside a function."""
     for node in ast.iter_child_nodes(above):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -95,7 +95,7 @@ def _found(
 
 
 def _targets(node: ast.ImportFrom) -> list[str]:
-    """The modules that ``from X import a, b`` loads: X, and a and b if they are modules."""
+    """Return the modules that ``from X import a, b`` loads: X, and a and b if they are modules."""
     base = node.module or ""
     below = [f"{base}.{alias.name}" for alias in node.names]
     return [base, *(name for name in below if name in sources())]

@@ -65,7 +65,7 @@ def test_makers_of_kernels_are_imported_only_by_those_who_may_ask() -> None:
 
 
 def test_questions_to_the_kernel_are_not_kept_to_be_asked_later() -> None:
-    """Neither as a method that is not called, nor by its name in a string."""
+    """The rule covers methods that are not called, and names in strings."""
     names = (QUESTIONS - ELSEWHERE_TOO) | MAKERS
     wrong = [
         f"{module} names {ast.unparse(node)}"
@@ -77,7 +77,7 @@ def test_questions_to_the_kernel_are_not_kept_to_be_asked_later() -> None:
 
 
 def test_modules_named_in_strings_are_in_the_package_that_loads_them() -> None:
-    """A module that is chosen by name is loaded late, and by its own package."""
+    """A module that is chosen by name is loaded lazily, by its own package."""
     wrong = [
         f"{module} loads {start}"
         for module, start in _loaded_by_name()
@@ -87,7 +87,7 @@ def test_modules_named_in_strings_are_in_the_package_that_loads_them() -> None:
 
 
 def _loaded_by_name() -> Iterator[tuple[str, str]]:
-    """Module, and the constant start of the name that it gives to the import machinery."""
+    """Yield module, and the constant start of the name that it loads."""
     for module, node in nodes():
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
             ("import_module", "__import__")
@@ -99,7 +99,7 @@ def _loaded_by_name() -> Iterator[tuple[str, str]]:
 
 
 def test_loading_by_name_is_seen() -> None:
-    """The test above can fail: strategies, handlers, commands are loaded by name."""
+    """The loaders of strategies, handlers and commands are found, so the test above can fail."""
     packages = {package_of(module) for module, start in _loaded_by_name() if start}
     assert {"ranking", "handlers", "commands", "compat"} <= packages
 
@@ -111,7 +111,7 @@ def test_names_are_taken_from_where_they_are_made() -> None:
 
 
 def _handed_on(module: str) -> set[str]:
-    """The names in ``__all__`` that a module imports from outside itself."""
+    """Return the names in ``__all__`` that a module imports from elsewhere."""
     public: set[str] = set()
     for node in tree(module).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
@@ -151,14 +151,14 @@ MAY_READ = {
 
 
 def _reads() -> Iterator[tuple[str, int]]:
-    """Module and line of every attribute ``tags`` in the package."""
+    """Yield module and line of every attribute ``tags`` in the package."""
     for module, node in nodes():
         if isinstance(node, ast.Attribute) and node.attr == "tags":
             yield module.removeprefix("iallocator."), node.lineno
 
 
 def _reader(module: str) -> str:
-    """Return the entry of the table that `module` falls under, or ""."""
+    """Return the entry of the table that applies to `module`, or ""."""
     package = module.partition(".")[0]
     return next((name for name in (module, package) if name in MAY_READ), "")
 

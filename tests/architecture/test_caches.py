@@ -1,4 +1,4 @@
-"""The list of caches is that of the code: what is kept has a line that renews it, and a test."""
+"""Test that the list of caches agrees with the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKS = re.compile(
 
 @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: f"{cache.file}: {cache.what}")
 def test_cache_has_the_line_that_keeps_it_true_and_a_test(cache: Cache) -> None:
-    """The line is there once, so that it can be left out; the test is one that there is."""
+    """The line occurs once, so that it can be removed; the test exists."""
     source = (PACKAGE / cache.file).read_text(encoding="utf-8")
     assert source.count(cache.line) == 1
     file, _, word = cache.test.partition(" ")
@@ -29,7 +29,7 @@ def test_cache_has_the_line_that_keeps_it_true_and_a_test(cache: Cache) -> None:
 
 
 def test_every_file_that_keeps_something_is_listed() -> None:
-    """As a cache, as a memo of facts, or as a bound."""
+    """The file is in the list as a cache, as a memo of facts, or as a bound."""
     listed = {cache.file for cache in CACHES} | MEMOS.keys() | BOUNDS.keys()
     files = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py")}
     keeping = {name for name, path in files.items() if MARKS.search(path.read_text("utf-8"))}
@@ -38,6 +38,6 @@ def test_every_file_that_keeps_something_is_listed() -> None:
 
 
 def test_every_cache_renewed_by_hand_has_a_measurement() -> None:
-    """It shows that the change counters are too slow."""
+    """The measurement shows that the change counters are too slow."""
     lacking = [f"{cache.file}: {cache.what}" for cache in RENEWED_BY_HAND if not cache.measured]
     assert not lacking, "\n".join(lacking)

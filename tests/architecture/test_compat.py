@@ -21,7 +21,7 @@ READS_OPTION = {
 
 
 def _names() -> Iterator[tuple[str, str]]:
-    """Module, and every name, attribute, argument and keyword in it."""
+    """Yield module, and every name, attribute, argument and keyword in it."""
     for module, node in nodes():
         if isinstance(node, ast.Name):
             yield module, node.id

@@ -104,9 +104,9 @@ def test_imports_for_types_form_no_cycle() -> None:
 
 
 def _graph(late: bool, typing: bool = False) -> dict[str, set[str]]:
-    """Module -> the modules of the package that it imports.
+    """Return the imported modules of the package by module.
 
-    `late`: inside functions, too.  `typing`: for the type checker, too.
+    `late`: inside functions, too. `typing`: for the type checker, too.
     """
     graph: dict[str, set[str]] = {module: set() for module in sources()}
     for found in imports():
@@ -116,7 +116,7 @@ def _graph(late: bool, typing: bool = False) -> dict[str, set[str]]:
 
 
 def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
-    """All modules that `start` imports, directly or not."""
+    """Return all modules that `start` imports, directly or indirectly."""
     seen: set[str] = set()
     waiting = list(graph[start])
     while waiting:
@@ -173,7 +173,7 @@ def test_slow_package_is_not_loaded_at_the_start(package: str) -> None:
 
 
 def _loads(package: str) -> list[Import]:
-    """The imports that load `package`."""
+    """Return the imports that load `package`."""
     return [i for i in imports() if i.imported.split(".")[0] == package and not i.typing]
 
 
@@ -199,7 +199,7 @@ def test_output_is_written_only_by_cli_commands_and_report() -> None:
 
 
 def _writes() -> Iterator[tuple[str, int]]:
-    """Modules and lines that call print, or name sys.stdout or sys.stderr."""
+    """Yield modules and lines that call print, or name sys.stdout or sys.stderr."""
     for module, node in nodes():
         printed = isinstance(node, ast.Name) and node.id == "print"
         stream = isinstance(node, ast.Attribute) and ast.unparse(node) in STREAMS

@@ -31,7 +31,7 @@ MAY_ASK = {
 
 
 def _asks() -> Iterator[tuple[str, int]]:
-    """Module and line of every question to a kernel, and of everything that makes one."""
+    """Yield module and line of every query of a kernel, and of every construction of one."""
     for module, node in nodes():
         if not isinstance(node, ast.Call):
             continue

@@ -29,7 +29,7 @@ def _below(parent: str, module: str) -> str:
 
 @pytest.mark.parametrize("name", SUB_PACKAGES)
 def test_sub_package_is_named_in_the_row_of_its_package(name: str) -> None:
-    """The column "contents" says what a folder is for."""
+    """The column "contents" describes each folder."""
     assert f"`{name.rpartition('.')[2]}/`" in rows()[package_of(name)][2]
 
 
@@ -41,7 +41,7 @@ def test_folder_beside_the_package_has_a_row(folder: str) -> None:
 
 
 def test_every_package_has_a_question_and_contents() -> None:
-    """A package answers one question; a module at least says what is in it."""
+    """A package answers one question; a module has a description."""
     packages = {package_of(name) for name in PACKAGES if name.count(".") == 1}
     assert [name for name in packages if not rows()[name][1].endswith("?")] == []
     assert [name for name in MAY_IMPORT if not rows()[name][2]] == []
@@ -107,7 +107,7 @@ def test_constructors_take_at_most_eight_arguments() -> None:
 
 
 def test_all_kinds_of_parameters_are_counted() -> None:
-    """The test above can fail."""
+    """Every kind of parameter is counted, so the test above can fail."""
     (made,) = ast.parse("def __init__(self, a, /, b, *, c, d=1): ...").body
     assert isinstance(made, ast.FunctionDef)
     assert parameters(made) == 4
@@ -137,7 +137,7 @@ def nameless(tree: ast.Module) -> Iterator[tuple[int, float]]:
 
 
 def test_every_small_number_is_a_constant_with_a_reason() -> None:
-    """A reader finds out what it is for, with its unit, where it is defined."""
+    """A constant has a docstring with its purpose and unit."""
     found = [
         f"{path.relative_to(PACKAGE)}:{line}: {value}"
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -147,6 +147,6 @@ def test_every_small_number_is_a_constant_with_a_reason() -> None:
 
 
 def test_number_within_a_calculation_is_found() -> None:
-    """The test above can fail."""
+    """A number inside a calculation is found, so the test above can fail."""
     text = 'GOOD = 1e-9\n"""Why."""\n\ndef f(x):\n    return x > 2e-9\n'
     assert list(nameless(ast.parse(text))) == [(5, 2e-9)]

@@ -30,14 +30,14 @@ PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:py|md|jsonl?|svg|cfg|toml|ht
 
 @cache
 def paths() -> tuple[str, ...]:
-    """Every file and folder of the project, from its root on."""
+    """Return every file and folder of the project, relative to its root."""
     found = [p for p in ROOT.rglob("*") if not {".git", ".venv", "build"} & set(p.parts)]
     return tuple(f"/{path.relative_to(ROOT)}" for path in found)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_that_a_page_names_exist(path: Path) -> None:
-    """A file that was moved or removed is renamed in the pages too."""
+    """A page names no file that was moved or removed."""
     named = set(PATH.findall(path.read_text(encoding="utf-8"))) - ELSEWHERE.keys()
     missing = [
         name for name in named if not any(one.endswith("/" + name.strip("/")) for one in paths())

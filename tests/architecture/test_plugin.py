@@ -1,4 +1,4 @@
-"""The executable that `tools/write-plugin` installs, with a valid, an invalid and no bundle."""
+"""Test the installed plugin of `tools/write-plugin`, with a valid, an invalid and no bundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The locked requirements fit pyproject.toml, name every file by its hash, and name no machine."""
+"""Test the locked requirements: they fit pyproject.toml, and have hashes and no address."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def locked(file: str) -> list[tuple[Requirement, list[str]]]:
 
 
 def versions(file: str, python: str) -> dict[str, str]:
-    """Return the versions for a version of Python on Linux."""
+    """Return the locked versions for a version of Python on Linux."""
     environment = {"python_version": python, "python_full_version": f"{python}.0"}
     found: dict[str, str] = {}
     for one, _ in locked(file):

@@ -1,4 +1,4 @@
-"""The program lives for one request: it loads what this request needs, and nothing else."""
+"""Test that the program loads only the modules that a request needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(*sorted(set(sys.modules) - before), file=sys.stderr)
 
 
 def loaded(raw: bytes, *arguments: str) -> set[str]:
-    """The modules that a fresh process loads to answer the request `raw`."""
+    """Return the modules that a new process loads to answer the request `raw`."""
     # -S: what the installation itself loads at start would hide what we load
     command = [sys.executable, "-S", "-c", SCRIPT, *arguments]
     done = subprocess.run(command, input=raw, capture_output=True, check=True, cwd=PACKAGE.parent)
@@ -54,7 +54,7 @@ def test_small_allocate_loads_nothing_slow(template: str) -> None:
 
 
 def test_small_allocate_loads_only_its_own_handler() -> None:
-    """Handlers of other request types, and what explains or replays, stay on disk."""
+    """Handlers of other request types, and the modules of explain and replay, are not loaded."""
     modules = loaded(as_bytes(allocate(cluster(nodes=4))))
     handlers = {m.split(".")[2] for m in modules if m.startswith("iallocator.handlers.")}
     assert handlers == {"allocate"}
@@ -82,7 +82,7 @@ def test_small_allocate_loads_no_simulation_of_failures(template: str) -> None:
 
 
 def test_check_of_healthy_cluster_loads_nothing_slow() -> None:
-    """Sums clear all failures: no arrays, nothing that decides requests or orders moves."""
+    """Sums prove all failures tolerated: no arrays, no request handlers, no transitions."""
     command = [sys.executable, "-S", "-c", SCRIPT, "check", "--machine-readable", "-"]
     held = {f"i{k}": instance("node1", "node2") for k in range(3)}
     raw = as_bytes(cluster(nodes=4, instances=held))
@@ -95,7 +95,7 @@ def test_check_of_healthy_cluster_loads_nothing_slow() -> None:
 
 
 def test_installed_script_loads_no_regular_expressions() -> None:
-    """The script that starts the program is ours: the one that pip generates loads `re`."""
+    """The script that starts the program does not import `re`, unlike the script of pip."""
     command = [sys.executable, "-S", "-X", "importtime", str(PACKAGE.parent / "bin/iallocator")]
     raw = as_bytes(allocate(cluster(nodes=4)))
     environment = {"PYTHONPATH": str(PACKAGE.parent)}
@@ -106,7 +106,7 @@ def test_installed_script_loads_no_regular_expressions() -> None:
 
 
 def test_large_allocate_loads_the_array_library() -> None:
-    """The test above can fail: with many nodes numpy is worth its time."""
+    """With many nodes, numpy is loaded, so the test above can fail."""
     document = allocate(cluster(nodes=400))
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, input=as_bytes(document), capture_output=True, check=True)

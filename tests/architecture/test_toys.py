@@ -1,4 +1,4 @@
-"""Follow the recipes of ARCHITECTURE.md with toys: they act on every path, and need every place."""
+"""Follow the recipes of ARCHITECTURE.md with toys: they affect every path."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def name(value: Toy | Place) -> str:
 
 @pytest.mark.parametrize("toy", TOYS, ids=name)
 def test_toy_acts_on_every_path(toy: Toy, tmp_path: Path) -> None:
-    """The script of the toy says what that means."""
+    """The script of the toy checks every path."""
     done = toy.check(toy.copy(tmp_path))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
@@ -45,7 +45,7 @@ def test_toy_acts_on_every_path(toy: Toy, tmp_path: Path) -> None:
 def test_toy_without_one_place_of_its_recipe_fails(
     toy: Toy, left_out: Place, tmp_path: Path
 ) -> None:
-    """Each place of the recipe is needed."""
+    """The script fails without any one place of the recipe."""
     done = toy.check_without(toy.copy(tmp_path, left_out), left_out)
     assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]
 

@@ -1,4 +1,4 @@
-"""The verifier decides N+1 without the stages that planners decide it with."""
+"""Test that the verifier checks N+1 without the code that planners use for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STAGES = {
 
 
 def test_verifier_imports_no_stage_of_the_planners_checks() -> None:
-    """Neither its modules nor the modules of `n1` that they need import one, not even late."""
+    """Its modules, and those of `n1` that it needs, do not import such code, not even lazily."""
     modules = sources()
     waiting = [f"iallocator.{name}" for name in VERIFIER]
     assert set(waiting) <= modules.keys()

@@ -1,1 +1,1 @@
-"""The trace of what Ganeti asked."""
+"""Test the log and the captured calls of Ganeti's requests."""

@@ -1,4 +1,4 @@
-"""What is kept of a call, in the log and in the folder; and that nothing of it stops an answer."""
+"""Test the log line and the captured files of a call; no failure of them stops an answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS = ("args", "call.json", "request.json.gz", "response.json.gz")
 
 
 class Plugin:
-    """A request, a folder for calls, and a log."""
+    """Represent a request, a folder for calls, and a log."""
 
     def __init__(self, folder: Path, capsys: Capture) -> None:
         self.request = folder / "request.json"
@@ -40,35 +40,35 @@ class Plugin:
         self._capsys = capsys
 
     def run(self, *words: str, raw: bytes = b"") -> tuple[int, str, str]:
-        """Exit status and both streams of a traced call."""
+        """Return the exit status and both streams of a captured call."""
         self.request.write_bytes(raw or self.raw)
         status = main([f"--log={self.log}", f"--capture={self.calls}", *words, str(self.request)])
         said = self._capsys.readouterr()
         return status, said.out, said.err
 
     def kept(self, number: int, kind: str) -> bytes:
-        """What is in a file of a call."""
+        """Return the content of a file of a call."""
         raw = (self.calls / f"{number:06}.{kind}").read_bytes()
         return gzip.decompress(raw) if kind.endswith(".gz") else raw
 
     def call(self, number: int) -> dict[str, Any]:
-        """What was noted in the end."""
+        """Return the last log line of a call."""
         found: dict[str, Any] = json.loads(self.kept(number, "call.json"))
         return found
 
     def names(self) -> list[str]:
-        """The files in the folder."""
+        """Return the files in the folder."""
         return sorted(path.name for path in self.calls.iterdir())
 
 
 @pytest.fixture
 def plugin(tmp_path: Path, capsys: Capture) -> Plugin:
-    """A plugin of one's own."""
+    """Return a plugin with its own folder."""
     return Plugin(tmp_path, capsys)
 
 
 def test_call_is_kept_whole_and_readable_for_the_owner_only(plugin: Plugin) -> None:
-    """Request and answer byte by byte, the options, and a line in the log."""
+    """Request and answer are stored byte by byte, with the options, and a line in the log."""
     old, before = os.umask(0), time.time()
     try:
         status, out, err = plugin.run("--top=2", "--ignore-soft-errors=")
@@ -92,7 +92,7 @@ def test_call_is_kept_whole_and_readable_for_the_owner_only(plugin: Plugin) -> N
 
 
 def test_request_that_is_not_understood_is_kept_with_its_error(plugin: Plugin) -> None:
-    """As a case of `replay` keeps it: without the name of Ganeti's file, which always differs."""
+    """The error is stored as by `replay`, without the name of Ganeti's temporary file."""
     status, out, err = plugin.run(raw=b'{"request": 3}')
     assert (status, out) == (2, "")
     file, _, error = err.removeprefix("iallocator: ").rstrip("\n").partition(": ")
@@ -114,7 +114,10 @@ def test_request_that_is_not_understood_is_kept_with_its_error(plugin: Plugin) -
 def test_call_that_ends_without_answer_is_kept(
     error: BaseException, told: str, status: int, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mistake of ours shows its traceback as always; a signal ends the program as always."""
+    """An exception shows its traceback as without capturing.
+
+    A signal ends the program as always.
+    """
 
     def fail(*_: object) -> None:
         raise error
@@ -146,7 +149,7 @@ def test_request_is_kept_before_the_work(plugin: Plugin) -> None:
 
 
 def test_time_that_is_up_is_an_answer_that_is_kept(plugin: Plugin) -> None:
-    """The answer of a search that was ended."""
+    """The answer of an ended search is stored."""
     assert plugin.run("--time-limit=0", "--optimal")[0] == 0
     assert "info" in plugin.call(1)
 
@@ -155,7 +158,7 @@ def test_time_that_is_up_is_an_answer_that_is_kept(plugin: Plugin) -> None:
 def test_folder_that_cannot_be_written_is_a_warning_in_the_answer(
     wrong: str, plugin: Plugin, tmp_path: Path
 ) -> None:
-    """Exit status 0, and the placement is there; the same for a log."""
+    """The exit status is 0, and the answer has the placement; the same applies to the log."""
     (tmp_path / "file").write_text("")
     status, out, err = plugin.run(f"--capture={tmp_path / wrong}", f"--log={tmp_path}")
     answer = json.loads(out)
@@ -170,7 +173,7 @@ def test_folder_that_cannot_be_written_is_a_warning_in_the_answer(
 def test_disk_that_is_full_is_a_warning_in_the_answer(
     limit: int, left: tuple[str, ...], plugin: Plugin
 ) -> None:
-    """Before the work or after it: nothing half written stays under a name."""
+    """If the disk is full before or after the work, no incomplete file is left."""
     raw = as_bytes(allocate(cluster(3), "w" * 2000, disk_template="rbd"))
     script = (
         "import resource\n"
@@ -196,7 +199,7 @@ def test_log_without_a_reader_does_not_stop_an_answer(plugin: Plugin, tmp_path: 
 
 
 def test_number_of_calls_is_kept_in_bounds(plugin: Plugin) -> None:
-    """The oldest go, with what was left of calls that were killed; other files stay."""
+    """The oldest calls are deleted, with the remains of killed ones; other files stay."""
     (plugin.calls / "notes.txt").write_text("mine")
     (plugin.calls / ".000001.request.json.gz.99.new").write_text("half")
     for _ in range(4):
@@ -207,7 +210,7 @@ def test_number_of_calls_is_kept_in_bounds(plugin: Plugin) -> None:
 
 
 def test_calls_that_are_too_old_are_deleted(plugin: Plugin) -> None:
-    """By the day; the call that is being answered stays, however short the time."""
+    """Calls are deleted by age in days; the present call stays, however short the time."""
     for _ in range(3):
         plugin.run()
     then = time.time() - 2.5 * 86400
@@ -223,7 +226,7 @@ def test_calls_that_are_too_old_are_deleted(plugin: Plugin) -> None:
 
 
 def test_calls_at_the_same_time_have_numbers_of_their_own(plugin: Plugin) -> None:
-    """Several processes that write into one folder and one log lose nothing."""
+    """Several processes that write into one folder and one log lose no call."""
     words = [sys.executable, "-m", "iallocator", f"--capture={plugin.calls}", f"--log={plugin.log}"]
 
     def call(_: int) -> bytes:
@@ -239,7 +242,7 @@ def test_calls_at_the_same_time_have_numbers_of_their_own(plugin: Plugin) -> Non
 
 
 def test_what_would_break_a_line_stands_in_the_log_as_code(plugin: Plugin) -> None:
-    """Names are data of others."""
+    """Control characters in names are logged as codes."""
     plugin.run(raw=as_bytes(allocate(cluster(2), "we\nb\x1b[2J", disk_template="rbd")))
     assert "allocate we\\nb\\x1b[2J: rbd" in plugin.log.read_text()
 
@@ -279,7 +282,7 @@ MISUSED = {
 def test_options_that_are_not_understood_are_logged(
     word: str, known: str, plugin: Plugin, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Wherever the log is named, its line has the error that Ganeti received."""
+    """The log line has the error that Ganeti received, however the log is configured."""
     file = tmp_path / "conf"
     damage = "wish = 1" if known == "damaged file" else ""
     file.write_text(f'log = "{plugin.log}"\n{damage}\n')
@@ -292,20 +295,20 @@ def test_options_that_are_not_understood_are_logged(
 
 
 def test_invalid_options_without_a_log_are_not_logged(plugin: Plugin, capsys: Capture) -> None:
-    """A file that is no longer to count says nothing of the log, either."""
+    """An invalid settings file does not configure the log."""
     assert main(["--n1=wrong", "--no-config", "doc.json"]) == 2
     assert capsys.readouterr().err.startswith("iallocator: --n1: expected one of")
     assert not plugin.log.exists()
 
 
 def test_how_long_calls_are_kept_is_rejected_where_none_is(capsys: Capture) -> None:
-    """An option that does nothing is no option."""
+    """An option without an effect is an error."""
     assert main(["--capture-keep=3", "-"]) == 2
     assert "it goes with --capture FOLDER" in capsys.readouterr().err
 
 
 def test_warnings_that_ganeti_would_drop_stand_in_the_answer(plugin: Plugin) -> None:
-    """The first few warnings are in the answer once; not with `--compat hail`."""
+    """The first warnings are in the answer once; not with `--compat hail`."""
     there = {"old": instance("node1", memory=100, disk_template="rbd")}
     document = allocate(cluster(6, instances=there), "web", disk_template="rbd")
     for node in document["nodes"].values():

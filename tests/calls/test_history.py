@@ -1,4 +1,4 @@
-"""Captured calls as a table, and their explanations and replays."""
+"""Test the table of captured calls, and their explanations and replays."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Desk:
         return json.loads(answer) if answer else {}
 
     def said(self, *words: str) -> tuple[int, str, str]:
-        """Return exit status and both streams."""
+        """Return the exit status and both streams."""
         status = main(list(words))
         said = self._capsys.readouterr()
         return status, said.out, said.err
@@ -62,7 +62,7 @@ def desk(tmp_path: Path, capsys: Capture) -> Desk:
 
 
 def test_history_lists_every_call_with_what_came_of_it(desk: Desk) -> None:
-    """The oldest is first; the request is known of a killed call, too."""
+    """The oldest call is first; the request of a killed call is listed, too."""
     status, out, err = desk.said("history", str(desk.calls))
     assert (status, err) == (0, "")
     rows = [line.split("  ") for line in out.splitlines()]
@@ -99,7 +99,7 @@ def test_history_lists_every_call_with_what_came_of_it(desk: Desk) -> None:
 def test_history_lists_what_is_wanted(
     words: tuple[str, ...], numbers: list[int], desk: Desk
 ) -> None:
-    """All filters apply; the limit keeps the last calls of the result."""
+    """All filters can be combined; the limit keeps the last calls of the result."""
     assert [call["number"] for call in desk.history(*words)] == numbers
 
 
@@ -199,7 +199,7 @@ def test_words_of_any_kind_are_asked_again_as_they_were(desk: Desk) -> None:
 
 
 def test_what_is_no_file_among_the_calls_is_let_alone(desk: Desk) -> None:
-    """A pipe would block; a folder, or an invalid number, is not a call."""
+    """A pipe would block; a folder or an invalid number is not a call."""
     for name in ("000002.call.json", "000001.response.json.gz"):
         (desk.calls / name).unlink()
         os.mkfifo(desk.calls / name)

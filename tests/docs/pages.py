@@ -16,7 +16,7 @@ MANUAL = sorted((ROOT / "docs").rglob("*.md"))
 
 
 class Block(NamedTuple):
-    """One fenced block: what stands behind the fence, and the lines in it."""
+    """Represent a fenced block by the words after the fence, and its lines."""
 
     mark: str
     text: str

@@ -42,7 +42,7 @@ SHOWN = re.compile(
 
 
 def test_examples_show_what_the_program_prints() -> None:
-    """Each block that is marked "run" is run, and compared with the page, in any time zone."""
+    """Each block marked "run" is executed in any time zone, and compared with the page."""
     command = [sys.executable, str(ROOT / "tools" / "examples")]
     there = {**os.environ, "TZ": "Asia/Tokyo"}
     done = subprocess.run(command, env=there, capture_output=True, text=True, check=False)
@@ -51,7 +51,7 @@ def test_examples_show_what_the_program_prints() -> None:
 
 
 def test_readme_is_read_in_a_few_minutes() -> None:
-    """It has at most 120 lines, and the two commands within the first ten."""
+    """The page has at most 120 lines, and the two commands are within the first ten."""
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 120
     assert any("make demo" in line for line in lines[:10])
@@ -66,7 +66,7 @@ DESIGN = [path for path in sorted((ROOT / "docs/design").glob("*.md")) if path.s
 
 @pytest.mark.parametrize("path", DESIGN, ids=lambda path: path.stem)
 def test_design_page_has_all_sections_and_is_listed(path: Path) -> None:
-    """Problem, approach, cost, source, alternatives, code; the table of contents links it."""
+    """The page has its six sections, and the table of contents links it."""
     found = re.findall(r"(?m)^## (.*)$", path.read_text())
     assert [title for title in found if title in SECTIONS] == list(SECTIONS)
     assert f"({path.name})" in (path.parent / "README.md").read_text()
@@ -74,7 +74,7 @@ def test_design_page_has_all_sections_and_is_listed(path: Path) -> None:
 
 @pytest.mark.parametrize("path", HOW_TO, ids=name_of)
 def test_how_to_has_all_sections(path: Path) -> None:
-    """Goal, prerequisites, commands, expected output, undo."""
+    """Each page has goal, prerequisites, commands, expected output and undo."""
     text = path.read_text()
     assert text.splitlines()[2].startswith("Goal: ")
     expected = ["Prerequisites", "Commands", "Expected output", "Undo"]
@@ -99,7 +99,7 @@ CONTENTS = {
 
 @pytest.mark.parametrize("path", MANUAL, ids=name_of)
 def test_page_is_in_the_table_of_contents(path: Path) -> None:
-    """The manual's first page leads to every page, that of the design pages to the others."""
+    """The first page of the manual links every page; the first design page links the others."""
     contents = CONTENTS.get(path.parent.name, ROOT / "docs" / "README.md")
     if path not in (contents, *CONTENTS.values(), *DESIGN):
         assert f"({path.relative_to(contents.parent)})" in contents.read_text()
@@ -107,7 +107,7 @@ def test_page_is_in_the_table_of_contents(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [ROOT / "README.md", *WITH_COMMANDS], ids=name_of)
 def test_block_with_a_command_says_how_it_is_tested(path: Path) -> None:
-    """It is marked "run", "e2e", or "shown" with the reason why it cannot be run."""
+    """The block is marked "run", "e2e", or "shown" with the reason why it cannot be run."""
     wrong = [
         block.mark
         for block in blocks(path)
@@ -131,7 +131,7 @@ def test_table_has_a_header(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_links_lead_somewhere(path: Path) -> None:
-    """Files exist, and so do the headings that links name in them."""
+    """The linked files and headings exist."""
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if target.startswith("http"):
             continue
@@ -143,20 +143,20 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def headings(path: Path) -> set[str]:
-    """The names by which the headings of a page can be linked to."""
+    """Return the anchors of the headings of a page."""
     found = re.findall(r"(?m)^#+ (.*)$", path.read_text())
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
 
 
 def shown(path: Path) -> Iterator[list[str]]:
-    """The words of each command of ours that a page shows in a line or a block."""
+    """Return the words of each command of iallocator in the lines and blocks of a page."""
     for found in SHOWN.findall(path.read_text()):
         yield shlex.split("".join(found))[1:]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_commands_that_a_page_shows_take_their_options(path: Path) -> None:
-    """Long ones and short ones, with a value or without."""
+    """Long and short options exist, with a value or without."""
     for line in shown(path):
         name, words = form_of(line[0], line)
         table = options_of(name) if name in COMMANDS else COMMON
@@ -196,7 +196,7 @@ def test_page_of_tags_has_each(owner: str, kind: str) -> None:
 
 
 def test_example_of_monitoring_is_that_of_the_manual() -> None:
-    """The page shows the script beside it."""
+    """The page has the whole script."""
     script = (ROOT / "docs/examples/check-to-prometheus").read_text()
     assert any(block.text == script for block in blocks(ROOT / "docs/how-to/monitor.md"))
 

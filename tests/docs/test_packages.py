@@ -52,7 +52,7 @@ def test_every_extra_is_in_the_one_for_all() -> None:
 
 
 def test_folder_of_captured_calls_is_the_same_in_package_and_manual() -> None:
-    """The package creates it for root alone; each page and the configuration name this folder."""
+    """The package creates the folder for root only; each page and the settings file name it."""
     made = re.findall(r"^install -d -m 700 (.*)$", (ROOT / "tools/make-deb").read_text(), re.M)
     assert len(made) == 1
     created = re.findall(r'"\$root(/[^"]*)"', made[0])

@@ -1,1 +1,1 @@
-"""Our answers before Ganeti's own code."""
+"""Check answers with Ganeti's own code."""

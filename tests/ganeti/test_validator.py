@@ -1,4 +1,4 @@
-"""Ganeti's own validation accepts every answer: success, partial failure and failure."""
+"""Test that Ganeti's validation accepts every answer: success, partial failure and failure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def validate(pairs: list[Json]) -> list[str | None]:
 
 
 def pair(request: Json, *options: str) -> Json:
-    """Return a request and our response to it."""
+    """Return a request and the response to it."""
     response = respond(request, *options)
     return {"request": request, "response": response}
 
@@ -64,14 +64,14 @@ def test_ganeti_accepts_every_answer(kind: str, options: tuple[str, ...]) -> Non
 
 
 def _between_groups(one: Json, options: tuple[str, ...]) -> bool:
-    """Return whether the answer moves to another group because the options say so."""
+    """Return whether the answer moves instances to another group because of the options."""
     return "--inter-group=yes" in options and any(
         "remote" in entry for entry in one["response"]["solutions"]
     )
 
 
 def test_ganeti_objects_to_pairs_in_the_failed_list() -> None:
-    """The check can fail: hail's way to name failed instances is rejected."""
+    """The form of hail's failed instances is rejected, so the test above can fail."""
     request = document(1, "multi-allocate")
     names = [one["name"] for one in request["request"]["instances"]]
     response = {"success": True, "info": "", "result": [[], [[name, "no room"] for name in names]]}

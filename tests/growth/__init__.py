@@ -1,1 +1,1 @@
-"""Tests of how time and memory grow."""
+"""Test how time and memory grow with the cluster."""

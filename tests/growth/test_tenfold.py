@@ -1,4 +1,4 @@
-"""A time limit of ten times the time of a run changes no answer.
+"""Test that a time limit of ten times the time of a run changes no answer.
 
 Time is counted in reads of the clock, each of which takes the same time. A run without a limit is
 measured, and repeated with ten times its time as the limit.
@@ -59,7 +59,7 @@ def inputs() -> Iterator[tuple[str, list[str]]]:
 
 
 def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[Any, float]:
-    """Return status and both streams of a run, and its seconds."""
+    """Return the status and both streams of a run, and its seconds."""
     clock = Clock(step)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(deadline, "monotonic", clock)
@@ -71,7 +71,7 @@ def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[An
 def test_limit_of_ten_times_the_time_gives_the_same_answer(
     step: float, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests of all types and every command that searches: bytes and status are equal.
+    """Requests of all types and every command that searches have byte-equal output and status.
 
     Searches may do a fiftieth of their work here, so that some end by their budget.
     """
@@ -119,9 +119,9 @@ MEMORY = 1.3
 def test_growth_of_time_and_memory_is_bounded(
     title: str, path: str, scale: float, most: float, tmp_path: Path
 ) -> None:
-    """Processor time and peak memory of the real command at N and 4N, start-up excluded.
+    """Processor time and peak memory of the real command are measured at N and 4N.
 
-    A small process starts the runs: the memory of the one that starts a run counts for it.
+    Start-up is excluded. A small process starts the runs, because its memory counts for them.
     """
     for _ in range(TIMES):
         with ProcessPoolExecutor(1, get_context("spawn")) as small:

@@ -1,1 +1,1 @@
-"""Features × paths: in each cell one feature decides the answer of one path."""
+"""Test features × paths: in each case, one feature decides the answer of one path."""

@@ -1,4 +1,4 @@
-"""Print the matrix: for each feature the paths on which it matters, and the reasons for the others.
+"""Print the matrix: for each feature its paths, and the reasons for the missing ones.
 
 `python -m tests.matrix WORD` prints the features with that word in their names.
 """
@@ -11,7 +11,7 @@ from .reasons import table
 
 
 def main(words: list[str]) -> None:
-    """Print the features that have one of `words` in their name; all without words."""
+    """Print the features with one of `words` in their name; all without words."""
     print("Features, and the paths on which they are tested; (*): under every strategy.\n")
     shown = True
     for line in table():

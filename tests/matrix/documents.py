@@ -1,4 +1,4 @@
-"""Generated documents full of tags, and every path on them."""
+"""Generate documents with many tags, and send them along every path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = ("web", "db", "queue")
 
 
 def tagged(seed: int) -> Json:
-    """Return the generated document of that number, its nodes and instances tagged."""
+    """Return the generated document of that number, with tags on nodes and instances."""
     rng = Random(f"tagged/{seed}")
     found = document(seed, rng.choice(KINDS))
     names = list(found["nodes"])
@@ -31,7 +31,7 @@ def tagged(seed: int) -> Json:
 
 
 def _meanings(rng: Random, found: Json) -> list[str]:
-    """Let nodes and instances have tags of htools that they had not."""
+    """Add htools tags to nodes and instances."""
     for node in found["nodes"].values():
         if rng.random() < 0.6:
             node["tags"] = [*node["tags"], rng.choice(("hv:old", "hv:new"))]

@@ -1,4 +1,4 @@
-"""Check answers and plans by the document alone: which constraints do they violate?
+"""Check answers and plans by the document alone, and report violated constraints.
 
 The checks are written from the description of the constraints, not from the package. They compare
 the placement before with the placement after. What is violated before may stay violated; no answer
@@ -25,7 +25,7 @@ LOWEST = -1_000_000
 
 
 def problems(document: Json, answer: Json, powered: Collection[str] = ()) -> list[str]:
-    """Return what `answer`, a response or a plan, violates; it powers on the `powered` nodes."""
+    """Return the violations of `answer`, a response or a plan that powers on `powered`."""
     document = copy.deepcopy(document)
     for name in powered:
         document["nodes"][name]["offline"] = False

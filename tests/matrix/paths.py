@@ -1,4 +1,4 @@
-"""The paths of the matrix: everything that selects the nodes of an instance."""
+"""Define the paths of the matrix: all ways to select the nodes of an instance."""
 
 from __future__ import annotations
 

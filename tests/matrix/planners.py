@@ -1,4 +1,4 @@
-"""The paths that are commands on a whole cluster: their worlds, and where their plans lead."""
+"""Define the paths that are commands on a whole cluster: their cases and plans."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Build = Callable[[str, bool], Scene]
 
 
 class RejectedError(Exception):
-    """A command that will not do what is asked, or stand by its plan, in its words."""
+    """Report that a command rejects its input or its plan, with its message."""
 
 
 def run(command: str, document: Json, *options: str) -> str:
-    """What a command says about `document`."""
+    """Return the output of a command for `document`."""
     said, complained = io.TextIOWrapper(io.BytesIO()), io.StringIO()
     with (
         tempfile.NamedTemporaryFile("w", suffix=".json") as file,
@@ -54,7 +54,7 @@ def run(command: str, document: Json, *options: str) -> str:
 
 
 def asking(command: str, *options: str) -> Callable[[Scene], Json]:
-    """Return what gets the plan of a command, verified step by step."""
+    """Return a function that gets the verified plan of a command."""
 
     def ask(scene: Scene) -> Json:
         always = ("--json", "--verify-plan", *options)
@@ -65,7 +65,7 @@ def asking(command: str, *options: str) -> Callable[[Scene], Json]:
 
 
 def read_moves(scene: Scene, plan: Json) -> list[str]:
-    """Where the moves of a plan leave the subject, primary first."""
+    """Return the nodes of the subject after the moves of a plan, primary first."""
     moves = [move["to"] for move in plan["moves"] if move["instance"] == "subject"]
     return list(moves[-1]) if moves else list(scene.subject["nodes"])
 
@@ -74,7 +74,7 @@ def read_moves(scene: Scene, plan: Json) -> list[str]:
 
 
 def balance(kind: str, split: bool) -> Scene:
-    """The node of the subject carries too much."""
+    """Return a cluster in which the node of the subject is overloaded."""
     scene = moving_world(kind, split)
     scene.subject["memory"] = 1800
     if kind == DRBD:
@@ -85,7 +85,7 @@ def balance(kind: str, split: bool) -> Scene:
 
 
 def swap(kind: str, split: bool) -> Scene:
-    """The subject, with many cpus, should change places with another one of equal memory."""
+    """Return a cluster in which the subject should swap with another one of equal memory."""
     scene = Scene(world([BEST, NEXT, SOURCE, KEEPER]), kind)
     scene.node(NEXT)["total_memory"] = HELD[NEXT] + 256
     for name in (SOURCE, BEST):
@@ -98,7 +98,7 @@ def swap(kind: str, split: bool) -> Scene:
 
 
 def squeeze_down(kind: str, split: bool) -> Scene:
-    """Only the node of the subject can be powered down."""
+    """Return a cluster in which only the node of the subject can be powered down."""
     scene = moving_world(kind, split)
     del scene.document["instances"]["at-source"]
     scene.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
@@ -106,7 +106,7 @@ def squeeze_down(kind: str, split: bool) -> Scene:
 
 
 def squeeze_up(kind: str, split: bool) -> Scene:
-    """The node of the subject has too little room; `best` is on standby."""
+    """Return a cluster in which the subject's node lacks memory, and `best` is on standby."""
     scene = Scene(world([BEST, NEXT, SOURCE, KEEPER]), kind)
     scene.node(SOURCE)["total_memory"] = 8192
     scene.node(NEXT)["total_memory"] = 9000
@@ -120,7 +120,7 @@ def squeeze_up(kind: str, split: bool) -> Scene:
 
 
 def reboot(kind: str, split: bool) -> Scene:
-    """The node of the subject is the only one to be rebooted."""
+    """Return a cluster in which only the node of the subject is to be rebooted."""
     scene = moving_world(kind, split)
     del scene.document["instances"]["at-source"]
     scene.tag(scene.node(SOURCE), "now")
@@ -129,13 +129,13 @@ def reboot(kind: str, split: bool) -> Scene:
 
 
 def ask_reboot(scene: Scene) -> Json:
-    """The plan up to the reboot."""
+    """Return the plan up to the reboot."""
     plan = asking("reboot")(scene)
     return plan | {"moves": plan["moves"][: len(plan["moves"]) // 2]}
 
 
 def repair(kind: str, split: bool) -> Scene:
-    """The node of the subject is offline."""
+    """Return a cluster in which the node of the subject is offline."""
     scene = moving_world(kind, split)
     del scene.document["instances"]["at-source"]
     scene.node(SOURCE)["offline"] = True
@@ -144,13 +144,13 @@ def repair(kind: str, split: bool) -> Scene:
 
 
 def ask_repair(scene: Scene) -> Json:
-    """What is repaired."""
+    """Return the repairs."""
     found: Json = json.loads(run("repair", scene.finished(), "--json", *scene.options))
     return found
 
 
 def read_repair(scene: Scene, found: Json) -> list[str]:
-    """Where the subject is repaired, primary first; [] if nowhere."""
+    """Return the nodes of the repaired subject, primary first; [] if it is not repaired."""
     ends = [one.get("to", []) for one in found["instances"] if one["instance"] == "subject"]
     return list(ends[0]) if ends else []
 
@@ -159,7 +159,7 @@ def read_repair(scene: Scene, found: Json) -> list[str]:
 
 
 def redistribute(kind: str, split: bool) -> Scene:
-    """The node of the subject is offline."""
+    """Return a cluster in which the node of the subject is offline."""
     scene = between_world(kind, split=True)
     if not split:
         scene.options.clear()
@@ -170,14 +170,14 @@ def redistribute(kind: str, split: bool) -> Scene:
 
 
 def compress(kind: str, split: bool) -> Scene:
-    """The group of the subject is the one that can be emptied."""
+    """Return a cluster in which only the group of the subject can be emptied."""
     scene = between_world(kind, split)
     del scene.document["instances"]["at-source"]
     return scene
 
 
 def balance_groups(kind: str, split: bool) -> Scene:
-    """The group of the subject carries too much."""
+    """Return a cluster in which the group of the subject is overloaded."""
     scene = between_world(kind, split)
     scene.node(SOURCE)["total_cpus"] = 2
     if split:
@@ -189,18 +189,18 @@ def balance_groups(kind: str, split: bool) -> Scene:
 
 
 def place(kind: str, split: bool) -> Scene:
-    """The cluster anew, the subject among the others."""
+    """Return a full re-placement with the subject among other instances."""
     return moving_world(kind, split)
 
 
 def read_placement(scene: Scene, plan: Json) -> list[str]:
-    """Where the subject is placed."""
+    """Return the nodes of the placed subject."""
     home = plan["placement"]["subject"]
     return [home] if home else []
 
 
 def detour(kind: str, split: bool) -> Scene:
-    """The subject and a larger one change places; only the subject has room elsewhere."""
+    """Return a swap of the subject and a larger instance; only the subject fits elsewhere."""
     scene = Scene(world([BEST, NEXT, SOURCE, KEEPER]), kind, ["--n1=off"])
     for name in scene.document["nodes"]:
         scene.node(name)["total_memory"] = 3000 if name in (SOURCE, KEEPER) else 2000
@@ -212,7 +212,7 @@ def detour(kind: str, split: bool) -> Scene:
 
 
 def read_detour(scene: Scene, plan: Json) -> list[str]:
-    """Through which node the subject passes; [] if it goes straight."""
+    """Return the node of the subject's temporary move; [] if there is none."""
     steps = [step for step in plan["transition"]["steps"] if step.get("instance") == "subject"]
     return [step["to"][0] for step in steps[:1] if step["to"][0] not in (SOURCE, KEEPER)]
 
@@ -221,9 +221,9 @@ def read_detour(scene: Scene, plan: Json) -> list[str]:
 
 
 def exact(kind: str, split: bool) -> Scene:
-    """One after the other, the first takes the only place of the subject.
+    """Return a batch in which the first instance uses the only node for the second.
 
-    What is on `best` could fail over to the node ``spare``.
+    The instance on `best` could fail over to the node ``spare``.
     """
     scene = new_world(kind, split)
     scene.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
@@ -273,7 +273,7 @@ def capacity(kind: str, split: bool) -> Scene:
 
 
 def ask_capacity(scene: Scene) -> Json:
-    """How many instances like the subject fit; asked of one only."""
+    """Return how many instances like the subject fit; at most one."""
     one = scene.subject
     size = f"{one['disks'][0]['size']},{one['memory']},{one['vcpus']}"
     options = [f"--standard-alloc={size}", f"--tiered-alloc={size}"]
@@ -284,6 +284,6 @@ def ask_capacity(scene: Scene) -> Json:
 
 
 def read_capacity(scene: Scene, plan: Json) -> list[str]:
-    """Where the first is placed."""
+    """Return the nodes of the first instance."""
     placed = plan["standard"]["instances"]
     return list(placed[0]["nodes"]) if placed else []

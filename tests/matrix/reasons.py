@@ -1,6 +1,6 @@
-"""Why some cells of the matrix cannot be, in words.
+"""List the combinations of the matrix that are impossible, with the reasons.
 
-A rule holds for every feature and path that it names; the first that holds is the reason.
+A rule applies to every feature and path that it names; the first one that applies is the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["RULES", "reason", "table"]
 
 
 def _paths(*starts: str) -> frozenset[str]:
-    """The names of the paths that are called so, under whatever strategy."""
+    """Return the names of the paths with these names, under every strategy."""
     return frozenset(name for name in PATHS if name.partition(",")[0] in starts)
 
 
@@ -318,12 +318,12 @@ RULES: list[Rule] = [
 
 
 def reason(feature: str, path: str) -> str:
-    """Why the two make no cell; "" if they do."""
+    """Return why the two cannot be combined; "" if they can."""
     return next((words for one, other, words in RULES if feature in one and path in other), "")
 
 
 def table() -> Iterator[str]:
-    """The matrix for people: what each feature is, where it is tested, and why not elsewhere."""
+    """Return the matrix as text: each feature, its paths, and the reasons for the missing ones."""
     for feature, row in FEATURES.items():
         yield feature
         yield from _wrapped(str(row.build.__doc__))
@@ -337,7 +337,7 @@ def table() -> Iterator[str]:
 
 
 def _listed(paths: Collection[str]) -> str:
-    """Names of paths; a request under every strategy once."""
+    """Return names of paths; a request under every strategy is listed once."""
     plain = [p for p in paths if "," not in p]
     whole = {p for p in plain if {f"{p}, {s}" for s in STRATEGIES} <= set(paths)}
     ranked = {p for p in paths if "," in p and p.partition(",")[0] in whole}
@@ -345,6 +345,6 @@ def _listed(paths: Collection[str]) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Lines that fit 100 columns."""
+    """Return lines that fit 100 columns."""
     return wrap(text, 100, initial_indent="    ", subsequent_indent="        ",
                 break_on_hyphens=False)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The paths that are requests: the worlds they start from, and where their answers go."""
+"""Define the paths that are requests: their clusters and answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .worlds import (
 
 
 def new_world(kind: str, split: bool) -> Scene:
-    """Return the nodes that a new instance may go to."""
+    """Return the nodes for a new instance."""
     nodes = [BEST, NEXT, KEEPER, *([SPARE] if kind == PAIR else [])]
     assert not (split and kind == PAIR)
     groups = ["default", "second", "second"] if split else ()
@@ -32,7 +32,7 @@ def new_world(kind: str, split: bool) -> Scene:
 
 
 def moving_world(kind: str, split: bool) -> Scene:
-    """Return the subject at its source, in the group of the nodes that it may go to."""
+    """Return the subject on its source, in the group of its target nodes."""
     assert not split
     scene = Scene(world([BEST, NEXT, KEEPER, SOURCE, *([SPARE] if kind == PAIR else [])]), kind)
     resident(scene)
@@ -40,7 +40,10 @@ def moving_world(kind: str, split: bool) -> Scene:
 
 
 def between_world(kind: str, split: bool) -> Scene:
-    """Return the subject in a group of its own; the nodes for it in another, or in two others."""
+    """Return the subject in a group of its own.
+
+    Its target nodes are in another, or in two others.
+    """
     assert not (split and kind == PAIR)
     there = "second" if split else "default"
     groups = {BEST: "default", NEXT: there, SOURCE: "home", KEEPER: "default", SPARE: there}
@@ -57,14 +60,14 @@ def between_world(kind: str, split: bool) -> Scene:
 
 
 def allocate(kind: str, split: bool) -> Scene:
-    """One new instance."""
+    """Return a request for one new instance."""
     scene = new_world(kind, split)
     scene.document["request"] = newcomer(kind)
     return scene
 
 
 def multi_allocate(kind: str, split: bool) -> Scene:
-    """A new instance after a small one that has its place."""
+    """Return a request for a new instance after a small one that is placed first."""
     scene = new_world(kind, split)
     first = {"name": "first", "memory": 128, "restrict-to-nodes": [KEEPER]}
     if split:
@@ -77,7 +80,7 @@ def multi_allocate(kind: str, split: bool) -> Scene:
 
 
 def allocate_secondary(kind: str, split: bool) -> Scene:
-    """A plain instance becomes mirrored."""
+    """Return a request that makes a plain instance drbd."""
     scene = moving_world(kind, split)
     scene.subject.update(disk_template="plain", nodes=[KEEPER], disk_space_total=1024)
     scene.node(SOURCE)["total_disk"] = scene.instance("at-source")["disk_space_total"] + 100
@@ -86,7 +89,7 @@ def allocate_secondary(kind: str, split: bool) -> Scene:
 
 
 def relocate(kind: str, split: bool) -> Scene:
-    """The subject leaves its source."""
+    """Return a request to move the subject from its source."""
     scene = moving_world(kind, split)
     scene.document["request"] = {
         "type": "relocate", "name": "subject", "required_nodes": 1, "relocate_from": [SOURCE],
@@ -109,7 +112,7 @@ def evacuate(mode: str) -> Any:
 
 
 def change_group(kind: str, split: bool) -> Scene:
-    """The subject leaves its group."""
+    """Return a request to move the subject out of its group."""
     scene = between_world(kind, split)
     scene.document["request"] = {
         "type": "change-group", "instances": ["subject"], "target_groups": [],
@@ -126,13 +129,13 @@ def multi_evacuate(kind: str, split: bool) -> Scene:
 
 
 def respond(scene: Scene) -> Json:
-    """The response to the request of a scene."""
+    """Return the response to the request of a scene."""
     found: Json = json.loads(answer(json.dumps(scene.finished()).encode(), scene.options))
     return found
 
 
 def read_homes(scene: Scene, response: Json, name: str = "subject") -> list[str]:
-    """Where a response puts an instance, primary first; [] if it puts it nowhere."""
+    """Return the nodes of an instance in a response, primary first; [] if it is not placed."""
     document = scene.document
     result, kind = response["result"], document["request"]["type"]
     if not response["success"]:
@@ -154,7 +157,7 @@ def read_homes(scene: Scene, response: Json, name: str = "subject") -> list[str]
 
 
 def read_top(scene: Scene, response: Json) -> list[str]:
-    """The first placement listed that is on `best`, else the first."""
+    """Return the first listed placement on `best`, else the first."""
     listed = [p["nodes"] for entry in response["solutions"] for p in entry.get("placements", ())]
     ours: list[str] = next((nodes for nodes in listed if BEST in nodes), [])
     return ours or next(iter(listed), [])

@@ -1,4 +1,4 @@
-"""Paths on which another event moves an instance: make-room, failures, growth."""
+"""Define paths on which another event moves an instance: make-room, failures, growth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def make_room(kind: str, split: bool) -> Scene:
-    """A new instance fits on the node of the subject only, after that has moved."""
+    """Return a case in which a new instance fits only after a move of the subject."""
     scene = moving_world(kind, split)
     request = newcomer("shared", memory=2000) | {"name": "arrival", "restrict-to-nodes": [SOURCE]}
     scene.document["request"] = request
@@ -27,14 +27,14 @@ def make_room(kind: str, split: bool) -> Scene:
 
 
 def moved_away(kind: str, split: bool) -> Scene:
-    """The subject was on `best` until a plan moved it to its source."""
+    """Return a case in which a plan has moved the subject from `best` to its source."""
     scene = moving_world(kind, split)
     scene.node(SOURCE)["total_memory"] += scene.subject["memory"]
     return scene
 
 
 def ask_undo(scene: Scene) -> Json:
-    """Return the way back of the subject, from the journal of the plan that moved it."""
+    """Return the undo plan for the journal of the plan that moved the subject."""
     there = list(scene.subject["nodes"])
     home = [BEST if role == scene.role else node for role, node in enumerate(there)]
     step = {"number": 1, "kind": "migrate", "instance": "subject", "from": home, "to": there}
@@ -58,7 +58,7 @@ def ask_undo(scene: Scene) -> Json:
 
 
 def failures(kind: str, split: bool) -> Scene:
-    """If the node of the subject fails, only `best` has capacity for it."""
+    """Return a case in which only `best` can restart the subject if its node fails."""
     scene = _only_best(moving_world(kind, split))
     del scene.document["instances"]["at-source"]
     scene.node(SOURCE)["total_memory"] = 20000
@@ -67,7 +67,7 @@ def failures(kind: str, split: bool) -> Scene:
 
 
 def racks(kind: str, split: bool) -> Scene:
-    """The node of the subject is a failure domain of its own."""
+    """Return a case in which the node of the subject is a failure domain of its own."""
     scene = failures(kind, split)
     scene.tag(None, "htools:nlocation:rack")
     for name, node in scene.document["nodes"].items():
@@ -77,7 +77,7 @@ def racks(kind: str, split: bool) -> Scene:
 
 
 def _only_best(scene: Scene) -> Scene:
-    """Leave no free capacity elsewhere."""
+    """Leave free capacity on `best` only."""
     for name in (NEXT, SPARE):
         if name in scene.document["nodes"]:
             scene.node(name)["total_memory"] = HELD[name] + 300
@@ -85,7 +85,7 @@ def _only_best(scene: Scene) -> Scene:
 
 
 def ask_failures(scene: Scene) -> Json:
-    """Return what `check` reports for single failures, and for domains."""
+    """Return the report of `check` for single failures, and for domains."""
     words = ("--json", "--no-simulation", "--failures=1", *scene.options)
     done = run("check", *words, stdin=as_bytes(scene.finished()))
     assert done.stdout, done.stderr.decode()
@@ -104,7 +104,7 @@ def read_survived(scene: Scene, found: Json) -> list[str]:
 
 
 def forecast(kind: str, split: bool) -> Scene:
-    """Instances like the subject were requested before; only `best` has capacity for one more."""
+    """Return a case with past requests like the subject; only `best` fits one more."""
     scene = _only_best(Scene(world([BEST, NEXT, KEEPER]), kind))
     scene.wanted = newcomer(kind)
     scene.options.append("--n1=off")  # no other node could take it over from `best`
@@ -126,7 +126,7 @@ def ask_forecast(scene: Scene) -> Json:
 
 
 def read_forecast(scene: Scene, found: Json) -> list[str]:
-    """`best`, if one more fits."""
+    """Return `best` if one more instance fits."""
     return [BEST] if found["forecast"]["highest"] else []
 
 

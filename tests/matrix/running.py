@@ -1,4 +1,4 @@
-"""A document of the matrix as a simulated running cluster, and the execution of plans on it."""
+"""Represent a case of the matrix as a simulated running cluster, and execute plans on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATES = {"up": "running", "down": "ADMIN_down", "offline": "ADMIN_offline"}
 
 
 def answers_of(document: Json) -> Json:
-    """Return the answers of the cluster in `document` to RAPI: name of the question -> answer."""
+    """Return the RAPI answers for the cluster in `document`, by resource."""
     groups = document["nodegroups"]
     networks = sorted({name for group in groups.values() for name in group["networks"]})
     return {

@@ -1,4 +1,4 @@
-"""The paths that decide nothing: what they show of a cluster, so that people see why."""
+"""Define the paths that only display a cluster."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["cluster", "report", "show"]
 
 
 def cluster(kind: str, split: bool) -> Scene:
-    """The subject at its source."""
+    """Return the subject on its source."""
     return between_world(kind, split) if split else moving_world(kind, split)
 
 
 def show(scene: Scene) -> Json:
-    """All that `show` knows of the cluster."""
+    """Return the output of `show` for the cluster."""
     done = run("show", "--json", stdin=as_bytes(scene.finished()))
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
 def report(scene: Scene) -> Json:
-    """The page about the cluster."""
+    """Return the page of the cluster."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
         done = run("report", f"--html={page}", *scene.options, stdin=as_bytes(scene.finished()))

@@ -1,7 +1,7 @@
-"""Switch off each feature of the matrix, and see which of its cells notice.
+"""Disable each feature of the matrix, and list the cases that do not fail.
 
-`python -m tests.matrix.switch_off WORD...` does so for the features with one of those words in
-their names, all without words.  Every cell of the row has to turn red.  Exit status 1: some do not.
+`python -m tests.matrix.switch_off WORD...` disables the features with one of those words in their
+names, or all without words. Every case of the row must fail. Exit status 1: some do not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BESIDES = {
 
 
 def deciding(feature: str) -> list[tuple[str, str]]:
-    """Path and kind of the cells of a row; what only shows a fact shows it without any effect."""
+    """Return path and kind of the cases of a row, without paths that only display facts."""
     cells = [(path, kind) for name, path, kind in CELLS if name == feature]
     return [
         (path, kind)
@@ -37,7 +37,7 @@ def deciding(feature: str) -> list[tuple[str, str]]:
 
 
 def unnoticed(feature: str) -> list[str]:
-    """The cells of a row that stay green without the feature, as ``path (kind)``."""
+    """Return the cases of a row that pass without the feature, as ``path (kind)``."""
     found = []
     for path, kind in deciding(feature):
         try:

@@ -1,4 +1,4 @@
-"""A switch for each feature of the matrix: it disables the feature where the program implements it.
+"""Disable each feature of the matrix at the place where the program implements it.
 
 A switch disables the one place through which the feature reaches all paths: a row of the table of
 limits, the reading of a kind of tag, a property of an instance. It never disables a path: a case
@@ -64,7 +64,7 @@ def _load_all() -> None:
 
 
 def _everywhere(stack: ExitStack, old: Any, new: Any) -> None:
-    """Put `new` into every module of the program that has `old` under a name."""
+    """Replace `old` by `new` under every name in the modules of the program."""
     _load_all()
     for name, module in list(sys.modules.items()):
         if name.startswith("iallocator"):
@@ -292,7 +292,7 @@ def _running(stack: ExitStack) -> None:
 
 
 def _unread(*starts: str) -> Switch:
-    """Ignore our tags that begin with one of these words."""
+    """Ignore tags of iallocator that begin with one of these words."""
 
     def switch(stack: ExitStack) -> None:
         old = affinity._relation

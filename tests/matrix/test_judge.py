@@ -1,4 +1,4 @@
-"""Answers to generated documents full of tags violate no constraint that held before."""
+"""Test that answers to generated documents with tags violate no satisfied constraint."""
 
 from __future__ import annotations
 

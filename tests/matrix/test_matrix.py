@@ -1,4 +1,4 @@
-"""Features × paths: the placement of the subject with the feature, and without it."""
+"""Test features × paths: the placement of the subject with and without the feature."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _powered(answer: Json) -> list[str]:
 
 
 def _holds(what: str, answer: Json) -> bool:
-    """Return whether the steps of the subject are as WAITS, FAILS_OVER or STAYS says."""
+    """Return whether the steps of the subject match WAITS, FAILS_OVER or STAYS."""
     steps = {step["number"]: step for step in answer["transition"]["steps"]}
     ours = [step for step in steps.values() if step.get("instance") == "subject"]
     kinds = {step["kind"] for step in ours}
@@ -117,7 +117,7 @@ def test_rules_all_apply_to_something() -> None:
 
 
 def test_table_shows_where_every_feature_is_tested_and_where_not() -> None:
-    """The matrix as documentation, as ``make matrix`` prints it."""
+    """The matrix as printed by ``make matrix`` is complete."""
     text = "\n".join(table())
     assert [line for line in text.splitlines() if not line.startswith(" ")] == list(FEATURES)
     plain = " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Every feature of the matrix can be switched off, to see whether its cells notice."""
+"""Test that every feature of the matrix can be disabled, and that its cases then fail."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .switches import SWITCHES
 
 
 def test_features_all_have_a_switch() -> None:
-    """A new feature has to say which one place carries it."""
+    """A new feature needs a switch for its one implementing place."""
     assert SWITCHES.keys() == FEATURES.keys()
     assert all(feature in FEATURES and path in PATHS for feature, path in BESIDES)
 
 
 def test_cells_of_a_row_notice_that_its_feature_is_off() -> None:
-    """The shortest row; ``python -m tests.matrix.switch_off`` asks all."""
+    """The shortest row is tested; ``python -m tests.matrix.switch_off`` tests all."""
     assert unnoticed("keep-running") == []

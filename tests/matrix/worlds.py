@@ -37,7 +37,7 @@ FIGURES = (
 
 @dataclass
 class Scene:
-    """A document in the making, and what a path asks of it.
+    """Represent a document in preparation, with the properties that a path requires.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class Scene:
             owner["tags"] = [*owner["tags"], *tags]
 
     def forgo_n1(self) -> None:
-        """Disable global N+1 where it could decide."""
+        """Disable global N+1 if it could decide."""
         self.options.append("--n1=off")
 
     def add_rival(self) -> Json:

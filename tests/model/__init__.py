@@ -1,1 +1,1 @@
-"""The cluster model: policies, instances, tags, moves."""
+"""Test the cluster model: policies, instances, tags, moves."""

@@ -1,4 +1,4 @@
-"""Model objects made directly, every test showing only what matters to it."""
+"""Build model objects directly, with defaults for all that a test does not need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["cluster", "instance", "policy", "spec"]
 
 
 def instance(template: str = "drbd", sizes: tuple[int, ...] = (1024,), **members: Any) -> Instance:
-    """An instance of 1000 MiB, 2 cpus and one disk; drbd takes 128 MiB more for each disk."""
+    """Return an instance of 1000 MiB, 2 cpus and one disk; drbd adds 128 MiB for each disk."""
     own = 128 if template == "drbd" else 0
     asked = {"disk": sum(sizes) + own * len(sizes), "spindles": 3, **members}
     kinds: dict[str, Any] = {"memory": 1000, "vcpus": 2}
@@ -36,13 +36,13 @@ def instance(template: str = "drbd", sizes: tuple[int, ...] = (1024,), **members
 
 
 def spec(**members: int) -> Spec:
-    """A size of a policy."""
+    """Return a size of a policy."""
     usual = {"memory": 1, "cpus": 1, "disk": 1, "disks": 0, "nics": 0, "spindles": 1}
     return Spec(**{**usual, **members})
 
 
 def policy(*intervals: tuple[Spec, Spec], templates: tuple[str, ...] | None = None) -> Policy:
-    """A policy of these intervals, by default one that everything fits into."""
+    """Return a policy of these intervals, by default one that accepts every instance."""
     usual = (spec(), spec(memory=9999, cpus=99, disk=99999, disks=16, spindles=99))
     found = [Interval(low, high) for low, high in intervals or (usual,)]
     return Policy(found) if templates is None else Policy(found, templates=templates)
@@ -52,7 +52,7 @@ def cluster(
     nodes: int = 2, tags: tuple[str, ...] = (), node_tags: tuple[tuple[str, ...], ...] = (),
     instances: tuple[Instance, ...] = (),
 ) -> Cluster:  # fmt: skip
-    """Nodes of one group, called node1, node2, ..., with these tags each."""
+    """Return nodes of one group, called node1, node2, ..., each with these tags."""
     group = Group(0, "uuid-default", "default", policy())
     made = [
         Node(f"node{k + 1}", group, memory=NodeMemory(8192, free=8192),

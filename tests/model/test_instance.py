@@ -1,4 +1,4 @@
-"""What an instance adds to its nodes."""
+"""Test the amounts that an instance adds to its nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .make import instance
 
 
 def added(vector: tuple[float, ...]) -> dict[str, float]:
-    """The amounts of a vector that are not zero, by column."""
+    """Return the amounts of a vector that are not zero, by column."""
     return {name: amount for name, amount in zip(COLUMNS, vector, strict=True) if amount}
 
 
@@ -33,7 +33,10 @@ LOAD = {"cpu_load": 1, "memory_load": 1, "disk_load": 1, "net_load": 1}
 
 
 def test_primary_of_a_running_instance_gives_everything() -> None:
-    """Memory, disk, spindles and cpus, now and later; one primary; one unit of each load."""
+    """It adds memory, disk, spindles and cpus, now and later; one primary.
+
+    One unit of each load.
+    """
     assert added(instance().as_primary) == NOW | LOAD | LATER
 
 
@@ -56,14 +59,14 @@ def test_primary_of_a_running_instance_gives_everything() -> None:
 def test_primary_of_a_special_instance_gives_less(
     members: dict[str, Any], without: set[str]
 ) -> None:
-    """What is stopped, marked offline, without load, on shared storage or still to come."""
+    """Instances that are stopped, offline, on shared storage or forthcoming add less."""
     everything = added(instance(disk=1152).as_primary)
     less = added(instance(**{"disk": 1152, **members}).as_primary)
     assert less == {name: n for name, n in everything.items() if name not in without}
 
 
 def test_secondary_gives_disk_spindles_and_disk_load_only() -> None:
-    """A secondary takes neither memory nor cpus, not even later."""
+    """A secondary uses no memory and no cpus, now or later."""
     assert added(instance().as_secondary) == {
         "disk": -1152, "free_spindles": -3, "spindles": 1, "secondaries": 1, "disk_load": 1,
         "disk_later": -1152, "free_spindles_later": -3, "spindles_later": 1,
@@ -71,7 +74,7 @@ def test_secondary_gives_disk_spindles_and_disk_load_only() -> None:
 
 
 def test_secondary_of_a_forthcoming_instance_gives_only_later() -> None:
-    """It is not there yet, but room is kept for it."""
+    """A forthcoming instance uses nothing yet, but its amounts are reserved."""
     assert added(instance(forthcoming=True).as_secondary) == {
         "disk_later": -1152, "free_spindles_later": -3, "spindles_later": 1,
     }  # fmt: skip
@@ -79,7 +82,7 @@ def test_secondary_of_a_forthcoming_instance_gives_only_later() -> None:
 
 @pytest.mark.parametrize("members", [{}, {"template": "rbd"}, {"admin_state": "offline"}])
 def test_twin_of_an_instance_differs_in_name_and_order_only(members: dict[str, Any]) -> None:
-    """Whatever an instance has, the twin has the very same; wherever its disks are, too."""
+    """The twin has all properties of the instance, including the places of its disks."""
     one = instance(**members, tags=("a",), networks=("n",), forthcoming=True, auto_balance=False)
     one.exclusion, one.desired, one.asked = ("x",), frozenset("y"), {"os": "debian"}
     one.keep_in((("lvm", "ssd"),), ((("lvm", "ssd"), 100),), True)
@@ -102,7 +105,7 @@ def test_twin_of_an_instance_differs_in_name_and_order_only(members: dict[str, A
 def test_instance_reserves_memory_on_its_secondary_unless_marked_so(
     members: dict[str, Any], expected: bool
 ) -> None:
-    """A stopped instance may be started again; one that is offline will not."""
+    """A stopped instance may be started again; one marked offline is not."""
     assert instance(**members).reserves is expected
 
 
@@ -115,7 +118,7 @@ def test_instance_reserves_memory_on_its_secondary_unless_marked_so(
 def test_instance_of_a_template_needs_its_nodes_and_moves_if_they_have_its_data(
     template: str, moves: bool, nodes: int
 ) -> None:
-    """Only drbd needs two nodes; plain and file cannot leave theirs."""
+    """Only drbd needs two nodes; plain and file instances cannot leave their node."""
     one = instance(template)
     kind = one.kind
     assert (one.required_nodes, one.needs_secondary) == (nodes, nodes == 2)
@@ -124,7 +127,7 @@ def test_instance_of_a_template_needs_its_nodes_and_moves_if_they_have_its_data(
 
 
 def test_instance_as_another_template_keeps_all_else() -> None:
-    """A plain instance that becomes drbd has the same size, tags and place in the order."""
+    """A plain instance that becomes drbd keeps its size, tags and place in the order."""
     plain = instance("plain", tags=("a:b",), networks=("n",), admin_state="down", nodes=(4,))
     plain.exclusion, plain.desired, plain.order = ("a:b",), frozenset({"c:d"}), 7
     twin = plain.as_template("drbd")

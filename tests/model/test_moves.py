@@ -1,4 +1,4 @@
-"""Moves: where an instance is after them, and what that does to the state."""
+"""Test moves: the nodes of an instance after them, and their effect on the state."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from .make import cluster, instance
 def test_places_after_steps_follow_from_their_order(
     nodes: tuple[int, ...], steps: list[ElementaryMove], expected: tuple[int, ...]
 ) -> None:
-    """A failover exchanges the roles, a replacement changes the secondary, the rest just moves."""
+    """A failover swaps the roles, a replacement changes the secondary, a migration the node."""
     assert places_after(nodes, steps) == expected
 
 
 def test_steps_applied_to_a_state_move_what_the_instance_takes() -> None:
-    """Memory goes with the primary; the secondary keeps as much for a failover."""
+    """The memory moves with the primary; the secondary reserves as much for a failover."""
     one = instance(nodes=(0, 1))
     state = State(cluster(nodes=3, instances=(one,)))
     assert (state.columns[0], state.reserved) == ([7192, 8192, 8192], [0, 1000, 0])
@@ -53,7 +53,7 @@ def test_steps_applied_to_a_state_move_what_the_instance_takes() -> None:
 
 
 def test_steps_that_lead_back_leave_the_state_alone() -> None:
-    """Two failovers are none."""
+    """Two failovers restore the state."""
     one = instance(nodes=(0, 1))
     state = State(cluster(instances=(one,)))
     rows = [state.row(index) for index in (0, 1)]
@@ -64,7 +64,7 @@ def test_steps_that_lead_back_leave_the_state_alone() -> None:
 
 
 def test_reserved_memory_is_that_of_the_worst_peer() -> None:
-    """Failures come one at a time: sums per primary, the largest of them counts."""
+    """Single failures are assumed: sums for each primary, of which the largest counts."""
     made = [
         instance(name=name, memory=memory, nodes=(primary, 2))
         for name, memory, primary in (("a", 300, 0), ("b", 400, 0), ("c", 600, 1))

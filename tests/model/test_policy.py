@@ -1,4 +1,4 @@
-"""Instance policies: accepted sizes, and the reason for a rejection."""
+"""Test instance policies: accepted sizes, and the reason for a rejection."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_policy_of_diskless_instances_looks_at_no_disk() -> None:
 
 
 def test_policy_with_two_intervals_admits_what_lies_in_either() -> None:
-    """A size between the intervals is rejected, with the reason of the first."""
+    """A size between the intervals is rejected, with the reason of the first interval."""
     two = policy((spec(), spec(memory=500, cpus=9, disk=9999, disks=9, spindles=9)),
                  (spec(memory=2000, cpus=4), spec(memory=4000, cpus=9, disk=9999, disks=9,
                                                   spindles=9)))  # fmt: skip
@@ -98,7 +98,7 @@ def test_policy_with_two_intervals_admits_what_lies_in_either() -> None:
 
 
 def test_policy_that_forbids_the_template_rejects_with_fail_disk() -> None:
-    """A forbidden template is reported after a wrong size."""
+    """A wrong size is reported before a forbidden template."""
     picky = policy((LOW, HIGH), templates=("plain", "rbd"))
     fits: dict[str, Any] = {"vcpus": 3, "spindle_use": 3, "sizes": (1500,)}
     assert picky.rejects(instance("drbd", **fits), False) == "FailDisk"

@@ -1,4 +1,4 @@
-"""What the tags of the cluster make of the tags of nodes and instances."""
+"""Test the effect of cluster tags on the meaning of node and instance tags."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .make import cluster, instance
 def test_exclusion_tags_are_those_that_begin_with_a_named_prefix(
     cluster_tags: tuple[str, ...], tags: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    """The prefix is a plain beginning, colon or not; each tag counts once, in its order."""
+    """Any tag that starts with the prefix counts once, in its order, with a colon or without."""
     one = instance(tags=tags)
     InstanceTags(cluster_tags).interpret(one)
     assert one.exclusion == expected
@@ -34,14 +34,14 @@ def test_exclusion_tags_are_those_that_begin_with_a_named_prefix(
 
 @pytest.mark.parametrize("kind", ["iextags", "desiredlocation"])
 def test_tag_kind_without_a_prefix_means_nothing(kind: str) -> None:
-    """An empty prefix would be the beginning of every tag; hail leaves it out."""
+    """An empty prefix, which every tag would match, is ignored as in hail."""
     one = instance(tags=("service:dns",))
     InstanceTags((f"htools:{kind}:",)).interpret(one)
     assert (one.exclusion, one.desired) == ((), frozenset())
 
 
 def test_desired_locations_are_those_that_begin_with_a_named_prefix() -> None:
-    """They are read from the instance's own tags."""
+    """Desired locations are read from the instance's own tags."""
     one = instance(tags=("rack:a", "power:1"))
     InstanceTags(("htools:desiredlocation:rack",)).interpret(one)
     assert one.desired == {"rack:a"}
@@ -58,7 +58,7 @@ def test_locations_of_nodes_need_the_prefix_and_a_colon() -> None:
 
 
 def test_migration_tags_let_a_node_receive_from_its_like() -> None:
-    """A node receives what it has itself, and what an allowed pair adds; one way only."""
+    """A node accepts sources with its own tags, and those of an allowed pair in one direction."""
     made = cluster(
         nodes=3,
         tags=("htools:migration:cpu", "htools:allowmigration:cpu:old::cpu:new"),
@@ -70,7 +70,7 @@ def test_migration_tags_let_a_node_receive_from_its_like() -> None:
 
 
 def test_tags_without_meaning_change_nothing() -> None:
-    """Where the cluster names no prefix, the tags of nodes and instances are just tags."""
+    """Without a prefix in the cluster tags, tags of nodes and instances have no meaning."""
     one = instance(tags=("rack:a",))
     made = cluster(tags=("owner:me",), node_tags=(("rack:a", "cpu:old"),), instances=(one,))
     interpret_tags(made)

@@ -1,1 +1,1 @@
-"""Global N+1: bounds, simulation and the check of a placement against each other."""
+"""Test global N+1: bounds, simulation and the check of a placement agree."""

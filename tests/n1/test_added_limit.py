@@ -1,4 +1,4 @@
-"""A limit that is added to the table counts in every mode of N+1, as brute force says."""
+"""Test that a limit added to the table applies in every N+1 mode, against brute force."""
 
 from __future__ import annotations
 
@@ -40,13 +40,16 @@ Lost = tuple[int, int]
 
 @pytest.fixture(autouse=True)
 def few_primaries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most `MOST` primaries on a node: a hard limit, for instances of every kind."""
+    """Return a hard limit of `MOST` primaries on a node, for instances of every kind."""
     monkeypatch.setattr(PRIMARY, "checks", (*PRIMARY.checks, FEW))
     monkeypatch.setattr(node_limits, "_KNOWN", {})
 
 
 def world(rng: Random, kind: str) -> Case:
-    """Four nodes with memory for about `MOST` instances each; `kind`: their disk template."""
+    """Return four nodes with memory for about `MOST` instances each.
+
+    `kind`: their disk template.
+    """
     names = [f"node{k}" for k in range(1, 5)]
     memory = rng.choice((1000, 1500, 2500))
     residents: dict[str, Json] = {}
@@ -101,7 +104,7 @@ def least_lost(case: Case, failing: tuple[int, ...]) -> Lost:
 
 
 def _fits(items: list[tuple[int, list[int]]], room: dict[int, tuple[float, float]]) -> bool:
-    """Return whether all of (MiB, nodes) fit, by trying everything."""
+    """Return whether all of (MiB, nodes) fit, by brute force."""
     if not items:
         return True
     (memory, targets), *rest = items
@@ -115,7 +118,7 @@ def _fits(items: list[tuple[int, list[int]]], room: dict[int, tuple[float, float
 
 
 def candidates(case: Case) -> Iterator[tuple[int, ...]]:
-    """The nodes, primary first, that have room for the new instance itself."""
+    """Yield the nodes, primary first, with capacity for the new instance itself."""
     state, new = case.state, case.new
     for primary in range(4):
         nodes = (primary, (primary + 1) % 4)[: new.required_nodes]
@@ -125,7 +128,7 @@ def candidates(case: Case) -> Iterator[tuple[int, ...]]:
 
 
 def tolerated(case: Case, rules: Rules) -> list[bool]:
-    """Of each node whether its failure is tolerated, moved one by one by a new simulation."""
+    """Return whether the failure of each node is tolerated, by a new simulation."""
     found = []
     for index in range(4):
         played = case.simulation_of(rules).fail((index,)) is None
@@ -137,7 +140,7 @@ def tolerated(case: Case, rules: Rules) -> list[bool]:
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_check_accepts_what_brute_force_does(kind: str, mode: str) -> None:
-    """Of a new instance on each node, as an allocation and as the filling of a cluster asks."""
+    """A new instance is checked on each node, as in an allocation and as in filling a cluster."""
     told: Counter[bool] = Counter()
     for seed in range(25):
         case = world(Random(f"added/{kind}/{seed}"), kind)
@@ -167,7 +170,7 @@ def test_check_accepts_what_brute_force_does(kind: str, mode: str) -> None:
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 def test_failures_at_the_same_time_lose_what_brute_force_says(kind: str) -> None:
-    """Of every pair of nodes, as few as can be."""
+    """The loss for every pair of nodes is the least possible."""
     told: Counter[bool] = Counter()
     for seed in range(12):
         case = world(Random(f"joint/{kind}/{seed}"), kind)
@@ -183,7 +186,7 @@ def test_failures_at_the_same_time_lose_what_brute_force_says(kind: str) -> None
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
-    """After one instance comes, asked for the whole group and of what has changed alone."""
+    """After a new instance, the whole group and the changed nodes alone have equal results."""
     told: Counter[bool] = Counter()
     for seed in range(20):
         case = world(Random(f"plan/{kind}/{seed}"), kind)
@@ -251,7 +254,7 @@ def test_verifier_rejects_the_failures_that_brute_force_rejects(kind: str, mode:
 def test_simulation_in_arrays_finds_what_one_by_one_does(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Arrays are for memory alone: with a limit more they are not used."""
+    """Arrays handle memory alone; with a further limit they are not used."""
     monkeypatch.setattr("iallocator.n1.simulation.WORTH_ARRAYS", 0)
     monkeypatch.setattr("iallocator.n1.simulation.WORTH_LOADED_ARRAYS", 0)
     for seed in range(30):
@@ -262,7 +265,7 @@ def test_simulation_in_arrays_finds_what_one_by_one_does(
 
 
 def test_failover_plan_by_memory_alone_is_not_made() -> None:
-    """With a limit more, memory does not prove that instances can restart."""
+    """With a further limit, memory alone does not prove that instances can restart."""
     case = world(Random("proofs"), "rbd")
     assert (
         FailureTolerance(case.state, Rules("no-worse")).failover_plan(case.cluster.groups[0])

@@ -1,4 +1,4 @@
-"""What counting and simulations keep from one call to the next is what they would compute anew."""
+"""Test that values kept between counts and simulations equal newly computed values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_simulation_answers_as_one_that_has_kept_nothing(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_forms_kept_while_values_change_are_those_made_anew(seed: int) -> None:
-    """One statistic stands for those in proportion to it: their deviations, as long as they are."""
+    """One statistic represents those in proportion to it, as long as they are proportional."""
     rng, nodes = np.random.default_rng(seed), 5
     per_amount = np.zeros((len(COLUMNS), len(STATISTICS), nodes))
     per_amount[0] = rng.choice((0.5, 1.0), size=(len(STATISTICS), 1))
@@ -112,7 +112,7 @@ def test_unsettled_failures_asked_at_once_are_those_asked_one_by_one(
 
 @pytest.mark.parametrize("grown", [0, 1])
 def test_failures_played_through_together_end_as_one_by_one(grown: int) -> None:
-    """Rows of many lengths share nothing but time, whether nodes are alike or not."""
+    """Rows of many lengths are independent, whether nodes are equal or not."""
     text = cluster(6, memory=3000, disk=9000)
     list(text["nodes"].values())[2]["total_memory"] += grown * 1000
     state = State(read_cluster(text, Reading(static_kvm_memory=0)))
@@ -137,7 +137,7 @@ def test_failures_played_through_together_end_as_one_by_one(grown: int) -> None:
 
 
 def test_failures_where_no_node_has_room_for_anything_are_lost() -> None:
-    """There is no node to score then."""
+    """If no node has capacity, no node is scored, and the failure is lost."""
     state = State(read_cluster(cluster(3, memory=3000), Reading(static_kvm_memory=0)))
     leaving = []
     for node in range(3):
@@ -155,7 +155,7 @@ def test_failures_where_no_node_has_room_for_anything_are_lost() -> None:
 
 
 def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:
-    """For any new instance, at any place in the order."""
+    """The requirement is equal for any new instance, at any position in the order."""
     for seed in range(100):
         chance = Random(seed)
         rules = Rules("strict", None)
@@ -176,7 +176,7 @@ def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:
 
 
 def test_slots_of_nodes_are_the_sum_of_those_of_each_node() -> None:
-    """In arrays and one by one, as nodes fill up and run over."""
+    """The number of slots is equal in arrays and one by one, while nodes become full."""
     chance = Random(0)
     state = State(read_cluster(cluster(5, memory=3000, disk=9000), Reading(static_kvm_memory=0)))
     for number in range(72):

@@ -1,4 +1,4 @@
-"""What is kept of failures, renewed where nodes change, is what a fresh look finds."""
+"""Test that the kept results of failures, updated for changed nodes, equal new results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _seen(watch: FailureWatch, rules: Rules) -> object:
 
 
 def _move(state: State, instance: Instance, rng: random.Random, comes: bool) -> None:
-    """Take `instance` off its nodes, if it is on any; have it come to others."""
+    """Remove `instance` from its nodes, and place it on others."""
     if instance.name in state.where:
         state.remove(instance, state.where[instance.name])
     if comes:
@@ -46,9 +46,9 @@ KINDS = {
 def test_failure_watch_after_moves_says_what_a_new_one_says(
     mode: str, kinds: str, fullness: float
 ) -> None:
-    """Instances of all kinds come and go, on a cluster with room and on a crowded one.
+    """Instances of all kinds are placed and removed, on a cluster with capacity and a full one.
 
-    Every other time one does so in a trial first.
+    Every second change is tried as a tentative change first.
     """
     whole = document(Shape(7, "drbd", per_node=5, fullness=fullness, crowding=0.2))
     rng = random.Random(f"{mode} {kinds} {fullness}")

@@ -1,4 +1,4 @@
-"""Failures of one group as a state stands, and the sums that decide most of them."""
+"""Test the failures of one group in a state, and the sums that decide most of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .tight import alone, tight, tolerates
 
 @pytest.mark.parametrize(("mode", "first"), [("no-new", 0), ("strict", 1090)])
 def test_failures_not_survived_are_those_of_the_simulation(mode: str, first: int) -> None:
-    """Of the nodes that are asked about, all of them, and no others."""
+    """The result has all lost failures of the requested nodes, and no others."""
     told = set()
     for seed in range(first, first + 30):
         case = tight(seed, mode)
@@ -40,7 +40,7 @@ def test_failures_not_survived_are_those_of_the_simulation(mode: str, first: int
 
 
 def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
-    """The largest and the total room, and what closes all to a size, less what is taken first."""
+    """The largest and the total free capacity are correct after a deduction."""
     for seed in range(20):
         case, rng = tight(seed, "no-new"), Random(seed)
         memory, nodes = case.state.columns[MEMORY], range(len(case.cluster.nodes))
@@ -58,7 +58,7 @@ def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
 
 
 def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None:
-    """If counting does not decide for another group, the number is 0."""
+    """If counting does not decide for another group, the headroom is 0."""
     counts = {True: 0, False: 0}
     for seed in range(120):
         case = tight(seed, "strict")
@@ -76,7 +76,7 @@ def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None
 
 
 def test_slots_are_less_by_what_a_node_gives() -> None:
-    """Nodes with 10 MiB free: three instances of 3 MiB fit on each, one after 4 MiB are gone."""
+    """Nodes with 10 MiB free have three slots of 3 MiB each; after 4 MiB are used, two."""
     state = State(read_cluster(cluster(4, memory=10), Reading()))
     assert slots_of_nodes(state, (3, 0), (0, 1)) == (6, 2 * 7)
     assert slots_of_node(state, (3, 0), 1, (0, 0)) == (3, 7)
@@ -84,7 +84,7 @@ def test_slots_are_less_by_what_a_node_gives() -> None:
 
 
 def on_fast(count: int) -> dict[str, Any]:
-    """Two nodes; so many instances in a pool of the first, of which the second has room for one."""
+    """Return two nodes, and instances in a pool of the first; the second has capacity for one."""
 
     def pools(free: int) -> list[dict[str, Any]]:
         listed = {"type": "internal", "name": "lvm", "total": None, "free": None}
@@ -101,7 +101,7 @@ def on_fast(count: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("count", "saved"), [(1, True), (2, False)])
 def test_loss_knows_that_a_pool_is_full_before_disk_and_memory_are(count: int, saved: bool) -> None:
-    """A packing by memory and disk counts only if all limits accept it."""
+    """A packing by memory and disk is used only if all limits accept it."""
     state = State(read_cluster(on_fast(count), Reading()))
     group, rules = state.cluster.groups[0], Rules("no-new")
     assert (FailureTolerance(state, rules, group=group).losses([(0,)])[0,].instances == 0) is saved
@@ -112,7 +112,7 @@ def test_loss_knows_that_a_pool_is_full_before_disk_and_memory_are(count: int, s
 
 @pytest.mark.parametrize(("tag", "lost"), [("cpu:old", []), ("cpu:new", ["vm"])])
 def test_joint_failure_loses_whom_no_migration_tag_lets_go(tag: str, lost: list[str]) -> None:
-    """There is room on every node, but none receives from the newer one."""
+    """Every node has capacity, but none can receive migrations from the newer node."""
     held = {"vm": instance("node1", memory=10, disk_template="rbd")}
     changes = {f"node{k}": {"tags": ["cpu:old"]} for k in (2, 3, 4)} | {"node1": {"tags": [tag]}}
     document = cluster(4, instances=held, changes=changes, tags=("htools:migration:cpu",))

@@ -1,6 +1,6 @@
-"""N+1 for nodes that fail together, compared with brute force over all placements.
+"""Test N+1 for nodes that fail together, against brute force over all placements.
 
-The failures are a list of sets of nodes, as the nodes of a rack or on one power supply.
+A failure is a set of nodes, such as the nodes of a rack or of one power supply.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def least_lost(state: State, failure: Failure) -> Lost:
 
 
 def _fits(items: list[tuple[int, list[int]]], free: dict[int, int]) -> bool:
-    """Return whether all of (MiB, nodes) fit, by trying everything."""
+    """Return whether all of (MiB, nodes) fit, by brute force."""
     if not items:
         return True
     (memory, targets), *rest = items
@@ -117,7 +117,7 @@ def candidates(case: Case) -> Iterator[tuple[int, ...]]:
 
 @pytest.mark.parametrize("racks", RACKS)
 def test_state_of_failures_together_is_that_of_brute_force(racks: str) -> None:
-    """With exact search as brute force says, else as one restart after the other does."""
+    """With exact search the result is that of brute force, else that of restarts in order."""
     seen: Counter[bool] = Counter()
     for seed in range(80):
         case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
@@ -140,7 +140,7 @@ def test_state_of_failures_together_is_that_of_brute_force(racks: str) -> None:
 @pytest.mark.parametrize("racks", RACKS)
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_check_of_a_move_knows_failures_together(mode: str, racks: str) -> None:
-    """A new instance is accepted where brute force, or one restart after the other, says so."""
+    """A new instance is accepted if and only if brute force, or restarts in order, accept it."""
     seen: Counter[bool] = Counter()
     for seed in range(40):
         case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
@@ -190,7 +190,7 @@ def test_failures_together_simulated_in_arrays_end_as_one_by_one(
 @pytest.mark.parametrize("racks", RACKS)
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_headroom_of_equal_instances_knows_failures_together(mode: str, racks: str) -> None:
-    """Each instance is accepted as the simulation says; so many as are promised can come."""
+    """Each instance is accepted as by the simulation, and the promised number fits."""
     seen: Counter[bool] = Counter()
     for seed in range(24):
         case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
@@ -226,7 +226,7 @@ def test_headroom_of_equal_instances_knows_failures_together(mode: str, racks: s
 
 @pytest.mark.parametrize("racks", RACKS)
 def test_instances_not_restarted_after_failures_together_are_as_few_as_can_be(racks: str) -> None:
-    """As brute force says; an order of restarts may be unable to restart more of them."""
+    """The number is that of brute force; restarts in order may restart fewer."""
     seen: Counter[bool] = Counter()
     for seed in range(60):
         case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
@@ -245,7 +245,7 @@ def test_instances_not_restarted_after_failures_together_are_as_few_as_can_be(ra
 @pytest.mark.parametrize("racks", RACKS)
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_plan_is_compared_with_the_initial_failures_together(mode: str, racks: str) -> None:
-    """A failure is broken if it was tolerated initially, or loses more, as brute force says."""
+    """A failure is lost if it was tolerated initially, or loses more than before."""
     seen: Counter[bool] = Counter()
     for seed in range(20):
         case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])

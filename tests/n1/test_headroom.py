@@ -1,4 +1,4 @@
-"""Counting room for what leaves a failed node says nothing that the simulation would not say."""
+"""Test that counting slots for restarts never contradicts the simulation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES = ("strict", "no-new")
 
 
 def fitting(case: Case, new: Instance) -> list[int]:
-    """The nodes that could take `new` by their hard limits."""
+    """Yield the nodes with hard limits that accept `new`."""
     nodes = range(len(case.cluster.nodes))
     kernel = case.context.kernels.make(case.state, nodes)
     found = kernel.singles(new, nodes, {}, FORCED_LIMITS)
@@ -39,7 +39,7 @@ def watched(case: Case) -> list[Failure]:
 
 
 def another(new: Instance, number: int) -> Instance:
-    """One more like `new`, to be moved after all others, or before them."""
+    """Return a copy of `new` that is moved after all other instances, or before them."""
     twin = new.as_template(new.template)
     twin.name = f"{new.name}-{number}"
     twin.order = 1000 + number if number % 2 else -1000 - number
@@ -47,13 +47,13 @@ def another(new: Instance, number: int) -> Instance:
 
 
 def headroom_of(case: Case) -> CountedTolerance:
-    """What counts for this case."""
+    """Return the counting object for this case."""
     return CountedTolerance(case.state, case.rules, watched(case))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) -> None:
-    """Every failure is tolerated where it says yes, and some failure is not where it says no."""
+    """Every failure is tolerated after an accepted placement; after a rejected one, some is not."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(150, 700):
         counts += results_checked_by_simulation(tight(seed, mode))
@@ -64,7 +64,7 @@ def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) ->
 def test_headroom_verdict_on_nodes_of_exclusive_storage_is_that_of_the_simulation(
     mode: str,
 ) -> None:
-    """What has no disks on a node is counted there, too; what has some may want for spindles."""
+    """Instances without disks are counted; those with disks may need spindles."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(120, 700):
         rng = Random(f"exclusive/{seed}")
@@ -78,7 +78,7 @@ def test_headroom_verdict_on_nodes_of_exclusive_storage_is_that_of_the_simulatio
 
 
 def results_checked_by_simulation(case: Case) -> Counter[bool | None]:
-    """How often it says what of the new instance, on one node, wherever that fits."""
+    """Count the results for the new instance on each node that fits."""
     counts: Counter[bool | None] = Counter()
     if case.new.required_nodes > 1:
         return counts
@@ -96,9 +96,9 @@ def results_checked_by_simulation(case: Case) -> Counter[bool | None]:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
-    """After as many instances as it promised, on any nodes, every failure is tolerated.
+    """After the promised number of instances on any nodes, every failure is tolerated.
 
-    What it knows by having heard of each of them is what it would find from the start.
+    The updated values equal those of a new object.
     """
     promised = 0
     for seed in seeds(150, 700):
@@ -125,7 +125,7 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
 
 
 def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
-    """In arrays as one by one, from the start and after more have come."""
+    """Arrays and scalars agree, initially and after further instances."""
     seen: Counter[bool | None] = Counter()
     for seed in seeds(40, 300):
         case, chance = tight(seed, "strict"), Random(seed)
@@ -148,7 +148,7 @@ def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
 
 
 def test_hopeless_placements_are_those_that_some_failure_loses_for_certain() -> None:
-    """By the least that failures leave of slots as by asking each of them, after changes too."""
+    """The least slots of all failures give the result of each failure, also after changes."""
     seen: Counter[bool] = Counter()
     for seed in seeds(60, 300):
         case = tight(seed, "strict")
@@ -172,7 +172,7 @@ def test_hopeless_placements_are_those_that_some_failure_loses_for_certain() -> 
 
 
 def test_rehearsed_placements_are_believed_as_far_as_the_simulation_keeps_them() -> None:
-    """Any nodes are guessed; what is rehearsed leaves no trace."""
+    """Guessed placements are accepted as far as the simulation accepts them, and undone exactly."""
     counts: Counter[bool] = Counter()
     for seed in seeds(200, 900):
         case, chance = tight(seed, "strict"), Random(seed)
@@ -204,7 +204,7 @@ def test_rehearsed_placements_are_believed_as_far_as_the_simulation_keeps_them()
 def rehearsed(
     speculation: Speculation, case: Case, path: list[tuple[Instance, int]]
 ) -> tuple[int, bool]:
-    """How many of `path` were guessed, and whether the next one is known to be wrong."""
+    """Return how many of `path` were guessed, and whether the next one is known to be wrong."""
     speculation.start()
     found, doubted = 0, False
     with case.state.trial():
@@ -235,7 +235,7 @@ def kept(case: Case, new: Instance, node: int) -> bool:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: str) -> None:
-    """It keeps what the simulation keeps, also after more have come, and is seldom unable to."""
+    """The results equal those of the simulation, also after further instances; few are unknown."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(100, 500, 1000):
         case, chance = tight(seed, mode), Random(seed)
@@ -260,7 +260,7 @@ def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: s
 
 
 def test_counting_while_nodes_fill_says_what_a_new_one_says() -> None:
-    """Of every failure, with an instance of any size on any node."""
+    """The results for all failures are equal, with an instance of any size on any node."""
     seen = set()
     for seed in range(8):
         chance = Random(seed)

@@ -1,4 +1,4 @@
-"""The cheap test of N+1 says nothing that the simulation would not say."""
+"""Test that the fast test of N+1 never contradicts the simulation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHUNKS = [range(start, start + 250) for start in seeds(500, 1500)[::250]]
 
 
 def cheap(case: Case, node: int) -> int:
-    """What the cheap test says of the failure of `node`."""
+    """Return the result of the fast test for the failure of `node`."""
     demand = demand_of(case.state, (node,), case.rules)
     return check_bounds(case.state, (node,), demand, case.rules)[0]
 
@@ -44,7 +44,7 @@ def results(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 @pytest.mark.parametrize("mode", MODES)
 def test_cheap_verdict_on_tight_clusters_is_that_of_the_simulation(mode: str, seeds: range) -> None:
-    """What is called safe is tolerated, what is called lost is not; both occur, most often."""
+    """A failure called safe is tolerated, one called lost is not; both occur often."""
     counts = results((f"{mode} {seed}", tight(seed, mode)) for seed in seeds)
     assert min(counts[SAFE], counts[LOST]) > 50
     assert counts[UNKNOWN] < counts.total() / 4
@@ -61,7 +61,7 @@ def test_cheap_verdict_on_generated_documents_is_that_of_the_simulation(mode: st
 
 @pytest.mark.parametrize("mode", MODES)
 def test_spare_memory_of_a_safe_failure_may_vanish(mode: str) -> None:
-    """As much as is called spare can be taken from any one node without losing what moves."""
+    """The spare memory can be removed from any single node without changing the result."""
     taken = 0
     for seed in seeds(100, 400):
         case = tight(seed, mode)
@@ -102,7 +102,7 @@ def local_cluster(seed: int) -> Json:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_any_two_nodes_may_be_closed_where_the_spare_memory_is_infinite(mode: str) -> None:
-    """Where disk matters, the failure is tolerated even if two targets have nothing left."""
+    """If disk matters, the failure is tolerated even if two targets have no capacity left."""
     closed = 0
     for seed in seeds(150, 900):
         case = context_of(local_cluster(seed), mode)
@@ -130,7 +130,7 @@ def test_any_two_nodes_may_be_closed_where_the_spare_memory_is_infinite(mode: st
 def test_failures_played_through_at_once_end_as_one_by_one(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The array form of the simulation loses the same failures."""
+    """The array form of the simulation has the same losses."""
     monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
     lost = 0
     for seed in seeds(100, 500):
@@ -146,7 +146,7 @@ def test_failures_played_through_at_once_end_as_one_by_one(
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
 def test_placement_that_sums_clear_breaks_no_failure(mode: str) -> None:
-    """`cleared` allows only placements after which each failure that was tolerated still is."""
+    """`cleared` allows only placements after which each tolerated failure stays tolerated."""
     cleared = 0
     for seed in seeds(300, 1500):
         case = tight(seed, mode)

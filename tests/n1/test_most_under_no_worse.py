@@ -1,4 +1,4 @@
-"""If not all fit under ``no-worse``: as many as in any choice of nodes, by memory alone."""
+"""Test incomplete batches under ``no-worse``: as many as possible, by memory alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def crowd(rng: Random, mirrored: bool, nodes: Sequence[str]) -> Placed:
 
 
 def free_of(placed: Placed) -> dict[str, int]:
-    """Return what every node has left."""
+    """Return the free memory of every node."""
     left = dict.fromkeys(NAMES, TOTAL)
     for size, homes in placed:
         left[homes[0]] -= size
@@ -46,9 +46,9 @@ def free_of(placed: Placed) -> dict[str, int]:
 def parts(
     placed: Placed, failing: str, nodes: Sequence[str]
 ) -> Iterator[tuple[set[int], set[str]]]:
-    """Yield the instances that leave a failed node, and their targets, in parts that share none.
+    """Yield the instances of a failed node with their targets, in independent parts.
 
-    Instances larger than all of these nodes, which nothing saves, are left out.
+    Instances larger than all of these nodes, which no placement can restart, are left out.
     """
     found: list[tuple[set[int], set[str]]] = []
     others = [n for n in nodes if n != failing]
@@ -83,7 +83,7 @@ def costs_nobody(placed: Placed, new: Sequence[int], nodes: Sequence[str]) -> bo
 
 
 def kept_for(placed: Placed, node: str) -> int:
-    """Return MiB that a node must keep for the failovers from the worst of the others."""
+    """Return the MiB that a node must reserve for the failovers of the worst other node."""
     peers = [name for name in NAMES if name != node]
     return max(
         sum(size for size, homes in placed if homes[1:] == (node,) and homes[0] == peer)
@@ -92,7 +92,7 @@ def kept_for(placed: Placed, node: str) -> int:
 
 
 def has_room(before: Placed, placed: Placed) -> bool:
-    """Return whether no node lacks memory, or lacks memory for failovers anew."""
+    """Return whether no node lacks memory, or newly lacks memory for failovers."""
     free, had = free_of(placed), free_of(before)
     return all(
         free[n] > 0 or free[n] == had[n] for n in NAMES
@@ -102,13 +102,13 @@ def has_room(before: Placed, placed: Placed) -> bool:
 
 
 def by_priority(priorities: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
-    """Return how many of `chosen` there are of each priority, the highest first."""
+    """Return the number of `chosen` with each priority, the highest first."""
     levels = sorted(set(priorities), reverse=True)
     return tuple(sum(priorities[k] == level for k in chosen) for level in levels)
 
 
 def document_of(placed: Placed, tags: dict[int, str], groups: dict[str, int]) -> Json:
-    """Return the cluster."""
+    """Return the cluster as a document."""
     instances = {
         f"i{k}": instance(*homes, memory=size, tags=[tags[k]] if k in tags else [],
                           disk_template="drbd" if len(homes) > 1 else "rbd")
@@ -119,7 +119,7 @@ def document_of(placed: Placed, tags: dict[int, str], groups: dict[str, int]) ->
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_batch_under_no_worse_is_placed_as_far_as_any_choice_goes(mirrored: bool) -> None:
-    """Those of higher priority first; no instance takes memory that a failover needs."""
+    """Higher priorities are placed first; no instance uses memory that a failover needs."""
     partly = 0
     for seed in seeds(10, 60):
         rng = Random(f"batch/{mirrored}/{seed}")
@@ -160,7 +160,7 @@ def _wanted(number: int, memory: int, priority: int, mirrored: bool) -> Json:
 
 
 def test_change_of_group_under_no_worse_goes_as_far_as_any_choice() -> None:
-    """An instance that enters a group takes no memory that a failover needs; the others stay."""
+    """An instance that enters a group uses no memory that a failover needs; the others stay."""
     partly = 0
     for seed in seeds(6, 60):
         rng = Random(f"change/{seed}")

@@ -1,4 +1,4 @@
-"""Moves under ``--n1 no-worse``: instances go to the nodes where failures lose least."""
+"""Test moves under ``--n1 no-worse``: instances move to nodes where failures lose least."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ NOWHERE = "no other placement restarts more"
 
 
 def asked(document: Json, **request: object) -> Json:
-    """The answer with ``no-worse``."""
+    """Return the answer with ``no-worse``."""
     asked = {**document, "request": request}
     found: Json = respond(asked, "--n1=no-worse")
     return found
 
 
 def evacuated(document: Json, *names: str) -> Json:
-    """The answer to the evacuation of what is called so, off the primaries."""
+    """Return the answer to the evacuation of the primaries with these names."""
     return asked(document, type="node-evacuate", instances=names, evac_mode="primary-only")
 
 
 def moved(document: Json, found: Json) -> Json:
-    """The document once the answer is carried out."""
+    """Return the document after the execution of the answer."""
     residents = dict(document["instances"])
     for name, _, nodes in found["result"][0]:
         residents[name] = {**residents[name], "nodes": nodes}
@@ -41,12 +41,12 @@ def moved(document: Json, found: Json) -> Json:
 
 
 def lost(document: Json) -> list[tuple[int, int]]:
-    """What each node's failure loses."""
+    """Return the loss of each node's failure."""
     return [lost_if(document, node) for node in document["nodes"]]
 
 
 def grown(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> tuple[int, int]:
-    """How many instances and MiB more, over all failures."""
+    """Return how many more instances and MiB are lost, over all failures."""
     more = [[max(0, b - a) for a, b in zip(*one)] for one in zip(before, after)]
     return sum(count for count, _ in more), sum(memory for _, memory in more)
 
@@ -60,7 +60,7 @@ def fits(document: Json) -> bool:
 
 
 def least_of(document: Json, names: Sequence[str], nodes: Sequence[str]) -> tuple[int, int]:
-    """The least that failures lose more, wherever of `nodes` those called `names` go."""
+    """Return the least additional loss for `names` on any of `nodes`."""
     before = lost(document)
     ways = (
         moved(document, {"result": [[(name, "", [node]) for name, node in zip(names, chosen)]]})
@@ -70,7 +70,7 @@ def least_of(document: Json, names: Sequence[str], nodes: Sequence[str]) -> tupl
 
 
 def narrow(rng: Random) -> Json:
-    """Four nodes on shared storage, the first of which has the least."""
+    """Return four nodes on shared storage; the first has the least memory."""
     residents: dict[str, Json] = {}
     for node in ("node1", "node2", "node3", "node4"):
         left = 2500 if node == "node1" else rng.choice((3000, 4000, 5000, 5900))
@@ -84,7 +84,7 @@ def narrow(rng: Random) -> Json:
 
 
 def test_evacuation_under_no_worse_loses_least_of_all_ways() -> None:
-    """No choice of nodes for the moved instances makes failures lose less; info names them."""
+    """No choice of nodes for the moved instances has a smaller loss; `info` names the losses."""
     kinds: Counter[str] = Counter()
     for seed in range(30):
         document = narrow(Random(f"evacuated/{seed}"))
@@ -101,7 +101,7 @@ def test_evacuation_under_no_worse_loses_least_of_all_ways() -> None:
 
 
 def crowded() -> Json:
-    """What is on node1 of group west finds a place on node2 only, with 1000 MiB to spare."""
+    """Return a cluster in which node1 can only be evacuated to node2, with 1000 MiB to spare."""
     residents = {
         "large": instance("node1", memory=5000, disk_template="rbd"),
         "small": instance("node2", memory=1900, disk_template="rbd"),
@@ -111,7 +111,7 @@ def crowded() -> Json:
 
 
 def test_change_group_under_no_worse_that_loses_an_instance_is_rejected() -> None:
-    """The move is optional: no instance of the group loses the node that it would restart on."""
+    """The move is optional, and no instance loses the node that it would restart on."""
     document = crowded()
     request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}
     found = asked(document, **request)
@@ -123,7 +123,7 @@ def test_change_group_under_no_worse_that_loses_an_instance_is_rejected() -> Non
 
 
 def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -> None:
-    """The emptiest node is the only one with room for the largest."""
+    """The emptiest node is the only one with capacity for the largest instance."""
     residents = {
         name: instance(node, memory=memory, disk_template="rbd")
         for name, node, memory in (
@@ -140,7 +140,7 @@ def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -
 
 
 def test_relocate_under_no_worse_reports_what_is_lost_more() -> None:
-    """There is one node to go to, and an instance needed its memory in a failure."""
+    """There is one target node, and an instance needed its memory in a failure."""
     residents = {
         "large": instance("node1", memory=5000, disk_template="rbd"),
         "mover": instance("node2", memory=3500, disk_template="rbd"),
@@ -155,7 +155,7 @@ def test_relocate_under_no_worse_reports_what_is_lost_more() -> None:
 
 
 def test_evacuation_of_a_dead_node_under_no_worse_counts_stopped_instances_as_lost() -> None:
-    """Back on the only node that is left it cannot be saved again: but it was lost already."""
+    """On the only remaining node it could not be restarted again, but it was lost already."""
     residents = {
         "down": instance("node1", memory=1000, disk_template="rbd"),
         "up": instance("node2", memory=1000, disk_template="rbd"),
@@ -168,7 +168,7 @@ def test_evacuation_of_a_dead_node_under_no_worse_counts_stopped_instances_as_lo
 
 
 def test_failover_plan_after_a_move_is_that_of_a_new_check() -> None:
-    """The failovers that are kept of a group are found again when a node of it changes."""
+    """The kept failovers of a group are updated when one of its nodes changes."""
     read = read_cluster(narrow(Random(1)), Reading())
     state, group = State(read), read.groups[0]
     kept = FailureTolerance(state, Rules("no-worse"))

@@ -1,4 +1,4 @@
-"""``--n1 no-worse`` against a plain search by the memory and the possible nodes of instances."""
+"""Test ``--n1 no-worse`` against a simple search by memory and possible nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVERYWHERE = frozenset(range(4))
 
 
 def fits(items: list[tuple[int, frozenset[int]]], room: list[int]) -> bool:
-    """Return whether all of (MiB, nodes) fit, by trying everything."""
+    """Return whether all of (MiB, nodes) fit, by brute force."""
     if not items:
         return True
     (size, nodes), *rest = items
@@ -36,7 +36,7 @@ def fits(items: list[tuple[int, frozenset[int]]], room: list[int]) -> bool:
 
 
 def least_lost(items: list[tuple[int, frozenset[int]]], room: list[int]) -> tuple[int, int]:
-    """The fewest items, and the least MiB, without which the others have room."""
+    """Return the fewest items, and the least MiB, that must be left out for the others to fit."""
     fewest, least = len(items), sum(size for size, _ in items)
     for count in range(len(items) + 1):
         for out in combinations(range(len(items)), count):
@@ -49,7 +49,7 @@ def least_lost(items: list[tuple[int, frozenset[int]]], room: list[int]) -> tupl
 
 
 def lost_if(document: Json, failing: str) -> tuple[int, int]:
-    """What is lost at least if that node fails, by the document alone."""
+    """Return the least loss if that node fails, by the document alone."""
     names = [n for n, raw in document["nodes"].items() if n != failing and not raw["drained"]]
     used = Counter[str]()
     for one in document["instances"].values():
@@ -64,9 +64,9 @@ def lost_if(document: Json, failing: str) -> tuple[int, int]:
 
 
 def world(rng: Random, template: str) -> Json:
-    """Four nodes of 2000 MiB, filled by half or more; without other memory in use.
+    """Return four nodes of 2000 MiB, filled by half or more.
 
-    `template` "mixed": each instance has its own.
+    With `template` "mixed", each instance has its own template.
     """
     names = [f"node{k}" for k in range(1, 5)]
     residents: dict[str, Json] = {}
@@ -85,7 +85,7 @@ def world(rng: Random, template: str) -> Json:
 
 
 def placed(document: Json, nodes: tuple[int, ...]) -> Json:
-    """The document with the new instance on `nodes`."""
+    """Return the document with the new instance on `nodes`."""
     new = document["request"]
     names = [f"node{n + 1}" for n in nodes]
     one = instance(*names, memory=new["memory"], disk_template=new["disk_template"])
@@ -94,7 +94,7 @@ def placed(document: Json, nodes: tuple[int, ...]) -> Json:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
 def test_no_worse_lets_no_failure_lose_more_than_a_plain_search_finds(template: str) -> None:
-    """Accepted placements lose nothing more; if nothing was lost, all of those are accepted."""
+    """No accepted placement loses more; if nothing was lost, every such placement is accepted."""
     told: Counter[tuple[bool, bool]] = Counter()
     for seed in range(40):
         document = world(Random(f"no-worse/{template}/{seed}"), template)
@@ -118,7 +118,7 @@ def test_no_worse_lets_no_failure_lose_more_than_a_plain_search_finds(template: 
 
 @pytest.mark.parametrize("by_memory", [False, True])
 def test_packing_of_few_items_leaves_out_what_a_plain_search_does(by_memory: bool) -> None:
-    """The cost is the least; the places are such that no bin is overfull."""
+    """The cost is the least, and no bin is overfull."""
     costs: Counter[bool] = Counter()
     for seed in range(80):
         rng = Random(f"packing/{seed}")
@@ -140,14 +140,14 @@ def test_packing_of_few_items_leaves_out_what_a_plain_search_does(by_memory: boo
 
 
 def test_packing_with_disk_leaves_out_what_has_memory_alone() -> None:
-    """Both must suffice on the same bin."""
+    """Memory and disk must both fit on the same bin."""
     items = [Item(4, 10, frozenset({0, 1})), Item(4, 10, frozenset({0, 1}))]
     assert Packing(items, Bins([8, 8], [10, 9])).solve().cost == 1
     assert Packing(items, Bins([8, 8], [20, 9])).solve().cost == 0
 
 
 def test_packing_with_a_ceiling_says_only_whether_that_is_kept() -> None:
-    """Three halves of what two bins hold: one is left out, and never none."""
+    """Three halves of two bins: one is left out, never none."""
     items = [Item(6, 0, frozenset({0, 1})) for _ in range(3)]
     found = Packing(items, Bins([10, 10], [0, 0]), most=0).solve()
     assert found.cost == float("inf")
@@ -155,7 +155,7 @@ def test_packing_with_a_ceiling_says_only_whether_that_is_kept() -> None:
 
 
 def greedy_gets_stuck() -> Json:
-    """node1 fails: 600 before 400 + 400 by score; only 800 and 600 free in the right way do."""
+    """Return a failure of node1 in which greedy restarts of 600, 400 and 400 MiB fail."""
     residents = {
         "a": instance("node1", memory=400, disk_template="rbd"),
         "b": instance("node1", memory=400, disk_template="rbd"),
@@ -168,7 +168,7 @@ def greedy_gets_stuck() -> Json:
 
 
 def test_failure_that_another_order_survives_is_lost_only_to_the_simulation() -> None:
-    """Exact search finds the order in which all have a place."""
+    """Exact search finds the order in which all instances restart."""
     results = {}
     for mode in ("no-new", "no-worse"):
         case = context_of(greedy_gets_stuck(), mode)
@@ -177,7 +177,7 @@ def test_failure_that_another_order_survives_is_lost_only_to_the_simulation() ->
 
 
 def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Candidates that sums decide have the same results without sums."""
+    """Candidates decided by sums have the results that they have without sums."""
 
     def results(case: Case) -> list[bool]:
         check = case.context.tolerance(case.context.all_nodes())
@@ -203,7 +203,7 @@ def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch
 def test_more_memory_that_saves_an_instance_forbids_only_by_no_new(
     mode: str, memory: int, placed: bool
 ) -> None:
-    """The example of docs/explanation/n1.md: 2000 MiB more on node2 allow a restart."""
+    """In the example of docs/explanation/n1.md, 2000 MiB more on node2 allow a restart."""
     document = cluster(
         2,
         instances={

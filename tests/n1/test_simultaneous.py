@@ -1,4 +1,4 @@
-"""The loss of several failures at once, compared with every placement of the moved instances."""
+"""Test the loss of several failures at once, against every placement of the instances."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ TOGETHER = "iallocator:colocate:must:u"
 
 
 def world(seed: int, template: str) -> Json:
-    """Return five tight nodes in racks, of which one may be in two, with instances of few sizes.
+    """Return five nearly full nodes in racks, one of them in two, with instances of few sizes.
 
-    Of "bound" ones on shared storage some need a pool that not all nodes reach, and two share
-    a node.
+    Some instances of kind "bound" need a pool that not all nodes have access to, and two share a
+    node.
     """
     rng = Random(seed)
     names = [f"node{number}" for number in range(1, 6)]
@@ -64,7 +64,7 @@ def world(seed: int, template: str) -> Json:
 
 
 def fewest(document: Json, failed: tuple[str, ...]) -> int:
-    """Return how many instances are lost at least, trying everything."""
+    """Return the least number of lost instances, by brute force."""
     free = {
         n: (d["free_memory"], d["free_disk"])
         for n, d in document["nodes"].items()
@@ -93,7 +93,7 @@ def _least(moving: list[list[Json]], free: dict[str, tuple[int, int]], reach: se
 
 @pytest.mark.parametrize("template", [*MIXED, "mixed", "bound"])
 def test_joint_failures_and_racks_lose_what_must_be_lost(template: str) -> None:
-    """Pairs and failure domains: exactly so many instances, bound to each other or not."""
+    """The losses of pairs and failure domains are exact, with constraints and without."""
     losing = tolerated = 0
     for seed in range(25):
         document = world(seed, template)
@@ -114,7 +114,7 @@ def test_joint_failures_and_racks_lose_what_must_be_lost(template: str) -> None:
 
 
 def test_hard_pairs_before_do_not_spend_the_search_of_a_pair() -> None:
-    """All instances of the last two nodes but one fit elsewhere, after 14 other pairs."""
+    """All instances of the last pair but one fit elsewhere, after 14 other pairs were searched."""
     free = (2151, 3602, 3264, 3756, 3387, 3054)
     homes = (
         (2048, 512, 2048, 512, 2048, 1024, 1024, 1024, 1024),
@@ -140,7 +140,7 @@ def test_hard_pairs_before_do_not_spend_the_search_of_a_pair() -> None:
 
 @pytest.mark.parametrize("template", [*MIXED, "mixed"])
 def test_joint_failures_leave_the_state_as_it_is(template: str) -> None:
-    """Of any size, with three nodes as well."""
+    """The state is unchanged for pairs and triples of nodes."""
     document = world(3, template)
     state = State(read_cluster(document, Reading()))
     joint = FailureTolerance(state, Rules("no-new"))
@@ -150,7 +150,7 @@ def test_joint_failures_leave_the_state_as_it_is(template: str) -> None:
 
 
 def test_failures_in_racks_are_played_through_in_arrays_as_one_by_one() -> None:
-    """Failure domains change nothing for what moves: both ways lose the same nodes."""
+    """Failure domains change nothing for the moved instances: both forms lose the same nodes."""
     told = set()
     for seed in range(30):
         document = world(seed, "rbd" if seed % 3 else "drbd")

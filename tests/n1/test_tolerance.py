@@ -1,4 +1,4 @@
-"""The check of every placement has the result of the plain definition."""
+"""Test that the check of every placement has the result of the definition."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MODES = ("strict", "no-new")
 
 
 def candidates(case: Case, subject: Instance, most: int) -> Iterator[Nodes]:
-    """Places for `subject` on online nodes, in every group: pairs, or single nodes."""
+    """Yield nodes for `subject` in every group: single online nodes, or pairs."""
     for group in case.cluster.groups:
         online = [index for index in group.nodes if case.cluster.nodes[index].online]
         yield from list(permutations(online, subject.required_nodes))[:most]
 
 
 def accepted(case: Case, subject: Instance, nodes: Nodes) -> bool:
-    """The plain definition: every failure is tolerated, or (no-new) was not tolerated before."""
+    """Return whether every failure is tolerated, or (no-new) was not tolerated before."""
     failing = watched(case, nodes)
     before = {node: tolerates(case, node) for node in failing}
     with case.state.trial():
@@ -39,7 +39,7 @@ def accepted(case: Case, subject: Instance, nodes: Nodes) -> bool:
 
 
 def watched(case: Case, nodes: Nodes) -> Sequence[int]:
-    """Return the nodes that must be able to fail: all; with no-new the online ones of the group."""
+    """Return the nodes to be checked: all, or with no-new the online ones of the group."""
     everything = range(len(case.cluster.nodes))
     if case.rules.mode == "strict":
         return everything
@@ -70,7 +70,7 @@ def test_check_of_new_instances_equals_the_definition(mode: str) -> None:
 
 
 def test_check_that_knows_of_a_lost_failure_accepts_nothing() -> None:
-    """With strict: by the definition, too, wherever the new instance comes."""
+    """With strict, the definition also accepts no placement of the new instance."""
     lost = 0
     for seed in seeds(80, 400):
         case = tight(seed, "strict")
@@ -93,7 +93,7 @@ def test_check_on_generated_documents_equals_the_definition(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_check_of_instances_that_change_their_group_equals_the_definition(mode: str) -> None:
-    """An instance that exists, running or not, is still where it is during the check."""
+    """During the check, an existing instance, running or not, is still on its old node."""
     for seed in seeds(50, 250):
         case = tight(seed, mode)
         for subject in case.cluster.instances[:8:4]:
@@ -109,7 +109,7 @@ def test_check_of_instances_that_change_their_group_equals_the_definition(mode: 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_check_of_instances_that_get_a_secondary_equals_the_definition(mode: str) -> None:
-    """An instance that becomes drbd is taken off its node first, then checked with each pair."""
+    """An instance that becomes drbd is removed from its node first, then checked with each pair."""
     for seed in seeds(50, 250):
         case = tight(seed, mode)
         for subject in case.cluster.instances:
@@ -122,7 +122,7 @@ def test_check_of_instances_that_get_a_secondary_equals_the_definition(mode: str
 
 @pytest.mark.parametrize("mode", MODES)
 def test_checks_that_follow_each_other_equal_the_definition(mode: str) -> None:
-    """What one check keeps for the next of the same request is dropped where nodes changed."""
+    """Values that are kept between checks of one request are dropped when nodes change."""
     for seed in seeds(20, 100):
         case, rng = tight(seed, mode), Random(seed)
         for step in range(4):
@@ -149,7 +149,7 @@ def test_check_rejects_where_it_can_name_a_lost_instance(mode: str) -> None:
 
 @pytest.mark.parametrize("seed", seeds(10, 40))
 def test_no_new_check_gives_the_same_answers_beside_a_broken_group(seed: int) -> None:
-    """A group that is not N+1 blocks no other group: answers are those without its load."""
+    """A group that violates N+1 affects no other group: answers are those without its load."""
     full = {f"full{k}": instance(f"node{k}", memory=7000, disk_template="rbd") for k in (4, 5)}
     own = {f"own{k}": instance(f"node{k}", memory=1000 + 37 * seed, disk_template="rbd")
            for k in (1, 2, 3)}  # fmt: skip
@@ -169,7 +169,10 @@ def result_on(request: Json, node: int, mode: str = "no-new") -> bool:
 
 
 def broken() -> Json:
-    """Three nodes of which the first cannot fail, and room on the others."""
+    """Return three nodes.
+
+    The failure of the first is not tolerated, and the others have capacity.
+    """
     big = instance("node1", memory=6000, disk_template="rbd")
     half = {f"half{k}": instance(f"node{k}", memory=3000, disk_template="rbd") for k in (2, 3)}
     return allocate(
@@ -178,13 +181,13 @@ def broken() -> Json:
 
 
 def test_no_new_check_with_a_failure_that_was_lost_before_accepts() -> None:
-    """A node that could not fail before does not block what makes nothing worse."""
+    """A failure that was not tolerated before does not reject placements that keep the others."""
     assert result_on(broken(), 2)
     assert not result_on(broken(), 2, "strict")
 
 
 def test_no_new_check_with_an_offline_node_full_of_instances_accepts() -> None:
-    """A dead node does not block everything."""
+    """The instances of an offline node do not reject placements."""
     request = broken()
     request["nodes"]["node1"]["offline"] = True
     assert result_on(request, 2)
@@ -192,7 +195,7 @@ def test_no_new_check_with_an_offline_node_full_of_instances_accepts() -> None:
 
 
 def without_disk_to_spare(state: str) -> Json:
-    """An instance of 3000 MiB disk, in `state`, and nodes where another needs 6000 MiB."""
+    """Return an instance of 3000 MiB disk, in `state`, and nodes where another needs 6000 MiB."""
     residents = {
         "bare": instance("node1", disk=3000, admin_state=state),
         "kept": instance("node2", disk=6000),
@@ -206,7 +209,7 @@ def without_disk_to_spare(state: str) -> Json:
 def test_check_of_a_secondary_that_takes_the_disk_of_a_failover_rejects(
     mode: str, state: str
 ) -> None:
-    """Disk counts for N+1 even if the instance that takes it is stopped and takes no memory."""
+    """Disk matters for N+1 even if the instance that uses it is stopped and uses no memory."""
     case = context_of(without_disk_to_spare(state), mode)
     bare = case.cluster.instances[0]
     case.state.remove(bare, bare.nodes)
@@ -218,5 +221,5 @@ def test_check_of_a_secondary_that_takes_the_disk_of_a_failover_rejects(
 
 
 def test_off_check_accepts_everything() -> None:
-    """Without N+1 nothing is rejected."""
+    """Without N+1, nothing is rejected."""
     assert result_on(broken(), 1, "off")

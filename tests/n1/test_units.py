@@ -1,4 +1,4 @@
-"""Instances that must be together need one node that takes them all when theirs fails."""
+"""Test that a colocation group restarts on one node with capacity for all of it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tagged(seed: int, mode: str) -> Case:
 
 
 def spread(sizes: Sequence[int], labels: Sequence[str], free: int) -> Case:
-    """On node1 instances of `sizes`, those of one label a unit; node2, node3 with `free` MiB."""
+    """Return node1 with colocation groups of `sizes` by label, and two nodes with `free` MiB."""
     residents: dict[str, Any] = {
         f"i{k}": instance("node1", memory=size, disk_template="rbd",
                           tags=[f"iallocator:colocate:must:{label}"] if label else [])
@@ -51,7 +51,7 @@ def spread(sizes: Sequence[int], labels: Sequence[str], free: int) -> Case:
 
 
 def test_failure_of_a_node_with_a_unit_needs_one_node_for_all_of_it() -> None:
-    """Two of 100 MiB find 150 MiB on each of two nodes, but not together."""
+    """Two nodes have 150 MiB each, so two instances of 100 MiB cannot restart together."""
     assert tolerates(spread([100, 100], ["", ""], 150), 0)
     case = spread([100, 100], ["a", "a"], 150)
     assert not tolerates(case, 0)
@@ -63,7 +63,7 @@ def test_failure_of_a_node_with_a_unit_needs_one_node_for_all_of_it() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_cheap_verdict_with_units_is_that_of_the_simulation(mode: str) -> None:
-    """What is called safe is tolerated, what is called lost is not."""
+    """A failure called safe is tolerated, one called lost is not."""
     counts: Counter[int] = Counter()
     for seed in seeds(150, 400):
         case = tagged(seed, mode)
@@ -89,7 +89,7 @@ def test_check_with_units_equals_the_definition(mode: str) -> None:
 def test_simulation_of_units_in_arrays_finds_the_same_failures(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One failure after the other, or all at once."""
+    """The failures are simulated one after the other, and all at once."""
     lost = 0
     for seed in seeds(50, 150):
         case = tagged(seed, mode)
@@ -104,7 +104,7 @@ def test_simulation_of_units_in_arrays_finds_the_same_failures(
 
 
 def test_survived_failure_has_a_place_for_every_unit() -> None:
-    """By brute force over all places of all items; nothing is tolerated that has none."""
+    """Brute force over all placements confirms every tolerated failure."""
     tolerated = lost = 0
     for seed in seeds(100, 300):
         rng = Random(seed)

@@ -1,4 +1,4 @@
-"""Small clusters with little to spare, on which failures are close to being tolerated or not."""
+"""Generate small full clusters on which each failure is nearly tolerated, or nearly not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEMPLATES = ("rbd", "rbd", "plain", "drbd", "drbd", "file", "diskless", "blockde
 
 
 class Case:
-    """A context in an N+1 mode, the new instance that its document asks for, the simulation."""
+    """Represent a context in an N+1 mode, the new instance, and the simulation."""
 
     def __init__(self, context: Context, new: Instance) -> None:
         self.context = context
@@ -34,12 +34,12 @@ class Case:
         self.simulation = self.simulation_of(self.rules)
 
     def simulation_of(self, rules: Rules) -> Simulation:
-        """What plays failures through by `rules`."""
+        """Return the simulation of failures by `rules`."""
         return Simulation(self.state, self.context.kernels, rules, self.context.all_nodes())
 
 
 def context_of(document: Json, mode: str) -> Case:
-    """The case in `document`, an allocate request."""
+    """Return the case of `document`, an allocate request."""
     settings = Settings()
     settings.n1 = mode
     found, request = read(as_bytes(document), settings)
@@ -48,12 +48,12 @@ def context_of(document: Json, mode: str) -> Case:
 
 
 def tight(seed: int, mode: str) -> Case:
-    """The case of that number; the same number gives the same case."""
+    """Return the case of that number; equal numbers give equal cases."""
     return context_of(document(Random(f"tight/{seed}")), mode)
 
 
 def document(rng: Random) -> Json:
-    """One or two groups of nodes with tens of MiB, and what runs there."""
+    """Return one or two groups of nodes with tens of MiB, and their instances."""
     groups = rng.choice(({"a": 3}, {"a": 4}, {"a": 5}, {"a": 2, "b": 3}, {"a": 3, "b": 2}))
     memory, disk = rng.choice((16, 30, 60)), rng.choice((40, 100, 1000))
     palette = rng.sample(TEMPLATES, rng.choice((1, 2, 2, 3)))
@@ -83,7 +83,7 @@ def _spread(groups: dict[str, int]) -> list[str]:
 def _residents(
     rng: Random, homes: dict[str, str], palette: list[str], memory: int, disk: int
 ) -> Iterator[tuple[str, Json]]:
-    """Instances that fill a share of each node, in pieces of a few sizes."""
+    """Return instances of a few sizes that fill a share of each node."""
     fill = rng.choice((0.3, 0.5, 0.6, 0.7))
     pieces = rng.choice(((1, 2, 3), (memory // 4, memory // 3), (1, memory // 5, memory // 3)))
     count = 0
@@ -111,7 +111,7 @@ def _resident(
 
 
 def _trouble(rng: Random, node: Json) -> None:
-    """Nodes that report less than nothing, are out of order, differ in tags or in size."""
+    """Let nodes report negative amounts, be offline, or differ in tags or size."""
     for key in ("memory", "disk"):
         drift = rng.choice((0, 0, 0, 1, -1, -5))
         node[f"free_{key}"] = max(0, node[f"free_{key}"] + drift)
@@ -134,7 +134,7 @@ def tolerates(case: Case, node: int) -> bool:
 
 
 def newcomer(chance: Random, number: int) -> Instance:
-    """An instance of some size and template, moved at any time."""
+    """Return an instance of some size and template, with some order of moves."""
     memory, disk = chance.choice(SIZES)
     template = "plain" if disk else "rbd"
     one = Instance(f"i{number}", Backend(memory), Disks(template, disk or 1, [disk or 1]))

@@ -1,1 +1,1 @@
-"""Tests of `iallocator.packing`."""
+"""Test `iallocator.packing`."""

@@ -1,4 +1,4 @@
-"""Packings compared with every placement of a few items."""
+"""Test packings against every placement of a few items."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def problem(seed: int, kind: str) -> Problem:
 
 
 def fits(items: Sequence[Item], bins: Bins, places: Sequence[int | None]) -> bool:
-    """Return whether no bin holds more than it can, and each item is in a bin that it may go to."""
+    """Return whether no bin is overfull, and each item is in one of its bins."""
     for b, memory in enumerate(bins.memory):
         inside = [item for item, place in zip(items, places) if place == b]
         if inside and sum(item.memory for item in inside) > memory:
@@ -56,7 +56,7 @@ def fits(items: Sequence[Item], bins: Bins, places: Sequence[int | None]) -> boo
 
 
 def cost(items: Sequence[Item], places: Sequence[int | None], by_memory: bool) -> float:
-    """Return what the items cost that are left out."""
+    """Return the cost of the items that are left out."""
     left = [item for item, place in zip(items, places) if place is None]
     return sum(item.memory if by_memory else item.price for item in left)
 
@@ -64,7 +64,7 @@ def cost(items: Sequence[Item], places: Sequence[int | None], by_memory: bool) -
 @pytest.mark.parametrize("by_memory", [False, True], ids=["price", "memory"])
 @pytest.mark.parametrize("kind", ["", "access", "disk", "price", "access disk price others"])
 def test_packing_costs_as_little_as_the_best_of_all_placements(kind: str, by_memory: bool) -> None:
-    """The search is complete for a few items, so its cost and its bound are the optimum."""
+    """For a few items the search is complete, so its cost and its bound are the optimum."""
     left_out = 0
     for seed in range(120):
         items, bins = problem(seed, kind)
@@ -86,7 +86,7 @@ def test_packing_costs_as_little_as_the_best_of_all_placements(kind: str, by_mem
 def test_packing_without_a_search_has_a_bound_that_no_packing_breaks(
     kind: str, first_fit: bool
 ) -> None:
-    """With limit 0 the placement is one that fits, and the bound is not above the optimum."""
+    """With limit 0, the placement is valid, and the bound is at most the optimum."""
     for seed in range(200, 300):
         items, bins = problem(seed, kind)
         packed = Packing(items, bins, limit=0, first_fit=first_fit).solve()
@@ -96,7 +96,7 @@ def test_packing_without_a_search_has_a_bound_that_no_packing_breaks(
 
 
 def test_first_fit_fills_bins_in_their_order() -> None:
-    """Best fit takes the fullest bin, first fit the first one in the order."""
+    """Best fit chooses the fullest bin, first fit the first one in the order."""
     items = [Item(2, 0, frozenset((0, 1, 2)))] * 3
     bins = Bins([5, 3, 9], [0, 0, 0], order=[2, 0, 1])
     assert Packing(items, bins).solve().places == [1, 0, 0]
@@ -107,7 +107,7 @@ def test_first_fit_fills_bins_in_their_order() -> None:
 
 
 def test_measures_of_what_is_packed_keep_to_those_of_the_bins() -> None:
-    """However items share bins, the sum of their measures is at most that of the bins."""
+    """For any sharing of bins, the sum of the items' measures is at most that of the bins."""
     rng = random.Random(5)
     for _ in range(60):
         sizes = [rng.choice([64, 192, 320, 700]) for _ in range(rng.randint(1, 8))]
@@ -137,7 +137,7 @@ needs_solver = pytest.mark.skipif(not available(), reason="no solver is installe
 
 @cache
 def _fit(sizes: tuple[int, ...], rooms: tuple[int, ...]) -> bool:
-    """Return whether all items fit, by trying all ways."""
+    """Return whether all items fit, by brute force."""
     if not sizes:
         return True
     return any(
@@ -149,7 +149,7 @@ def _fit(sizes: tuple[int, ...], rooms: tuple[int, ...]) -> bool:
 
 @needs_solver
 def test_fill_exactly_finds_bins_if_and_only_if_all_items_fit() -> None:
-    """Each item gets a bin, and no bin takes more than its capacity."""
+    """Each item has a bin, and no bin exceeds its capacity."""
     rng = Random(3)
     found = 0
     for _ in range(60):
@@ -170,7 +170,7 @@ def test_fill_exactly_finds_bins_if_and_only_if_all_items_fit() -> None:
 
 @needs_solver
 def test_fill_exactly_with_too_many_patterns_returns_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writing them down would take longer than packing one after the other."""
+    """Listing the patterns would take longer than packing one item after the other."""
     assert fill_exactly([64, 128], {0: 640}, Deadline.of_search(5.0)) is not None
     monkeypatch.setattr("iallocator.packing.patterns.MOST", 3)
     assert fill_exactly([64, 128], {0: 640}, Deadline.of_search(5.0)) is None

@@ -1,4 +1,4 @@
-"""Pages as they are written, and as a browser shows them."""
+"""Provide fixtures for pages and a browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLAGS = [
 
 @pytest.fixture
 def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Write:
-    """Runs a command on a document with ``--html``; gives the path of the page."""
+    """Return a function that runs a command with ``--html`` and returns the path of the page."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     from tests.builders import as_bytes
 
@@ -39,7 +39,7 @@ def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Write:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """A real browser without a window."""
+    """Return a real browser without a window."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = which("chromium") or which("google-chrome")
     if path is None:
@@ -56,7 +56,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def show(browser: Any) -> Iterator[Show]:
-    """Opens a page file; at the end no script may have failed, and nothing been fetched.
+    """Yield a function that opens a page; no script may fail, and nothing may be fetched.
 
     With `others`, the other pages of its folder may be opened.
     """

@@ -1,4 +1,4 @@
-"""Linked pages in a folder, the identity of pages, and estimated durations."""
+"""Test linked pages in a folder, the identity of pages, and estimated durations."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_folder_that_exists_is_written_again(site: Path) -> None:
 def test_folder_is_rejected_by_a_command_with_one_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An explanation is one page, and nothing is made."""
+    """An explanation is one page, and no folder is created."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     source = tmp_path / "document.json"
     source.write_bytes(as_bytes(allocate(cluster(2))))
@@ -165,7 +165,7 @@ def test_explanation_begins_with_the_table_of_nodes(write: Write) -> None:
 
 
 def test_headline_counts_one_thing_in_the_singular(write: Write) -> None:
-    """Neither "1 instances" nor "1 more kinds" is written anywhere on a page."""
+    """No page has "1 instances" or "1 more kinds"."""
     held = {"a": instance("node1", "node2", memory=512)}
     document = cluster(3, instances=held, changes={"node2": {"offline": True}})
     text = write("check", document).read_text()

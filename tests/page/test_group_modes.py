@@ -1,4 +1,4 @@
-"""The pages check global N+1 of each group by the mode that its tag names."""
+"""Test that pages check global N+1 of each group by the mode that its tag names."""
 
 from __future__ import annotations
 

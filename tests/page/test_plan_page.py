@@ -1,4 +1,4 @@
-"""The page of a plan: its content, and how a browser shows it."""
+"""Test the page of a plan: its content, and its display in a browser."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Outline(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Record an element."""
+        """Store an element."""
         self.elements.append((tag, dict(attrs)))
         if tag not in self.VOID:
             self.open.append(tag)

@@ -1,4 +1,4 @@
-"""The topology of a page: tiles of nodes, blocks of instances, arrows of moves, details."""
+"""Test the topology of a page: tiles of nodes, blocks of instances, arrows, details."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_browser_moves_between_tiles_by_arrow_keys(write: Write, show: Show) -> 
 
 
 def test_browser_finds_the_tiles_of_an_instance(write: Write, show: Show) -> None:
-    """Tiles without the words are pale."""
+    """Tiles that do not match the words are pale."""
     page = show(write("report", racked()))
     page.fill("#find", "web")
     page.locator(".topology.find-on").wait_for()
@@ -157,7 +157,7 @@ def test_browser_shows_the_details_with_enough_contrast(
 
 
 def test_browser_shows_the_topology_on_a_phone(write: Write, show: Show) -> None:
-    """Nothing is wider than the screen, and the details are on it."""
+    """Nothing is wider than the screen, and the details are on the screen."""
     page = show(write("report", doomed()))
     page.set_viewport_size({"width": 390, "height": 800})
     page.click("#tile-0")

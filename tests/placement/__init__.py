@@ -1,1 +1,1 @@
-"""The engine asked directly."""
+"""Test the placement engine directly."""

@@ -1,4 +1,4 @@
-"""Checks of arrivals on many nodes at once equal those on one node after the other."""
+"""Test that checks of many target nodes at once equal those of one node after the other."""
 
 from __future__ import annotations
 

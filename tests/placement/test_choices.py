@@ -1,4 +1,4 @@
-"""Choices that few cases distinguish: ties by rounding, ranks by losses, number of alternatives."""
+"""Test rare choices: ties by rounding, ranks by losses, number of alternatives."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_move_to_equal_nodes_is_decided_as_hail_rounds() -> None:
 
 @pytest.mark.parametrize("top", [1, 2, 3])
 def test_ways_to_move_are_no_more_than_were_asked_for(top: int) -> None:
-    """Four nodes are possible."""
+    """Four nodes are possible, and the option limits the list."""
     (found,) = response(evacuation(5, ("node1", 512)), f"--top={top}")["solutions"]
     assert len(found.get("alternatives", [found])) == top
 
@@ -85,7 +85,7 @@ def test_losses_do_not_decide_in_a_group_with_a_usual_node() -> None:
 
 
 def test_arrival_is_held_to_the_policy_of_another_group_only() -> None:
-    """An instance that violates the policy of its own group may be on any node of that group."""
+    """The policy of its own group is not checked for an instance that stays in the group."""
     document = cluster({"a": 2, "b": 2}, instances={"web": instance("node1", disk_template="rbd")})
     for name in ("uuid-a", "uuid-b"):
         (interval,) = document["nodegroups"][name]["ipolicy"]["minmax"]
@@ -103,7 +103,7 @@ def test_arrival_is_held_to_the_policy_of_another_group_only() -> None:
 
 @pytest.mark.parametrize(("offline", "reason"), [(True, None), (False, "FailN1")])
 def test_move_off_a_dead_node_is_not_held_to_global_n1(offline: bool, reason: str | None) -> None:
-    """An evacuated instance must move; for another one, N+1 is checked."""
+    """An evacuated instance must move; for an optional move, N+1 is checked."""
     held = {
         "web": instance("node1", memory=256, disk_template="rbd"),
         **{f"i{k}": instance(f"node{k}", memory=3000, disk_template="rbd") for k in (1, 2, 3)},
@@ -122,7 +122,7 @@ def test_move_off_a_dead_node_is_not_held_to_global_n1(offline: bool, reason: st
 
 
 def offer(name: str, node: int, ranked_by: str = "affinity") -> Any:
-    """Return what a group offers: one node, ranked by a strategy."""
+    """Return the offer of a group: one node, ranked by a strategy."""
     return SimpleNamespace(
         name=name, uuid=name, alloc_policy="preferred", placements=[(0.0, (node,))],
         nodes=[(node,)], key=0, exactly=None, score=0.0, ranked_by=ranked_by, line=lambda: name,
@@ -130,7 +130,7 @@ def offer(name: str, node: int, ranked_by: str = "affinity") -> Any:
 
 
 def test_groups_are_compared_by_a_strategy_only_where_there_are_two_that_it_ranks() -> None:
-    """One alone is the best without, and what strategies of two kinds say is not compared."""
+    """A single group needs no comparison, and ranks of two strategies are not compared."""
 
     def fail(usable: Any) -> Any:
         pytest.fail("compared")

@@ -1,4 +1,4 @@
-"""The check of one move: the first reason against it, with the numbers."""
+"""Test the check of one move: the first reason for its rejection, with the numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders import Json, cluster, instance
 
 
 def rejection(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
-    """Return the reason against moving web to the nodes `after`; "" if there is none."""
+    """Return the reason that rejects a move of web to the nodes `after`; "" if there is none."""
     settings = Settings()
     settings.n1 = n1
     context = Context(read_cluster(made, Reading()), settings)
@@ -60,7 +60,7 @@ def test_rejection_by_migration_tags_names_what_is_required() -> None:
     [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)],
 )
 def test_rejection_by_n1_names_the_failure_that_is_not_survived(mode: str, rejected: bool) -> None:
-    """Web on node2 uses the capacity for big if node3 fails; the mode of the group decides."""
+    """Web on node2 would use the memory for big if node3 fails; the mode of the group decides."""
     made = cluster(
         3,
         instances={
@@ -75,7 +75,7 @@ def test_rejection_by_n1_names_the_failure_that_is_not_survived(mode: str, rejec
 
 
 def test_failover_is_rejected_by_the_limits_of_the_secondary() -> None:
-    """Both nodes have capacity; after the failover the secondary has none beside the instance."""
+    """Both nodes have capacity; after the failover, the secondary has none beside the instance."""
     made = cluster(2, instances={"web": instance("node1", "node2", memory=4000)})
     assert rejection(made, (1, 0)) == ""
     made["nodes"]["node2"]["free_memory"] = 4000

@@ -1,4 +1,4 @@
-"""The values that a context keeps of its state remain correct while instances move."""
+"""Test that the values that a context keeps of its state stay correct during moves."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def crowd(rng: Random) -> Json:
 
 
 def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = False) -> Answers:
-    """Return the places for `moved`, which is not placed, in both groups.
+    """Return the possible nodes for `moved`, which is not placed, in both groups.
 
-    `as_move`: N+1 knows the old nodes, and compares what failures lose. `forgetful`: each place has
+    `as_move`: N+1 knows the old nodes, and compares what failures lose. `forgetful`: each node has
     a new N+1 check.
     """
     context.leaving = moved if as_move else None
@@ -86,7 +86,7 @@ def made_anew(context: Context) -> Context:
 @pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])
 @pytest.mark.parametrize("seed", range(2))
 def test_context_asked_while_instances_move_answers_as_one_made_anew(seed: int, mode: str) -> None:
-    """Scores, limits and N+1 of all places are equal, in trials and after moves."""
+    """Scores, limits and N+1 of all nodes are equal, in tentative changes and after moves."""
     rng, settings = Random(seed), Settings()
     settings.n1 = mode
     context = Context(read_cluster(crowd(rng), Reading()), settings)

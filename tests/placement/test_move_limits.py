@@ -1,4 +1,4 @@
-"""A move between two pairs of nodes is checked against the limits of new roles only."""
+"""Test that a move between pairs of nodes is checked only for new roles."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_move_is_not_held_to_limits_of_a_role_that_stays(
 def test_move_is_held_to_limits_of_each_role_that_is_new(
     after: tuple[int, ...], changes: dict[str, Json]
 ) -> None:
-    """Checked are memory and disk of the primary, disk of the secondary, and copies of disks."""
+    """Memory and disk of a new primary, disk of a new secondary, and disk copies are checked."""
     assert not allowed(after, **changes)
     assert allowed(after)
 
 
 @pytest.mark.parametrize(("free", "stands"), [(1001, True), (1000, False), (500, True)])
 def test_secondary_that_stays_keeps_memory_for_the_new_primary(free: int, stands: bool) -> None:
-    """With db, which has its primary on node3, it reserves 1000 MiB, not 500; less is allowed."""
+    """With db, which has its primary on node3, it must reserve 1000 MiB instead of 500."""
     instances = {
         "web": instance("node1", "node2", memory=500), "db": instance("node3", "node2", memory=500),
     }  # fmt: skip
@@ -107,7 +107,7 @@ def test_nodes_open_after_moves_are_those_of_limits_made_anew() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_nodes_that_are_open_to_an_instance_follow_the_state(seed: int) -> None:
-    """Their order is that of their scores now, also if other instances have moved since."""
+    """Their order is that of the present scores, also after moves of other instances."""
     rng = Random(seed)
     held = {f"i{k}": instance("node1", memory=100 + k, disk_template="rbd") for k in range(12)}
     context = Context(read_cluster(cluster(6, instances=held), Reading()), Settings())

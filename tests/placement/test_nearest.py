@@ -1,4 +1,4 @@
-"""A rejection names, in one line, the closest node and what it lacks."""
+"""Test that a rejection names, in one line, the nearest candidate and its missing amount."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.seeds import seeds
 
 
 def info(request: Json, *arguments: str) -> str:
-    """Return the line for people of the answer to `request`."""
+    """Return `info` of the answer to `request`."""
     return str(respond(request, *arguments)["info"])
 
 
@@ -38,7 +38,7 @@ def test_nearest_miss_of_new_instance_has_short_name_and_amount() -> None:
 
 
 def test_nearest_miss_of_reserve_names_it() -> None:
-    """Memory that is free but reserved for failovers is reported as reserved."""
+    """Free memory that is reserved for failovers is reported as reserved."""
     held = {"a": instance("node2", "node1", memory=3000)}
     request = allocate(
         cluster(2, memory=4096, instances=held, changes={"node2": {"offline": True}}),
@@ -50,7 +50,7 @@ def test_nearest_miss_of_reserve_names_it() -> None:
 
 
 def test_nearest_miss_of_several_groups_is_the_nearest_of_all() -> None:
-    """One clause for all groups, with the name of the group."""
+    """All groups share one clause, which names the group."""
     request = allocate(
         cluster({"west": 2, "east": 2}, memory=2048), memory=3000, disk_template="plain"
     )
@@ -59,13 +59,13 @@ def test_nearest_miss_of_several_groups_is_the_nearest_of_all() -> None:
 
 
 def test_nearest_miss_of_policy_is_the_rule() -> None:
-    """If no resource would help, the message names the rule."""
+    """If no resource would help, the message names the policy."""
     request = allocate(cluster(2), memory=2 * 10**6, disk_template="plain")
     assert "; outside the policy of the group: 2000000 MiB memory, at most" in info(request)
 
 
 def test_nearest_miss_with_compat_hail_is_not_told() -> None:
-    """Hail has no such clause."""
+    """There is no such clause in hail."""
     request = allocate(cluster(2, memory=2048), memory=3000, disk_template="plain")
     assert "closest" not in info(request, "--compat=hail")
 
@@ -78,7 +78,7 @@ def test_nearest_miss_of_relocation_is_reported() -> None:
 
 
 def test_nearest_miss_of_no_worse_names_the_instance_that_cannot_be_restarted() -> None:
-    """The large instance is not named, because it cannot be restarted in any case."""
+    """The large instance is not named, because it can never be restarted."""
     held = {
         "big": instance("node1", disk_template="rbd", memory=9000),
         "small": instance("node1", disk_template="rbd", memory=2000),
@@ -124,7 +124,7 @@ def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
 
 @pytest.mark.parametrize("template", ["plain", "drbd", "rbd"])
 def test_rejected_small_allocate_loads_nothing_slow(template: str) -> None:
-    """A rejection loads modules of the program only, and no slow ones."""
+    """A rejection loads no slow modules."""
     request = allocate(cluster(4, memory=2048), memory=3000, disk_template=template)
     assert not {module.split(".")[0] for module in loaded(as_bytes(request))} & set(SLOW)
 

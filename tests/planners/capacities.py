@@ -1,4 +1,4 @@
-"""Generated clusters for capacity, as text files, and the options to ask with."""
+"""Generate clusters for capacity as text files, and the options of the runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEMPLATES = ("drbd", "plain", "rbd", "sharedfile", "file", "diskless", "ext")
 
 
 def _policy(chance: random.Random) -> str:
-    """A policy line without its group: half of them the default one."""
+    """Return a policy line without its group; half of them are the default one."""
     if chance.random() < 0.5:
         return DEFAULT
     standard = (
@@ -43,7 +43,7 @@ class _Node:
 
 
 def _instances(chance: random.Random, nodes: list[_Node]) -> list[str]:
-    """Instances that leave every node N+1."""
+    """Return instances that keep every node N+1 compliant."""
     lines = []
     for number in range(chance.randrange(3 * len(nodes))):
         primary, secondary = chance.sample(nodes, 2)
@@ -71,7 +71,7 @@ def _instances(chance: random.Random, nodes: list[_Node]) -> list[str]:
 
 
 def cluster(seed: int) -> str:
-    """A cluster of one to three groups in htools' text format."""
+    """Return a cluster of one to three groups in htools' text format."""
     chance = random.Random(seed)
     groups, lines, held = [], [], []
     whole = _policy(chance)
@@ -98,7 +98,7 @@ def cluster(seed: int) -> str:
 
 
 def options(seed: int) -> list[str]:
-    """What to ask for."""
+    """Return options that select the sizes to count."""
     chance = random.Random(-seed)
     words = [f"--disk-template={chance.choice(TEMPLATES)}"]
     words.append(f"--standard-alloc={chance.choice(('2g,512,1', '10g,1g,2', '5g,2g,1,2'))}")

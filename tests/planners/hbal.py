@@ -1,4 +1,4 @@
-"""Run `hbal` on a text file, and read the plan it prints."""
+"""Run `hbal` on a text file, and parse its plan."""
 
 from __future__ import annotations
 

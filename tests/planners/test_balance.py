@@ -1,4 +1,4 @@
-"""Balancing plans: what holds for every one of them."""
+"""Test properties of all balancing plans."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ LIMITS = PlanLimits(Settings())
 
 
 def snapshot(state: State) -> tuple[object, ...]:
-    """Return everything in a state that moves may change."""
+    """Return all values of a state that moves may change."""
     rows = [state.row(index) for index in range(len(state.reserved))]
     return rows, list(state.reserved), dict(state.where), [dict(p) for p in state.peers]
 
 
 def test_balance_plan_executed_on_the_model_breaks_no_limit() -> None:
-    """Every elementary step finds its nodes online and with room."""
+    """At every elementary step, the nodes are online and have the capacity."""
     moves = 0
     for name, cluster, group in worlds(seeds(8, 30, 400)):
         place = problem_of(cluster, group)
@@ -46,7 +46,7 @@ def test_balance_plan_executed_on_the_model_breaks_no_limit() -> None:
 
 
 def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
-    """Without lookahead no move raises the score; the last one is the cluster's."""
+    """Single moves never raise the score; the last score is that of the cluster."""
     for name, cluster, group in worlds(seeds(8, 20, 430)):
         place = problem_of(cluster, group)
         plan = GroupBalancer(place, StopCriteria()).run()
@@ -59,7 +59,7 @@ def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
 
 @pytest.mark.slow
 def test_balance_leaves_the_state_exactly_as_it_was() -> None:
-    """Planning is no doing: all moves are undone to the last bit."""
+    """Planning undoes all its tentative moves exactly."""
     for name, cluster, group in worlds(range(450, 460)):
         place = problem_of(cluster, group)
         before = snapshot(place.state)
@@ -69,7 +69,7 @@ def test_balance_leaves_the_state_exactly_as_it_was() -> None:
 
 @pytest.mark.slow
 def test_balance_with_compound_moves_ends_no_higher() -> None:
-    """Swaps and chains come after the single moves, and only if they help."""
+    """Swaps and chains follow the single moves, and only if they lower the score."""
     lower = 0
     for name, cluster, group in worlds(range(460, 480)):
         place = problem_of(cluster, group)
@@ -82,7 +82,7 @@ def test_balance_with_compound_moves_ends_no_higher() -> None:
 
 
 def test_balance_with_a_traffic_limit_keeps_it_and_beats_the_cut_plan() -> None:
-    """A limited plan ends no higher than the free one, cut off at the same traffic."""
+    """With a limit, the final score is at most that of the free plan cut at the same traffic."""
     for name, cluster, group in worlds(seeds(6, 20, 480)):
         place = problem_of(cluster, group)
         free = GroupBalancer(place, StopCriteria()).run()
@@ -111,14 +111,14 @@ DOCUMENT = build(
 
 @pytest.fixture
 def path(tmp_path):  # type: ignore[no-untyped-def]
-    """A lopsided cluster, captured."""
+    """Return the path of a captured, unbalanced cluster."""
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps(DOCUMENT))
     return str(file)
 
 
 def test_balance_command_json_fits_the_schema(path: str) -> None:
-    """What --json prints is what schemas/plan.schema.json promises."""
+    """The output of --json follows schemas/plan.schema.json."""
     plan = json_of("balance", path)
     conforms(plan, "plan")
     assert plan["moves"]
@@ -127,7 +127,7 @@ def test_balance_command_json_fits_the_schema(path: str) -> None:
 
 
 def test_balance_command_with_no_time_plans_nothing(path: str) -> None:
-    """--time-limit 0 ends before the first move, and says so."""
+    """--time-limit 0 ends before the first move, and the reason is reported."""
     assert "time is up" in printed("balance", "--time-limit", "0", path)
 
 
@@ -160,7 +160,7 @@ def test_balance_command_with_an_unknown_name_says_which(
 
 
 def test_balance_command_of_several_groups_balances_the_worst() -> None:
-    """Of two groups the lopsided one is balanced; with --all-groups both are looked at."""
+    """The unbalanced one of two groups is balanced; --all-groups plans for both."""
     document = build(
         nodes={"good": 2, "bad": 3},
         instances={f"i{n}": instance("node3", "node4", memory=512) for n in range(6)},
@@ -172,7 +172,7 @@ def test_balance_command_of_several_groups_balances_the_worst() -> None:
 
 @pytest.mark.parametrize("state", ["offline", "drained"])
 def test_balance_without_any_node_online_plans_nothing(state: str) -> None:
-    """Nothing is compared where no node counts, not even pairs of moves."""
+    """Without online nodes, no moves are compared."""
     held = {name: instance("node1", "node2") for name in ("a", "b")}
     document = build(2, instances=held, changes={f"node{k}": {state: True} for k in (1, 2)})
     assert json_of("balance", document=document)["moves"] == []

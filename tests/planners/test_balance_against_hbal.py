@@ -1,4 +1,4 @@
-"""With hbal's rules, plans equal hbal's: equal scores, step by step."""
+"""Test that plans with hbal's rules equal hbal's: equal scores, step by step."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _peer_files(pattern: str) -> list[Path]:
 
 
 def ours(*arguments: str) -> Json:
-    """Return our plan with hbal's rules; every plan is also executed on the model."""
+    """Return iallocator's plan with hbal's rules, after executing it on the model."""
     done = run("balance", "--compat=hail", "--json", "--verify-plan", *arguments)
     assert (done.returncode, done.stderr) == (0, b"")
     plan: Json = json.loads(done.stdout)
@@ -59,7 +59,7 @@ def ours(*arguments: str) -> Json:
 
 
 def difference(plan: Json, peer: Any) -> str:
-    """Return how our plan differs from the peer's; "" if it does not, or a tie explains it."""
+    """Return the difference to hbal's plan; "" if there is none, or if a tie explains it."""
     mine = [plan["scores"]["before"], *(move["score"] for move in plan["moves"])]
     theirs = peer.scores
     for step, (a, b) in enumerate(zip(mine, theirs)):
@@ -77,7 +77,7 @@ def difference(plan: Json, peer: Any) -> str:
 
 
 def comparable(raw: Json) -> bool:
-    """Return whether hbal, through hail's text file, reads the facts that we read.
+    """Return whether hbal reads the same facts from hail's text file.
 
     It does not if N+1 of a node is checked with another figure at the start. In hbal, an instance
     without local disks also takes spindles of exclusive storage, and stays if their number is
@@ -113,7 +113,7 @@ def compare(seeds: range, folder: Path, *options: str) -> tuple[int, list[str]]:
 
 
 def test_balance_of_generated_clusters_scores_as_hbal(tmp_path: Path) -> None:
-    """On dozens of generated groups every step has hbal's score."""
+    """On dozens of generated groups, every step has hbal's score."""
     groups, wrong = compare(seeds(16, 80), tmp_path)
     assert not wrong, "\n".join(wrong)
     assert groups >= 20
@@ -206,7 +206,7 @@ def test_balance_with_utilisation_scores_as_hbal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", _peer_files("*.data"), ids=lambda path: str(path.stem))
 def test_balance_of_peer_data_scores_as_hbal(path: Path) -> None:
-    """On Ganeti's own test data every step has hbal's score."""
+    """On Ganeti's own test data, every step has hbal's score."""
     peer = hbal(path)
     assert peer is not None
     assert difference(ours("-t", str(path)), peer) == ""

@@ -1,4 +1,4 @@
-"""Ctrl-C and time limits: the plan so far is printed; progress is shown on terminals only."""
+"""Test Ctrl-C and time limits: the plan so far is printed; progress is on terminals only."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _read_all(terminal: int) -> None:
 
 
 def test_balance_interrupted_on_a_terminal_prints_the_plan_so_far(tmp_path: Path) -> None:
-    """Ctrl-C after the first moves: they and later ones are on stdout, the exit status is 130."""
+    """The moves so far are on stdout, and the exit status is 130."""
     long = crowded(
         tmp_path, 40, 1500
     )  # minutes of work, so that it is not over when the signal arrives
@@ -156,7 +156,7 @@ def test_balance_interrupted_while_checked_keeps_its_moves(
 def test_balance_interrupted_in_a_swap_keeps_whole_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Moves of a swap that is being tried are not in the plan: it ends with its lowest score."""
+    """The moves of an unfinished swap are omitted, so the plan ends with its lowest score."""
     path = str(tmp_path / "cluster.json")
     shape = clusters.Shape(6, "rbd", per_node=5, fullness=0.7, crowding=0.6)
     Path(path).write_bytes(as_bytes(clusters.document(shape)))

@@ -1,4 +1,4 @@
-"""Balancing keeps global N+1: what could fail before the plan may fail after it."""
+"""Test that balancing keeps global N+1: a tolerated failure stays tolerated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEEDS = seeds(10, 26, 34)
 
 
 def _tight(seed: int) -> Json:
-    """Return a cluster that is so full that the failure of a node is just tolerated, or not."""
+    """Return a cluster that is so full that each failure is barely tolerated, or not."""
     rng = Random(f"balance survival/{seed}")
     names = [f"node{k}" for k in range(1, rng.randint(3, 5) + 1)]
     free = dict.fromkeys(names, 8000)
@@ -51,7 +51,7 @@ def _balance(document: Json, *options: str) -> Json:
 
 
 def _after(document: Json, plan: Json) -> set[str]:
-    """Return the nodes that cannot fail once a plan is carried out."""
+    """Return the nodes with failures that are not tolerated after a plan."""
     world = read_cluster(document, Reading())
     state = State(world)
     by_name = {node.name: node.index for node in world.nodes}
@@ -72,7 +72,10 @@ def _after(document: Json, plan: Json) -> set[str]:
     ids=" ".join,
 )
 def test_balance_leaves_every_failure_survivable_that_was(options: tuple[str, ...]) -> None:
-    """No node is worse off after the plan; with strict nothing moves unless all are safe then."""
+    """Every tolerated failure stays so.
+
+    With strict, no instance moves unless all are at the end.
+    """
     moves = dict.fromkeys(("no-new", "strict", "off"), 0)
     broken = 0
     for seed in SEEDS:
@@ -90,7 +93,7 @@ def test_balance_leaves_every_failure_survivable_that_was(options: tuple[str, ..
 
 
 def test_balance_takes_the_next_best_move_where_the_best_breaks_n1() -> None:
-    """Fewer moves would be made if a step ended where its best move is rejected."""
+    """If the best move of a step violates N+1, the next best one is made."""
     for seed in (20, 32, 50):
         document = _tight(seed)
         free = _balance(document, "--n1=off")["moves"]
@@ -131,7 +134,7 @@ def test_balance_judges_each_group_by_its_own_tags() -> None:
 
 
 def test_balance_like_hbal_knows_no_n1() -> None:
-    """With --compat hail no move is held back by it, unless --n1 is given."""
+    """With --compat hail, N+1 is not checked, unless --n1 is given."""
     differs = 0
     for seed in SEEDS:
         document = _tight(seed)
@@ -148,7 +151,7 @@ def test_balance_like_hbal_knows_no_n1() -> None:
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
 def test_failure_guard_agrees_with_the_simulation_after_every_move(mode: str) -> None:
-    """On random walks, kept bounds give the results of new ones."""
+    """On random walks, updated bounds give the results of new ones."""
     rejected = kept = 0
     for seed in SEEDS:
         world = read_cluster(_tight(seed), Reading())
@@ -175,7 +178,7 @@ def test_failure_guard_agrees_with_the_simulation_after_every_move(mode: str) ->
 
 
 def test_balance_under_no_worse_moves_an_instance_off_an_offline_node_without_n1() -> None:
-    """An instance on an offline node is lost already, and may take memory that no other needs."""
+    """An instance on an offline node is lost, and may use memory that no other needs."""
     residents = {
         "large": instance("node1", memory=5000, disk_template="rbd"),
         "other": instance("node2", memory=1900, disk_template="rbd"),
@@ -199,7 +202,7 @@ def test_balance_under_no_worse_moves_an_instance_off_an_offline_node_without_n1
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
 def test_survival_asked_of_two_states_answers_for_each_as_it_is(mode: str) -> None:
-    """Both have changed as often, each in its own way; what is known is of one of them."""
+    """Two states have equally many changes, but different ones; each has its own result."""
     differed = 0
     for seed in seeds(6, 20):
         world, rng = read_cluster(_tight(seed), Reading()), Random(seed)

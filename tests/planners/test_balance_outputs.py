@@ -1,4 +1,4 @@
-"""What balance shows and saves beside the plan, against hbal's own."""
+"""Test the printed and saved output of balance against hbal's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def worlds(seeds: range, folder: Path) -> list[tuple[Path, str]]:
 
 
 def commands(text: str) -> list[str]:
-    """Return the lines that a shell would run.
+    """Return the lines that a shell would execute.
 
     hbal migrates also what does not run, and what Ganeti can only fail over off a dead node.
     """
@@ -50,7 +50,7 @@ def commands(text: str) -> list[str]:
 def test_balance_commands_on_generated_clusters_are_those_of_hbal(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """-C prints the same gnt-instance commands in the same job sets, tie or not."""
+    """-C prints the same gnt-instance commands in the same job sets as hbal."""
     compared = 0
     for path, group in worlds(seeds(14, 20, 270), tmp_path):
         peer = hbal(path, "-C", "-G", group)
@@ -68,7 +68,7 @@ def test_balance_commands_on_generated_clusters_are_those_of_hbal(
 def test_balance_saved_cluster_is_read_by_hbal_to_the_same_score(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """-S writes both states; hbal finds the score of the plan in either file."""
+    """-S writes both states; hbal computes the score of the plan for either file."""
     compared = 0
     for path, group in worlds(seeds(6, 15, 290), tmp_path):
         options = ["balance", "--compat=hail", "--json", "-t", str(path), "-G", group]
@@ -85,7 +85,7 @@ def test_balance_saved_cluster_is_read_by_hbal_to_the_same_score(
 def test_balance_print_nodes_and_instances_shows_both_moments(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """-p and --print-instances: before and after on stderr, with every name, moved or not."""
+    """-p and --print-instances print every node and instance before and after, to stderr."""
     path, group = worlds(range(290, 291), tmp_path)[0]
     lines = path.read_text().split("\n\n")
     fields = [line.split("|") for line in lines[1].split()]
@@ -103,7 +103,7 @@ def test_balance_print_nodes_and_instances_shows_both_moments(
 def test_balance_of_a_super_cluster_takes_the_worst_group_that_improves(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """Groups by falling score; the first with a move is the one that is balanced."""
+    """Groups are tried by falling score; the first one with a move is balanced."""
     compared = 0
     for seed in seeds(14, 30, 305):
         raw = document(seed, "relocate")
@@ -124,7 +124,7 @@ def test_balance_of_a_super_cluster_takes_the_worst_group_that_improves(
 
 
 def test_balance_of_a_group_without_online_nodes_plans_nothing() -> None:
-    """No statistic counts there, and a mirrored instance has a place to look at all the same."""
+    """No statistic applies, and a drbd instance has a target to be tested."""
     down = {"node1": {"offline": True}, "node2": {"drained": True}}
     assert (
         json_of(
@@ -150,7 +150,7 @@ LONGER = 300
 
 
 def absurd(seed: int) -> Json:
-    """Return a few nodes that report a thousand times their total as free, or nothing."""
+    """Return a few nodes that report 0 or a thousand times their total as free."""
     rng = Random(f"absurd/{seed}")
     count = rng.randrange(2, 6)
     residents = {}
@@ -175,7 +175,7 @@ def absurd(seed: int) -> Json:
 def test_plans_for_absurd_worlds_end_and_every_score_is_lower(
     command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No instance moves back and forth: each single move of balance lowers the score."""
+    """Each single move of balance lowers the score, so that no instance moves back and forth."""
     path = tmp_path / "absurd.json"
     for seed in range(38, 48):  # in case 45 an instance moved back and forth
         path.write_bytes(as_bytes(absurd(seed)))

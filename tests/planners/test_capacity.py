@@ -1,4 +1,4 @@
-"""`iallocator capacity`: its counts, its output, and when it stops."""
+"""Test `iallocator capacity`: its counts, its output, and its limits."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ i1|3000|1000|1|running|Y|c1.example.com|c2.example.com|drbd||1
 
 
 def ask(*words: str) -> tuple[int, str, str]:
-    """Return exit status, stdout and stderr."""
+    """Return the exit status, stdout and stderr."""
     done = run("capacity", *words)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
@@ -74,7 +74,7 @@ def answer(*words: str) -> Json:
 
 @pytest.mark.parametrize("seed", seeds(4, 8, 100))
 def test_capacity_json_keeps_its_schema(seed: int, tmp_path: Path) -> None:
-    """Every member is described, and none is missing."""
+    """The document has all described members, and no others."""
     path = tmp_path / "cluster.data"
     path.write_text(cluster(seed))
     found = answer("-t", str(path), *options(seed))
@@ -91,7 +91,7 @@ def test_capacity_json_keeps_its_schema(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", seeds(4, 8, 108))
 def test_capacity_of_a_filled_cluster_is_nothing(seed: int, tmp_path: Path) -> None:
-    """The state saved at the end has the figures of the end, and accepts no further instance."""
+    """The saved state has the final figures, and accepts no further instance."""
     path, saved = tmp_path / "cluster.data", tmp_path / "saved"
     path.write_text(cluster(seed))
     first = answer("-t", str(path), "-S", str(saved), *options(seed))
@@ -107,7 +107,7 @@ def test_capacity_of_a_filled_cluster_is_nothing(seed: int, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("seed", seeds(3, 6, 116))
 def test_capacity_does_not_depend_on_the_order_of_lines(seed: int, tmp_path: Path) -> None:
-    """Ties are decided by name."""
+    """Ties are broken by name."""
     path = tmp_path / "cluster.data"
     sections = cluster(seed).split("\n\n")
     path.write_text("\n\n".join(sections))
@@ -118,7 +118,7 @@ def test_capacity_does_not_depend_on_the_order_of_lines(seed: int, tmp_path: Pat
 
 
 def test_capacity_of_a_captured_document_is_that_of_its_cluster(tmp_path: Path) -> None:
-    """The cluster of a document is filled, whatever its request; a file of text has equal results.
+    """The cluster of a document is filled, whatever its request; a text file has equal results.
 
     Global N+1 is excepted: the text has only the sum of the disks that are recreated.
     """
@@ -147,7 +147,7 @@ def test_capacity_of_a_captured_document_is_that_of_its_cluster(tmp_path: Path) 
 
 
 def both_ways(patch: pytest.MonkeyPatch, *words: str) -> int:
-    """Return how many instances fit, with the values kept between instances, or without."""
+    """Return the number of instances, with and without the values kept between instances."""
     patch.setattr(fill, "MANY", 0)
     quick = ask(*words, "--json")
     with patch.context() as plainly:
@@ -168,7 +168,7 @@ def test_capacity_by_what_is_remembered_is_that_of_the_plain_computation(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Kept scores, limits and N+1 change no byte."""
+    """Kept scores, limits and N+1 do not change the output."""
     path, placed = tmp_path / "cluster.data", 0
     for seed in range(130, 138):
         path.write_text(cluster(seed))
@@ -184,7 +184,7 @@ def test_capacity_by_what_is_remembered_is_that_of_the_plain_computation(
 def test_capacity_of_documents_by_what_is_remembered_is_that_of_the_plain_computation(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Documents have pools, exclusive storage, locations, tags and soft limits."""
+    """The documents have pools, exclusive storage, locations, tags and soft limits."""
     path = tmp_path / "request.json"
     for number in range(seed, seed + 10):
         chance = Random(number)
@@ -204,7 +204,7 @@ ASKED = 40
 def test_sizes_rejected_alike_are_rejected_when_each_is_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first and the last sizes of a sequence are rejected for the reason of the sequence."""
+    """The first and last sizes of a sequence are rejected for the reason of the sequence."""
     found_by_n1: Counter[bool] = Counter()
     plain = Rejections.alike
 
@@ -259,7 +259,7 @@ def test_capacity_page_has_every_figure_a_person_asks_for() -> None:
 
 
 def test_capacity_of_a_cluster_with_a_failing_node(tmp_path: Path) -> None:
-    """No instance is tried, unless errors are ignored, or the groups are filled one by one."""
+    """No instance is placed, unless errors are ignored or the groups are filled one by one."""
     path = tmp_path / "cluster.data"
     path.write_text(FAILING)
     words = ["-t", str(path), "--standard-alloc=1g,256,1"]
@@ -276,7 +276,7 @@ def test_capacity_of_a_cluster_with_a_failing_node(tmp_path: Path) -> None:
 
 
 def test_capacity_stops_at_its_limits() -> None:
-    """The limits are a number of instances, and time."""
+    """The count ends at a number of instances, and at a time limit."""
     words = (*SIMULATED, "--disk-template=rbd", "--tiered-alloc=10g,2g,2")
     limited = answer(*words, "-l", "5")
     assert [limited[kind]["count"] for kind in ("tiered", "standard")] == [5, 5]
@@ -286,7 +286,7 @@ def test_capacity_stops_at_its_limits() -> None:
 
 
 def test_capacity_uses_only_the_nodes_it_may() -> None:
-    """Nodes can be left out, by option or as offline."""
+    """Nodes can be excluded by option or as offline."""
     words = (*SIMULATED, "--disk-template=drbd", "--no-capacity-checks")
     for choice in ("--restrict-allocation-to=node-01-001,node-01-002", "-Onode-01-003"):
         placed = answer(*words, choice)["standard"]["instances"]
@@ -294,7 +294,7 @@ def test_capacity_uses_only_the_nodes_it_may() -> None:
 
 
 def test_capacity_interrupted_says_what_fitted_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C during a step: only the instances placed before it count."""
+    """After Ctrl-C, the instances placed so far are counted."""
     place, left, settled = CapacityState.place, [4], [0]
 
     def interrupted(site: CapacityState, arrivals: Sequence[Any]) -> None:
@@ -318,7 +318,7 @@ def test_capacity_interrupted_says_what_fitted_so_far(monkeypatch: pytest.Monkey
 
 
 def test_capacity_without_a_reader_reports_no_progress() -> None:
-    """Progress is for terminals; the tests of commands check it."""
+    """Progress is printed on terminals only."""
     assert ask(*SIMULATED, "--disk-template=plain")[2] == ""
 
 
@@ -343,7 +343,7 @@ def test_capacity_says_what_is_wrong_with_the_command_line(words: list[str], pro
 
 
 def test_capacity_without_an_online_node_fails() -> None:
-    """The initial figures are printed without success, and the exit status is 1."""
+    """The initial figures are printed, and the exit status is 1."""
     words = ("--simulate=preferred,1,100G,16g,4,2", "--disk-template=drbd")
     status, out, err = ask(*words, "--machine-readable")
     assert status == 1
@@ -353,7 +353,7 @@ def test_capacity_without_an_online_node_fails() -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_capacity_out_of_time_says_so_for_each_way(template: str) -> None:
-    """A cluster that takes seconds ends with what fits until then; the limit is for both ways."""
+    """The limit applies to both counts together; the results so far are printed."""
     spec = "--simulate=p,60,4t,256g,32"
     done = subprocess.run(
         [sys.executable, "-m", "iallocator", "capacity", "--json", "--time-limit=0.05", spec,
@@ -367,7 +367,7 @@ def test_capacity_out_of_time_says_so_for_each_way(template: str) -> None:
 
 
 def test_capacity_ended_by_the_failover_reserve_names_it(tmp_path: Path) -> None:
-    """Memory that is free, but reserved for failovers, is named if it is what is lacking."""
+    """If memory reserved for failovers is short, the reason names it."""
     file = tmp_path / "cluster.data"
     file.write_text(HALF_RESERVED)
     size = ("--standard-alloc=1024,1500,1", "--disk-template=plain", "--n1=off")
@@ -408,7 +408,7 @@ def test_capacity_for_what_takes_nothing_is_rejected(
     ratio: float,
     tmp_path: Path,
 ) -> None:
-    """The count would never end; with a maximum, or if cpus end it, it does."""
+    """The count would be endless; a maximum or the cpus can end it."""
     path = tmp_path / "cluster.data"
     path.write_text(ENDLESS.format(ratio=ratio))
     words = ["-t", str(path), f"--disk-template={template}", f"--{kind}-alloc={size}"]
@@ -447,7 +447,7 @@ def test_capacity_of_a_simulated_cluster_counts_instances_with_disks() -> None:
 
 
 def test_capacity_leaves_out_disk_templates_that_are_unknown(tmp_path: Path) -> None:
-    """The policy of a newer Ganeti may have templates that this program does not know."""
+    """The policy of a newer Ganeti may have templates that iallocator does not know."""
     raw = clusters.document(clusters.Shape(3))
     path = tmp_path / "cluster.json"
 

@@ -1,4 +1,4 @@
-"""`capacity` prints every key and value of hspace's answer, in its order."""
+"""Test that `capacity` prints every key and value of hspace, in its order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def hspace(*words: str) -> list[str]:
 
 
 def ours(*words: str) -> list[str]:
-    """Return the keys that we print."""
+    """Return the keys that iallocator prints."""
     return (
         run("capacity", "--machine-readable", "--compat=hail", *words).stdout.decode().splitlines()
     )
@@ -52,7 +52,7 @@ def test_capacity_with_several_intervals_is_the_one_of_hspace(seed: int, tmp_pat
 @pytest.mark.parametrize("most", [0, 2, 5, 13])
 @pytest.mark.parametrize("seed", seeds(8, 40, 20))
 def test_capacity_with_a_limit_is_the_one_of_hspace(seed: int, most: int, tmp_path: Path) -> None:
-    """In hspace, each size that is tried uses as much of the limit as instances are placed."""
+    """In hspace, each tested size uses as much of the limit as instances are placed."""
     path = tmp_path / "cluster.data"
     for text, words in ((cluster(seed), options(seed)), odd(seed)):
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""N+1 while a cluster is filled has, after each placement, the results of a new object."""
+"""Test N+1 while a cluster is filled: each result equals that of a new object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.builders import cluster, instance
 
 
 def newcomer(rng: Random, number: int) -> Instance:
-    """Of some size; few are mirrored, since counting knows nothing of where those are."""
+    """Return an instance of random size; few are drbd."""
     template = "drbd" if number % 7 == 6 else "rbd"
     return Instance(
         f"new{number}", Backend(rng.choice((300, 500, 900))), Disks(template, 1024, [1024])
@@ -27,7 +27,7 @@ def newcomer(rng: Random, number: int) -> Instance:
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 @pytest.mark.parametrize("seed", range(2))
 def test_survival_after_placements_of_all_kinds_is_that_of_a_new_one(seed: int, mode: str) -> None:
-    """Single instances and pairs come in any order, to a cluster that is nearly full."""
+    """Single instances and pairs are placed in any order on a nearly full cluster."""
     rng, nodes = Random(seed), range(4)
     held = {f"i{k}": instance(f"node{k % 4 + 1}", memory=3500, disk_template="rbd") for k in nodes}
     world = read_cluster(cluster(4, instances=held), Reading(static_kvm_memory=0))

@@ -1,4 +1,4 @@
-"""``iallocator check``: every kind of finding, with its names and numbers."""
+"""Test ``iallocator check``: every kind of finding, with its names and numbers."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ SICK: dict[str, tuple[list[str], list[str], str, list[tuple[str, str, str | None
 
 @pytest.mark.parametrize("kind", SICK)
 def test_check_finds_what_is_wrong_and_names_it(kind: str, tmp_path: Path) -> None:
-    """Each kind alone: names and numbers are correct; the exit status is 1."""
+    """Each kind has correct names and numbers; the exit status is 1."""
     nodes, instances, tags, expected, text = SICK[kind]
     path = stored(tmp_path, nodes, instances, tags)
     status, document = check(path)
@@ -196,7 +196,7 @@ def test_check_finds_what_is_wrong_and_names_it(kind: str, tmp_path: Path) -> No
 
 
 def test_text_of_check_names_up_to_five_instances_with_one_problem(tmp_path: Path) -> None:
-    """A row names five instances; of six it names the first five, and how many there are."""
+    """A row names up to five instances, and the number of further ones."""
     for count, line in ((5, "a, b, c, d, e:"), (6, "6 instances, a, b, c, d, e, ...:")):
         instances = [instance(name, "n1") for name in "abcdef"[:count]]
         path = stored(tmp_path, [node("n1", offline="Y"), node("n2")], instances)
@@ -225,7 +225,7 @@ def test_check_with_no_capacity_checks_leaves_failures_out(tmp_path: Path) -> No
 
 
 def test_check_of_a_split_instance_in_hchecks_way_does_not_die(tmp_path: Path) -> None:
-    """The command `hcheck` ends with an error here."""
+    """`hcheck` ends with an error for this cluster; `check` does not."""
     nodes, instances, *_ = SICK["split"]
     path = stored(tmp_path, nodes, instances)
     lines = printed("check", "--machine-readable", "-t", path).splitlines()
@@ -234,7 +234,7 @@ def test_check_of_a_split_instance_in_hchecks_way_does_not_die(tmp_path: Path) -
 
 
 def test_check_in_hails_way_knows_no_musts(tmp_path: Path) -> None:
-    """Tags of this program mean nothing to hcheck, and so do tags with another prefix."""
+    """Tags of iallocator, and tags with another prefix, have no meaning for hcheck."""
     nodes, instances, *_ = SICK["together"]
     path = stored(tmp_path, nodes, instances)
     assert check(path, "--compat=hail")[0] == 0
@@ -247,7 +247,7 @@ def test_check_reads_simulated_clusters() -> None:
 
 
 def test_check_without_simulation_scans_no_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If no move may be made, the work of instances times nodes is skipped."""
+    """Without balancing, the work of instances times nodes is skipped."""
 
     def scanned(*arguments: object) -> None:
         raise AssertionError
@@ -261,7 +261,7 @@ def test_check_without_simulation_scans_no_moves(monkeypatch: pytest.MonkeyPatch
 def test_check_in_hchecks_way_scans_no_moves_of_a_healthy_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only an unhealthy cluster is balanced in hcheck, so no moves are searched."""
+    """Only unhealthy clusters are balanced by hcheck, so no moves are searched."""
 
     def scanned(*arguments: object) -> None:
         raise AssertionError
@@ -290,7 +290,7 @@ def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None
 def test_check_out_of_time_before_balancing_begins_still_reports_what_is_wrong(
     tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Health is shown, no plan is made, and stderr has the reason; the status is not 130."""
+    """Health is printed without a plan, and stderr has the reason; the status is not 130."""
     monkeypatch.setattr(
         "iallocator.planners.balance.balance._groups", Mock(side_effect=Stopped(TIME_IS_UP))
     )
@@ -303,7 +303,7 @@ def test_check_out_of_time_before_balancing_begins_still_reports_what_is_wrong(
 
 
 def tight() -> Json:
-    """Return a healthy cluster with failures that sums do not decide, only simulation."""
+    """Return a healthy cluster with N+1 checks that need simulations."""
     sizes = {"node1": (3000, 1500), "node2": (2000, 2700), "node3": (3000, 3000, 1500),
              "node4": (2700,)}  # fmt: skip
     residents = {
@@ -333,7 +333,7 @@ def test_check_out_of_time_says_what_is_not_analysed() -> None:
 
 @pytest.mark.parametrize(("command", "status"), [("check", 3), ("report", 0)])
 def test_page_out_of_time_calls_nothing_healthy(command: str, status: int) -> None:
-    """Neither the sentence at the top, nor the tiles, nor the lists call it healthy."""
+    """No sentence, tile or list of the page reports unchecked groups as healthy."""
     page = printed(command, "--html=-", "--time-limit=0", document=tight(), status=status)
     assert "Healthy: nothing is wrong" not in page
     assert "4 nodes with a failure that was not analysed for lack of time" in page

@@ -1,4 +1,4 @@
-"""``iallocator capacity --replay``: how many more instances like past ones fit."""
+"""Test ``iallocator capacity --replay``: how many instances like past ones still fit."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_forecast_goes_by_the_strategy_that_counts(by: str, tmp_path: Path) -> N
 
 
 def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Path) -> None:
-    """Batches are included; a request that names a missing group is skipped and reported."""
+    """Batches are included; a request with an unknown group is skipped and reported."""
     now = cluster({"east": 2, "west": 2}, memory=8000)
     named = {**asking(memory=2500), "group_name": "west", "restrict-to-nodes": ["node3"]}
     gone = {**asking(memory=2500), "group_name": "north"}
@@ -132,7 +132,7 @@ def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Pat
 
 
 def test_forecast_asks_a_cluster_that_is_not_n_plus_1_as_requests_do(tmp_path: Path) -> None:
-    """Requests to a cluster without N+1 are answered, and so is the forecast, unlike hspace."""
+    """Without N+1, requests are answered, and so is the forecast; hspace stops."""
     full = {"old": instance("node1", memory=7000, disk_template="rbd"),
             "other": instance("node2", memory=4000, disk_template="rbd")}  # fmt: skip
     now = cluster(2, memory=8000, instances=full)

@@ -1,4 +1,4 @@
-"""The health of a group has one definition, with one result for all planners."""
+"""Test that the health of a group has one definition for all planners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``iallocator check --failures --racks``: pairs of nodes and failure domains."""
+"""Test ``iallocator check --failures --racks``: pairs of nodes and failure domains."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def test_failures_of_nodes_that_are_offline_are_not_counted(tmp_path: Path, caps
 def test_what_cannot_be_asked_is_rejected(
     words: tuple[str, ...], why: str, tmp_path: Path, capsys: Output
 ) -> None:
-    """The exit status is 2, and one line is printed."""
+    """The error is one line, with exit status 2."""
     assert check(tmp_path, cluster(2), *words) == 2
     assert why in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The scan of all moves compared with the scalar kernel, and with a new scan."""
+"""Test the scan of all moves against the scalar kernel and against a new scan."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def _moves(cluster: Cluster, group: Group) -> list[object]:
 
 
 def test_changes_of_moves_are_the_differences_of_the_terms_worked_out_anew() -> None:
-    """Of moves made one after the other, good and bad; the state is left as it was."""
+    """The moves, good and bad, follow one another; at the end, the state is unchanged."""
     rng, compared = Random(3), 0
     for name, cluster, group in worlds(seeds(8, 20, 390)):
         problem = problem_of(cluster, group)

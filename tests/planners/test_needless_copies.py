@@ -1,4 +1,4 @@
-"""No plan copies disks without need: several moves of an instance become fewer ones."""
+"""Test that no plan copies disks needlessly: several moves of an instance are merged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _direct(state: State, moves: list[Move]) -> list[Move]:
 
 
 def _wandering(cluster: Cluster, rng: random.Random, count: int) -> tuple[State, list[Move]]:
-    """Return moves at random, some of which go on or back."""
+    """Return random moves; some of them continue or revert earlier ones."""
     state, moves = State(cluster), []
     for _ in range(count):
         instance = rng.choice(cluster.instances[:6])
@@ -66,7 +66,7 @@ def _wandering(cluster: Cluster, rng: random.Random, count: int) -> tuple[State,
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_wandering_instances_go_to_their_last_place_directly(template: str) -> None:
-    """With room everywhere each is moved once, or twice where both of its nodes are new; or not."""
+    """With free capacity, each instance has at most one move, or two if both nodes are new."""
     for seed in range(12):
         cluster = _cluster(template, seed)
         state, moves = _wandering(cluster, random.Random(seed), 14)
@@ -83,7 +83,7 @@ def test_wandering_instances_go_to_their_last_place_directly(template: str) -> N
 
 
 def test_temporary_move_that_frees_capacity_is_kept() -> None:
-    """Two exchange their nodes, which have no room for both: one steps aside, and that stays so."""
+    """Two instances swap nodes without capacity for both; the temporary move of one remains."""
     cluster = _cluster("rbd", 1, fullness=0.95)
     first, second = cluster.instances[0], cluster.instances[1]
     (a,), (b,) = first.nodes, second.nodes
@@ -96,7 +96,7 @@ def test_temporary_move_that_frees_capacity_is_kept() -> None:
 
 
 def _plans() -> Iterator[tuple[Json, Json]]:
-    """Yield documents of crowded clusters, and how they are squeezed."""
+    """Yield documents of crowded clusters, and the options of squeeze."""
     for seed in range(8):
         whole = document(Shape(7, "drbd", per_node=6, fullness=0.5, crowding=0.5, seed=seed))
         options = ("--drbd", "--json", "--verify-plan", "--exact-search=no")
@@ -122,7 +122,7 @@ def _detours(whole: Json, plan: Json) -> list[str]:
 
 
 def test_squeeze_plans_have_no_needless_temporary_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few instances are copied again, and no legal plan has a shorter way for one of them."""
+    """Few instances are copied twice, and no legal plan has a shorter way for one of them."""
     plans = list(_plans())
     again = sum(len(_detours(whole, plan)) for whole, plan in plans)
     moved = sum(len({move["instance"] for move in plan["moves"]}) for _, plan in plans)
@@ -158,7 +158,7 @@ def _places(*moves: str) -> tuple[State, list[Move]]:
 def test_moves_of_one_instance_become_the_shortest_way(
     places: tuple[str, ...], notations: list[str]
 ) -> None:
-    """Needless copies and needless migrations are left out; the end is the same."""
+    """Needless copies and migrations are removed; the final placement is unchanged."""
     state, moves = _places(*places)
     short = {node.name: "ABCDE"[node.index] for node in state.cluster.nodes}
     plan = _direct(state, moves)
@@ -177,7 +177,7 @@ def test_moves_of_one_instance_become_the_shortest_way(
 def test_balance_copies_less_and_ends_the_same(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The places and scores at the end are those of the plan as it was found."""
+    """The final placement and the scores equal those of the original plan."""
     saved = 0
 
     def planned(whole: Json) -> Json:
@@ -207,7 +207,7 @@ def test_balance_copies_less_and_ends_the_same(
 
 
 def test_compat_hail_keeps_the_moves_of_the_peer() -> None:
-    """With ``--compat hail`` a plan has the moves that hbal makes, needless ones too."""
+    """With ``--compat hail``, a plan has the moves of hbal, also needless ones."""
     assert Behaviour.avoids_needless_copies
     assert not HailBehaviour.avoids_needless_copies
 
@@ -216,7 +216,7 @@ def test_compat_hail_keeps_the_moves_of_the_peer() -> None:
 def test_check_shows_the_single_moves_of_balance_without_needless_copies(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan that `check` tries copies as little as `balance` without swaps and chains."""
+    """The plan that `check` tries has no more copies than `balance` without swaps and chains."""
     monkeypatch.setattr(Behaviour, "balances_by_swaps", False)
     raw = document(Shape(5, "drbd", per_node=4, fullness=(0.6, 0.75)[seed % 2], seed=seed))
     balance, check = (

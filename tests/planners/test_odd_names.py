@@ -1,4 +1,4 @@
-"""Names with spaces, quotes and markup in every form of a plan."""
+"""Test names with spaces, quotes and markup in every form of a plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DRAWN = PLANNERS.keys() - {"check"}
 
 
 def named(odd: str) -> Json:
-    """Return a crowded cluster in which every name has `odd` in its middle."""
+    """Return a crowded cluster with `odd` in every name."""
     residents = {f"d{odd}{k}": instance(f"n{odd}1", f"n{odd}2", memory=512) for k in range(4)}
     residents |= {
         f"s{odd}{k}": instance(f"n{odd}1", disk_template="ext", memory=512) for k in range(3)
@@ -46,7 +46,7 @@ def named(odd: str) -> Json:
 
 
 class Page(HTMLParser):
-    """Collects the text of a page, and the names of its elements."""
+    """Collect the text of a page, and the names of its elements."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,17 +54,17 @@ class Page(HTMLParser):
         self.elements: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        """Note the element."""
+        """Store the element."""
         self.elements.add(tag)
 
     def handle_data(self, data: str) -> None:
-        """Note the text."""
+        """Store the text."""
         self.text += data
 
 
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_names_are_whole_in_every_form_of_a_plan(odd: str, tmp_path: Path) -> None:
-    """No form of the answer crashes, breaks a name in two, or lets a name be part of its syntax."""
+    """In every output format, the names are complete and do not change the syntax."""
     document, name = named(odd), f"d{odd}0"
     moved = 0
     for command, options in PLANNERS.items():
@@ -88,7 +88,7 @@ def test_odd_names_are_whole_in_every_form_of_a_plan(odd: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_names_are_single_words_of_a_script(odd: str, tmp_path: Path) -> None:
-    """The commands get each name as it is, and a shell runs nothing else."""
+    """Each name is one word of the shell command."""
     script = tmp_path / "script"
     done = run("balance", "--all-groups", "-l9", f"-C{script}", stdin=as_bytes(named(odd)))
     assert done.returncode == 0
@@ -107,7 +107,7 @@ def test_odd_names_are_single_words_of_a_script(odd: str, tmp_path: Path) -> Non
 
 
 def test_page_says_failover_where_the_primary_is_offline() -> None:
-    """Nothing can be migrated off a node that is offline."""
+    """No instance can be migrated from an offline node."""
     residents = {"a": instance("node1", "node2"), "b": instance("node3", "node2")}
     document = cluster(3, instances=residents, changes={"node1": {"offline": True}})
     page = run("balance", "--html=-", stdin=as_bytes(document)).stdout.decode()
@@ -116,7 +116,7 @@ def test_page_says_failover_where_the_primary_is_offline() -> None:
 
 
 def test_page_says_move_for_local_disks() -> None:
-    """An instance on local disks is stopped, copied and started again; it does not migrate."""
+    """An instance on local disks is stopped, copied and started again."""
     residents = {f"i{k}": instance("node1", disk_template="plain") for k in range(6)}
     document = cluster(2, instances=residents)
     plan = run("balance", "--json", stdin=as_bytes(document))
@@ -127,7 +127,7 @@ def test_page_says_move_for_local_disks() -> None:
 
 
 def test_explain_says_failover_where_the_primary_is_offline() -> None:
-    """The words for the steps are about what happens, not about the name of the opcode."""
+    """The text describes the effect, which differs from the name of the opcode."""
     document = cluster(
         4, instances={"a": instance("node1", "node2")}, changes={"node1": {"offline": True}}
     )

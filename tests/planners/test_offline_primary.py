@@ -1,4 +1,4 @@
-"""Disks are only copied from a primary that is online, as Ganeti requires."""
+"""Test that disks are only copied from an online primary, as Ganeti requires."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_balance_off_an_offline_primary_begins_with_a_failover_or_not_at_all(
 
 
 def test_balance_as_hbal_copies_off_an_offline_primary_where_it_has_figures(tmp_path: Path) -> None:
-    """In text files hbal finds amounts of offline nodes; in documents they do not count."""
+    """In text files, hbal finds amounts of offline nodes; in documents, they do not count."""
     given = world(node1=OFFLINE, node2=OFFLINE)
     cluster_ = read_cluster(given, Reading())
     file = tmp_path / "cluster.data"

@@ -1,4 +1,4 @@
-"""Groups of nodes that are rebooted together, and what holds during the reboot."""
+"""Test groups of nodes that are rebooted together, and the limits during the reboot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _groups(plan: Json) -> list[list[str]]:
 
 
 def test_two_nodes_with_one_secondary_go_together_where_it_has_room() -> None:
-    """Their instances use one secondary, so hroller keeps these nodes apart."""
+    """Their instances have one secondary, so hroller keeps these nodes apart."""
     both = {"a": instance("node1", "node3"), "b": instance("node2", "node3")}
     _, plan = _planned(cluster(3, instances=both))
     assert _groups(plan) == [["node1", "node2"], ["node3"]]
@@ -39,7 +39,7 @@ def test_two_nodes_with_one_secondary_go_together_where_it_has_room() -> None:
 
 
 def test_shared_storage_leaves_comes_back_and_keeps_n1() -> None:
-    """Of three nodes, one at a time: the two others can still take over from each other."""
+    """Of three nodes, one is rebooted at a time, so that two keep N+1."""
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
     _, plan = _planned(cluster(3, instances=shared))
     assert len(plan["reboots"]) == 3
@@ -78,7 +78,7 @@ def test_quiet_reports_why_a_node_is_not_rebooted() -> None:
 
 
 def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:
-    """No node is drained before all instances of the round before have returned."""
+    """No node is drained before all instances of the previous round have returned."""
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
     _, plan = _planned(cluster(3, instances=shared))
     steps = {step["number"]: step for step in plan["transition"]["steps"]}
@@ -105,7 +105,7 @@ def test_full_evacuation_gives_every_instance_two_other_nodes() -> None:
 
 
 def test_groups_of_tagged_clusters_break_nothing_while_they_are_away() -> None:
-    """Limits, pools, tags and affinity hold, checked by the document alone, per group."""
+    """Limits, pools, tags and affinity hold during each group, checked by the document alone."""
     moved = 0
     for seed in range(12):
         document = tagged(seed)
@@ -121,7 +121,7 @@ def test_groups_of_tagged_clusters_break_nothing_while_they_are_away() -> None:
 def test_instances_that_share_an_exclusion_tag_at_home_may_share_it_while_away(
     options: tuple[str, ...],
 ) -> None:
-    """Two drbd instances share a tag on node1: node1 is rebooted, although both go to node2."""
+    """Two drbd instances share a tag on node1, and may share it on node2 during the reboot."""
     web = {"tags": ["service:web"]}
     pairs = {name: instance("node1", "node2") | web for name in ("a", "b")}
     document = cluster(3, instances=pairs, tags=("htools:iextags:service",))
@@ -131,7 +131,7 @@ def test_instances_that_share_an_exclusion_tag_at_home_may_share_it_while_away(
 
 @pytest.mark.parametrize("nodes", [2, 3])
 def test_shared_storage_shares_an_exclusion_tag_while_away_as_at_home(nodes: int) -> None:
-    """Instances that share a tag at home go to one node, but not to that of a third one."""
+    """Instances that share a tag on one node move to one node, but not to that of a third one."""
     web = {"tags": ["service:web"], "disk_template": "ext"}
     homes = {"a": "node1", "b": "node1"} | ({"c": "node2"} if nodes == 3 else {})
     instances = {name: instance(home) | web for name, home in homes.items()}

@@ -1,4 +1,4 @@
-"""Groups of nodes to reboot compared with hroller: never more groups under equal rules."""
+"""Test groups of nodes to reboot against hroller: never more groups under equal rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums that rule sets of nodes out: what they reject is impossible, what they prove is so."""
+"""Test that sums rule out only sets of nodes that are really impossible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.builders import cluster, instance
 
 
 def _crowded(rng: Random) -> dict[str, Any]:
-    """A few nodes in two groups, with instances of every kind that leaves a node or does not."""
+    """Return a few nodes in two groups, with instances of every kind."""
     free = {f"node{k}": 10000 for k in range(1, 6)}
     names = list(free)
     instances = {}
@@ -34,7 +34,7 @@ def _crowded(rng: Random) -> dict[str, Any]:
 
 
 def test_set_that_sums_reject_is_rejected_when_it_is_tried() -> None:
-    """Of every two nodes and more, in clusters of every kind."""
+    """Each rejected set of two or more nodes is also rejected by brute force."""
     rejected = 0
     for seed in range(40):
         model = read_cluster(_crowded(Random(seed)), Reading())
@@ -50,7 +50,7 @@ def test_set_that_sums_reject_is_rejected_when_it_is_tried() -> None:
 
 
 def test_fewest_groups_by_memory_are_proved() -> None:
-    """Every node has room for half of another one: two of six can be away, and no search tries."""
+    """Each node has capacity for half of another one: two of six can be drained, proved by sums."""
     instances = {
         f"i{k}": instance(f"node{1 + k % 6}", disk_template="rbd", memory=1000) for k in range(24)
     }

@@ -1,4 +1,4 @@
-"""Reboot plans executed step by step, in any order that the steps allow, on the bare document."""
+"""Execute reboot plans step by step, in any allowed order, on the bare document."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Walk:
         return up and not self._planned(name)
 
     def _planned(self, name: str) -> bool:
-        """Return whether the instance is forthcoming: nothing of it can be moved."""
+        """Return whether the instance is forthcoming and cannot be moved."""
         return bool(self.instances[name].get("forthcoming", False))
 
 

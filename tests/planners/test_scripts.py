@@ -1,4 +1,4 @@
-"""Commands, jobs and job sets of every planner match its transition, in a legal order."""
+"""Test that commands, jobs and job sets of every planner match its transition."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_script_of_a_planner_has_the_steps_of_the_transition_in_a_legal_order(
 def test_job_sets_of_a_planner_can_be_made_one_after_the_other(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each move is named once, and begins where the earlier moves left its instance."""
+    """Each move is named once, and starts where the earlier moves left its instance."""
     for options in documents(tmp_path):
         if main([command, "--json", *PLANNERS[command], *options]):
             capsys.readouterr()
@@ -152,7 +152,7 @@ def test_command_off_an_offline_node_is_a_failover() -> None:
 def test_command_for_power_waits_for_a_hand_where_no_program_reaches_it(
     program: str | None, power: bool, fence: bool
 ) -> None:
-    """If the program is unknown, powering is tried, and fencing is manual."""
+    """If the program is unknown, powering on is tried, and fencing is manual."""
     cluster = two_nodes(program)
     for kind, known in ((POWER_OFF, power), (FENCE, fence)):
         line = step_command(Step(kind, node=0), cluster)
@@ -164,17 +164,17 @@ def test_command_for_power_waits_for_a_hand_where_no_program_reaches_it(
 
 
 def test_job_sets_of_moves_without_common_nodes_are_one() -> None:
-    """Moves that touch different nodes run side by side."""
+    """Moves of different nodes run side by side."""
     assert job_sets([{1, 2}, {3, 4}, {5}]) == [[0, 1, 2]]
 
 
 def test_job_sets_of_a_move_to_a_busy_node_begins_anew() -> None:
-    """A set ends before the first move that touches a node already touched."""
+    """A set ends before the first move of a node that is in the set."""
     assert job_sets([{1, 2}, {3}, {2, 4}, {1}]) == [[0, 1], [2, 3]]
 
 
 def test_job_sets_keep_the_order_of_moves() -> None:
-    """A later move does not slip into an earlier set, even if its nodes are free there."""
+    """A later move is never in an earlier set, even if its nodes are free there."""
     assert job_sets([{1}, {1}, {9}]) == [[0], [1, 2]]
 
 

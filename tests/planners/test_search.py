@@ -1,4 +1,4 @@
-"""The local search that all planners share, on a toy problem: a vector of numbers."""
+"""Test the local search that all planners share, on a vector of numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Add:
 
 
 class Less(Neighbourhood[list[int], Add]):
-    """Make one number less by 1, but not less than 0."""
+    """Lower one number by 1, but not below 0."""
 
     def __init__(self, position: int, name: str = "") -> None:
         self.position = position
@@ -101,7 +101,7 @@ def test_search_lowers_an_earlier_number_though_a_later_one_rises() -> None:
 
 
 def test_search_ends_after_a_step_that_lowers_nothing() -> None:
-    """The step has been taken, and the reason says that it is of no use."""
+    """The step was executed; the reason states that it lowered nothing."""
 
     class Worse(Less):
         def best(
@@ -115,7 +115,7 @@ def test_search_ends_after_a_step_that_lowers_nothing() -> None:
 
 
 def test_search_ends_for_the_reason_of_the_acceptance() -> None:
-    """No neighbourhood is searched once there is a reason."""
+    """Once there is a reason, no neighbourhood is searched."""
     state = [5]
     work = search(Less(0), ended=lambda: "enough" if state[0] <= 2 else "")
     assert (work.run(state), state) == ("enough", [2])
@@ -129,7 +129,7 @@ def test_search_passes_the_acceptance_to_neighbourhoods() -> None:
 
 
 def test_search_whose_deadline_is_over_takes_no_step() -> None:
-    """It ends between two steps."""
+    """The search ends between two steps."""
     deadline = Mock(wraps=Deadline(None))
     deadline.over.side_effect = [False, True]
     state = [5]

@@ -1,4 +1,4 @@
-"""Squeezing: which nodes are powered down and on, in which order, and the output."""
+"""Test squeeze: which nodes are powered down and on, in which order, and its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Squeezing twice: a second run at the end of a plan frees no node and moves no instance."""
+"""Test that a second run of squeeze frees no node and moves no instance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TAGS = ("iallocator:separate:must:a", "iallocator:colocate:must:b", "service:x",
 
 
 def _options(rng: Random) -> list[str]:
-    """Return options of a run; the target is never below the minimum."""
+    """Return options of a run; the target is at least the minimum."""
     target = rng.choice((0.25, 0.5, 1, 2, 3))
     minimum = target * rng.choice((0, 0.5, 1, 1))
     return [
@@ -88,7 +88,7 @@ def _idle(plan: Json) -> bool:
 
 @pytest.mark.parametrize("seed", seeds(10, 150))
 def test_squeeze_of_any_storage_leaves_nothing_to_a_second_run(seed: int) -> None:
-    """With all storages, constraints, several groups, and nodes on standby."""
+    """The documents have all storages, constraints, several groups, and nodes on standby."""
     rng = Random(f"squeeze again/{seed}")
     document, options = _groups(rng), _options(rng)
     first = plan_of("squeeze", document, *options)
@@ -118,7 +118,7 @@ def _twice(text: str, folder: Path, *options: str) -> tuple[Json, Json]:
 def test_squeeze_of_a_text_file_leaves_nothing_to_a_second_run(
     make: object, seed: int, tmp_path: Path
 ) -> None:
-    """Also where moves alone reach the minimal resources, or where nothing reaches them."""
+    """The second run has no moves, whether or not the minimal resources are reached."""
     assert callable(make)
     options = _options(Random(f"squeeze text again/{seed}"))
     _, second = _twice(make(seed), tmp_path, *options)
@@ -131,7 +131,7 @@ def test_squeeze_of_a_text_file_leaves_nothing_to_a_second_run(
 
 
 def test_squeeze_goes_on_where_instances_moved_to_a_node_that_is_freed(tmp_path: Path) -> None:
-    """The first moves fill node07. The plan frees it, and moves no instance there."""
+    """The first moves fill node07; the plan frees it, and moves no instance there."""
     reserve = ("--target-resources=3", "--minimal-resources=3")
     options = ("--n1=strict", "--exact-search=no", *reserve)
     first, second = _twice(text_cluster(5), tmp_path, *options)
@@ -141,7 +141,7 @@ def test_squeeze_goes_on_where_instances_moved_to_a_node_that_is_freed(tmp_path:
 
 
 def test_squeeze_powers_nodes_on_and_others_down_in_one_plan(tmp_path: Path) -> None:
-    """The large standby node has room for the instances of a node that was online."""
+    """The large standby node has capacity for the instances of a node that was online."""
     reserve = ("--target-resources=3", "--minimal-resources=1.5")
     first, second = _twice(standby_cluster(5), tmp_path, "--drbd", *reserve)
     assert (first["action"], first["switched_nodes"]) == ("both", ["node04", "node02"])
@@ -152,7 +152,7 @@ def test_squeeze_powers_nodes_on_and_others_down_in_one_plan(tmp_path: Path) -> 
 
 
 def test_squeeze_that_cannot_reach_the_minimum_moves_only_what_helps(tmp_path: Path) -> None:
-    """If moves do not lessen what the nodes lack, the plan makes none."""
+    """If moves do not reduce the missing amount, the plan has none."""
     options = ("--ignore-soft-errors", "--target-resources=2", "--minimal-resources=1")
     first, second = _twice(text_cluster(21), tmp_path, *options)
     assert "not enough even so" in first["groups"][0]["reason"]

@@ -1,4 +1,4 @@
-"""`squeeze` powers down as many nodes as hsqueeze or more, and powers on as few or fewer."""
+"""Test that `squeeze` frees at least as many nodes as hsqueeze, and powers on at most as many."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEVELS = ("--minimal-resources=0.5", "--target-resources=1")
 
 
 def ours(path: Path, *options: str) -> Json:
-    """Return our plan, which is also executed on the model."""
+    """Return iallocator's plan, after executing it on the model."""
     done = run("squeeze", "--json", "--verify-plan", "-t", str(path), *options)
     assert (done.returncode, done.stderr) == (0, b"")
     plan: Json = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""Proofs by sums that squeezing is impossible, compared with all placements."""
+"""Test proofs by sums that squeezing is impossible, against all placements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact search in squeezing, where moving one instance after the other fails."""
+"""Test exact search in squeeze, where moves one after the other fail."""
 
 from __future__ import annotations
 

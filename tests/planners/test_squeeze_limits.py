@@ -1,4 +1,4 @@
-"""Limits on squeezing: its moves are live moves, checked against every limit."""
+"""Test that squeeze makes live moves, and checks them against every limit."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_squeeze_like_hsqueeze_knows_no_n1() -> None:
 
 
 def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on() -> None:
-    """It does not run there, so it fails over; no move begins before the node is online."""
+    """The instance does not run there, so it fails over after the node is online."""
     full = {f"full{k}": instance("node1", memory=1900, disk_template="rbd") for k in range(4)}
     left = {f"left{k}": instance("node2", memory=900, disk_template="rbd") for k in range(6)}
     asleep = {"node2": {"offline": True, "tags": ["htools:standby:auto"]}}

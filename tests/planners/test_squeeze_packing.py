@@ -1,4 +1,4 @@
-"""Emptying nodes at once, without comparing every move with all others."""
+"""Test packing, which empties nodes without comparing every move with all others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _squeeze(shape: Shape, *options: str, status: int = 0) -> Json:
 def test_packing_alone_makes_plans_that_hold(
     template: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped before anything is balanced, it has freed nodes, and knows the scores."""
+    """Before any balancing, the packed plan frees nodes and has correct scores."""
     shape = Shape(8, template, per_node=6, crowding=0.3)
     whole = _squeeze(shape, option, "--exact-search=no")
 
@@ -48,7 +48,7 @@ def test_packing_alone_makes_plans_that_hold(
 
 
 def test_squeeze_balances_once_where_packing_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all sets of nodes that are asked about only the last is balanced."""
+    """Many sets of nodes are tested, and only the last one is balanced."""
     runs: list[object] = []
     follow = Attempt.follow
 
@@ -68,7 +68,7 @@ def test_squeeze_balances_once_where_packing_answers(monkeypatch: pytest.MonkeyP
 def test_packing_moves_instances_off_an_offline_node(
     template: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group with such a node is squeezed as others are: balancing is not what frees the nodes."""
+    """A group with an offline node is squeezed like the others, by packing."""
     monkeypatch.setattr(feasibility, "EFFORT", 0)
     broken = first_nodes_offline(Shape(8, template, per_node=6), 1)
     words = ("squeeze", "--verify-plan", option, "--exact-search=no")
@@ -77,7 +77,7 @@ def test_packing_moves_instances_off_an_offline_node(
 
 
 def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
-    """Instances come and go; the room that is kept is that of the plain sums, and the order."""
+    """While instances come and go, the free capacity and the order equal those of plain sums."""
     rng = random.Random(5)
     cluster = read_cluster(document(Shape(6, "drbd", per_node=4, crowding=0.3)), Reading())
     state, nodes = State(cluster), [node.index for node in cluster.nodes][1:]
@@ -109,7 +109,7 @@ def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
 def test_packing_asks_nodes_in_the_order_of_their_room_at_any_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each move takes room from a node, which comes later then."""
+    """Each move reduces the free capacity of a node, which is then tried later."""
     in_order, asked = WorstFitBesideReserve.in_order, 0
 
     def checked(self: WorstFitBesideReserve, least: float = float("-inf")) -> Iterator[int]:
@@ -126,7 +126,7 @@ def test_packing_asks_nodes_in_the_order_of_their_room_at_any_time(
 
 
 def test_packing_looks_at_what_a_secondary_that_stays_reserves() -> None:
-    """A new primary changes that, too: on this crowded cluster a plan was rejected in the end."""
+    """A new primary changes the reserve of the secondary, which the packing must include."""
     shape = Shape(4, "drbd", per_node=6, fullness=0.6, seed=6)
     plan = _squeeze(shape, "--all", "--exact-search=no")
     assert (plan["switched_nodes"], plan["moves"]) == ([], [])
@@ -135,7 +135,7 @@ def test_packing_looks_at_what_a_secondary_that_stays_reserves() -> None:
 def test_packed_plan_without_time_for_scores_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Time is up before anything is balanced, and again while scores are worked out."""
+    """Time is up before balancing, and again during the computation of scores."""
 
     def stop(*_: object) -> float:
         raise Stopped(SIGNALLED)

@@ -1,4 +1,4 @@
-"""Swaps of balancing: the best of all pairs is found, and kept swaps equal new ones."""
+"""Test swaps of balance: the best of all pairs is found, and kept swaps equal new ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.seeds import seeds
 
 
 def problem_of(template: str, seed: int, nodes: int = 6, per_node: int = 5) -> BalanceProblem:
-    """Return a generated cluster; some instances are on other nodes than the generator chose."""
+    """Return a generated cluster with some instances moved to other nodes."""
     shape = clusters.Shape(nodes, template, per_node=per_node, fullness=0.7, seed=seed)
     read = read_cluster(clusters.document(shape), Reading())
     state, rng = State(read), Random(seed)

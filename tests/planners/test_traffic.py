@@ -1,4 +1,4 @@
-"""Traffic that plans count as copied between nodes, and limits on it."""
+"""Test the traffic of plans (data copied between nodes), and its limit."""
 
 from __future__ import annotations
 

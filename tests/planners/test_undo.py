@@ -1,4 +1,4 @@
-"""Undo brings each instance back that can return, and names what keeps each of the others."""
+"""Test that undo returns each instance if possible, and names the reason otherwise."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.builders import cluster, instance
 
 
 def test_instance_whose_home_is_drained_stays_and_the_others_return() -> None:
-    """A secondary that is drained does not take the instance over; it is the home of the primary.
+    """A drained secondary is also the home of the primary, which stays.
 
-    The third instance has room at home only after the second one has returned.
+    The third instance has capacity at home only after the second one has returned.
     """
     residents = {
         "a": instance("node1", "node2", memory=500),

@@ -1,4 +1,4 @@
-"""The verifier rejects wrong plans: each violates one limit, and the message names it."""
+"""Test that the verifier rejects wrong plans: each violates one limit, which is named."""
 
 from __future__ import annotations
 

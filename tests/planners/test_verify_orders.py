@@ -1,4 +1,4 @@
-"""How many orders of its steps a plan is tried in, and that large plans cost no more per step."""
+"""Test how many orders of steps are verified, and that large plans cost no more per step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATE = "iallocator: time is up before all 10 other orders of the steps were trie
 
 
 def transition(count: int, chances: Random) -> SimpleNamespace:
-    """Return a transition of `count` steps that wait for some before them, and need no room."""
+    """Return a transition of `count` steps with some dependencies and no resource use."""
     steps = [
         SimpleNamespace(
             number=number,
@@ -33,7 +33,7 @@ def transition(count: int, chances: Random) -> SimpleNamespace:
 
 
 def test_a_random_order_of_steps_keeps_every_wait() -> None:
-    """Each step comes once, after those that it waits for; seeds give different orders."""
+    """Each step occurs once, after its dependencies; seeds give different orders."""
     made = transition(60, Random(1))
     orders = set()
     for seed in range(5):
@@ -47,7 +47,7 @@ def test_a_random_order_of_steps_keeps_every_wait() -> None:
 
 @pytest.mark.parametrize("walk", ["shuffled", "side_by_side"])
 def test_a_walk_through_many_steps_costs_a_few_lines_each(walk: str) -> None:
-    """Twice as many steps take about twice as many lines of this program, not four times."""
+    """Twice as many steps take about twice as many executed lines."""
     lines = []
     for count in (150, 300):
         made, chances, seen = transition(count, Random(2)), Random(3), [0]
@@ -67,10 +67,10 @@ def test_a_walk_through_many_steps_costs_a_few_lines_each(walk: str) -> None:
 
 
 class RingsAfterwards(Deadline):
-    """Time is up as soon as planning is done."""
+    """Let the deadline pass as soon as planning is done."""
 
     def over(self) -> bool:
-        """Return whether the block is left."""
+        """Return whether the planning has ended."""
         return Deadline.current is not self
 
 
@@ -78,7 +78,7 @@ class RingsAfterwards(Deadline):
 def test_verify_plan_tries_one_other_order_once_time_is_up(
     late: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan stands, and stderr says that not all orders were tried."""
+    """The plan is printed, and stderr reports that not all orders were tried."""
     tried = []
     plain = verify.shuffled
 

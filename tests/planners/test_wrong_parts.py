@@ -1,6 +1,6 @@
-"""Plans of several groups, one of which is wrong: the rest of the plan is kept.
+"""Test plans of several groups with one wrong part: the rest of the plan is kept.
 
-A planner makes no wrong plans.  Each test lets one plan on a cluster that changes afterwards, or
+Planners make no wrong plans. Each test makes the plan for a cluster that changes afterwards, or
 lets the check of the steps reject every plan that moves a certain instance.
 """
 
@@ -38,7 +38,7 @@ HUGE = 100000
 
 
 def _replace(patch: Patch, where: str, replacement: Callable[..., Any]) -> None:
-    """Put `replacement` in the place of a function, wherever it is imported."""
+    """Replace a function by `replacement`, in all modules that import it."""
     for found in walk_packages(commands.__path__, "iallocator.commands."):
         import_module(found.name)  # not while it is replaced: that would stay
     module, _, name = where.rpartition(".")
@@ -49,7 +49,7 @@ def _replace(patch: Patch, where: str, replacement: Callable[..., Any]) -> None:
 
 
 def _afterwards(patch: Patch, command: str, spoil: Spoil) -> None:
-    """Let `spoil` change what the planner of `command` returns."""
+    """Let `spoil` change the plan that the planner of `command` returns."""
     module, _, name = PLANNERS[command].rpartition(".")
     plan = getattr(__import__(module, fromlist=[name]), name)
 
@@ -62,7 +62,7 @@ def _afterwards(patch: Patch, command: str, spoil: Spoil) -> None:
 
 
 def _grows(name: str) -> Spoil:
-    """Return what lets an instance need more memory than any node has, after the planning."""
+    """Return a change that makes an instance larger than every node after the planning."""
 
     def spoil(done: Any) -> None:
         one = done.cluster.instance_named(name)
@@ -73,7 +73,7 @@ def _grows(name: str) -> Spoil:
 
 
 def _reject_steps(patch: Patch, *rejected: str) -> None:
-    """Let the check of the steps reject all plans that move every instance of `rejected`."""
+    """Let the check of the steps reject plans that move all instances of `rejected`."""
     check = verify.verify_transition
 
     def checked(state: Any, transition: Any, *arguments: Any) -> list[str]:
@@ -86,7 +86,7 @@ def _reject_steps(patch: Patch, *rejected: str) -> None:
 
 
 def _plan(document: Json, command: str, *options: str) -> tuple[Json, str]:
-    """Return the plan, of which something is wrong, and stderr."""
+    """Return the plan, which is partly wrong, and stderr."""
     done = run(command, "--json", "--verify-plan", *options, stdin=as_bytes(document))
     assert done.returncode == 1, done.stderr
     plan: Json = json.loads(done.stdout)
@@ -106,14 +106,14 @@ def _two_uneven_groups() -> Json:
 
 
 def _two_broken_groups() -> Json:
-    """Return two groups with an offline node each, and one that can take the instances of both."""
+    """Return two groups with an offline node each, and one with capacity for both."""
     held = {"a": on_shared("node1"), "b": on_shared("node3"), "c": on_shared("node3")}
     broken = {"node1": {"offline": True}, "node3": {"offline": True}}
     return cluster({"east": 2, "west": 2, "south": 3}, instances=held, changes=broken)
 
 
 def _two_turns() -> Json:
-    """Return nodes of which only the last has room for others: two reboots, one after the other."""
+    """Return nodes of which only the last has free capacity, so that two rounds are needed."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd", memory=3000) for k in (1, 2)}
     return cluster(3, memory=4096, instances=held)
 
@@ -122,7 +122,7 @@ BALANCE = ("--all-groups", "--n1=off")
 
 
 def test_balance_cuts_the_plan_of_the_wrong_group_only(monkeypatch: Patch) -> None:
-    """A move in the second group breaks a limit; the plan of the first stays."""
+    """A move in the second group violates a limit; the plan of the first group is kept."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = _moved(plan)
@@ -136,7 +136,7 @@ def test_balance_cuts_the_plan_of_the_wrong_group_only(monkeypatch: Patch) -> No
 
 
 def test_balance_cuts_the_first_of_two_groups(monkeypatch: Patch) -> None:
-    """The group with the wrong plan need not be the last."""
+    """The group with the wrong plan can be the first one."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = _moved(plan)
@@ -161,7 +161,7 @@ def test_balance_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) 
 def test_balance_leaves_out_the_last_group_if_only_both_together_are_wrong(
     monkeypatch: Patch,
 ) -> None:
-    """Each plan is correct alone: the first is kept."""
+    """Each plan is correct alone, so the first one is kept."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = _moved(plan)
@@ -172,7 +172,7 @@ def test_balance_leaves_out_the_last_group_if_only_both_together_are_wrong(
 
 
 def test_balance_of_one_group_whose_steps_are_wrong_is_rejected(monkeypatch: Patch) -> None:
-    """Nothing is left that could be shown."""
+    """No part of the plan is left to print."""
     held = {f"i{k}": instance("node1", disk_template="rbd", memory=2048) for k in (1, 2)}
     document = cluster(2, instances=held)
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
@@ -246,7 +246,7 @@ def test_redistribute_leaves_out_the_group_that_is_not_repaired(monkeypatch: Pat
 
 
 def test_reboot_leaves_out_the_nodes_whose_moves_are_wrong(monkeypatch: Patch) -> None:
-    """The nodes of one turn are kept, with the reason; the others are rebooted."""
+    """The nodes of one round are left out, with the reason; the others are rebooted."""
     document = _two_turns()
     _afterwards(monkeypatch, "reboot", _grows("i1"))
     plan, told = _plan(document, "reboot", "--force", "--n1=off")
@@ -260,7 +260,7 @@ def test_reboot_leaves_out_the_nodes_whose_moves_are_wrong(monkeypatch: Patch) -
 
 
 def test_reboot_leaves_out_the_nodes_whose_steps_are_wrong(monkeypatch: Patch) -> None:
-    """The order of the steps fails for one turn only."""
+    """The order of the steps is wrong for one round only."""
     _reject_steps(monkeypatch, "i2")
     plan, told = _plan(_two_turns(), "reboot", "--force", "--n1=off")
     rebooted = [name for one in plan["reboots"] for name in one["nodes"]]
@@ -271,7 +271,7 @@ def test_reboot_leaves_out_the_nodes_whose_steps_are_wrong(monkeypatch: Patch) -
 
 
 def test_squeeze_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) -> None:
-    """The order of the steps fails for one group only: that group keeps its nodes on."""
+    """The order of the steps is wrong for one group only, which keeps its nodes on."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
     document = cluster({"east": 2, "west": 2}, instances=held)
     plan = json.loads(run("squeeze", "--json", *SQUEEZE, stdin=as_bytes(document)).stdout)
@@ -285,7 +285,7 @@ def test_squeeze_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) 
 def test_redistribute_leaves_out_the_last_repair_if_only_both_together_are_wrong(
     monkeypatch: Patch,
 ) -> None:
-    """Each repair is correct alone: the first is kept."""
+    """Each repair is correct alone, so the first one is kept."""
     _reject_steps(monkeypatch, "a", "b")
     plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
     assert _moved(plan) == ["a"]
@@ -295,7 +295,7 @@ def test_redistribute_leaves_out_the_last_repair_if_only_both_together_are_wrong
 def test_redistribute_leaves_out_the_repair_that_harms_a_healthy_group(
     monkeypatch: Patch,
 ) -> None:
-    """A group that was healthy and takes instances must be healthy at the end."""
+    """A healthy group that receives instances must be healthy at the end."""
     ends: list[bool] = []
 
     def examined(mover: Any, group: Any) -> Health:

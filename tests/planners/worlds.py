@@ -1,4 +1,4 @@
-"""Generated clusters as the planners see them."""
+"""Generate clusters in the form that planners read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["problem_of", "worlds"]
 
 
 def worlds(seeds: range) -> Iterator[tuple[str, Cluster, Group]]:
-    """Name, cluster and group, for every group of some generated documents."""
+    """Yield name, cluster and group for every group of some generated documents."""
     for seed in seeds:
         raw = document(seed, ("relocate", "node-evacuate")[seed % 2])
         for number in range(len(raw["nodegroups"])):

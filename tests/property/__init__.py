@@ -1,1 +1,1 @@
-"""What must hold for every document, generated or drawn."""
+"""Test properties that hold for every document, generated or drawn."""

@@ -1,4 +1,4 @@
-"""Documents to ask, and what comes back, as plain data."""
+"""Provide documents and their answers as plain data."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ MOVES = ("relocate", "node-evacuate", "change-group")
 
 @lru_cache(maxsize=2000)
 def seeded(seed: int, kind: str) -> Json:
-    """The generated document of that number; not to be changed."""
+    """Return the generated document of that number; do not change it."""
     return document(seed, kind)
 
 
 def answered(request: Json, *options: str) -> Json:
-    """The response to `request`."""
+    """Return the response to `request`."""
     return respond(request, *options)
 
 
 @lru_cache(maxsize=10000)
 def response_to(seed: int, kind: str, *options: str) -> Json:
-    """The response to a generated document; not to be changed."""
+    """Return the response to a generated document; do not change it."""
     return answered(seeded(seed, kind), *options)
 
 
 def context_for(request: Json, settings: Settings | None = None) -> tuple[Context, Request]:
-    """What a handler would get for `request`."""
+    """Return the context that a handler gets for `request`."""
     settings = settings or Settings()
     cluster, wanted = read(json.dumps(request).encode(), settings)
     return Context(cluster, settings), wanted
 
 
 def newcomers(wanted: Request) -> list[Instance]:
-    """The new instances of a request."""
+    """Return the new instances of a request."""
     if isinstance(wanted, Allocate):
         return [wanted.instance]
     if isinstance(wanted, MultiAllocate):
@@ -59,7 +59,7 @@ def newcomers(wanted: Request) -> list[Instance]:
 
 
 def asked(request: Json) -> list[str]:
-    """The names of the instances that a request is about."""
+    """Return the names of the instances in a request."""
     raw = request["request"]
     if "name" in raw:
         return [raw["name"]]
@@ -67,7 +67,7 @@ def asked(request: Json) -> list[str]:
 
 
 def shuffled(value: Any, rng: Random) -> Any:
-    """`value` with the members of every object in another order."""
+    """Return `value` with the members of every object in another order."""
     if isinstance(value, dict):
         members = list(value.items())
         rng.shuffle(members)

@@ -1,4 +1,4 @@
-"""Find the limits of nodes that a placement violates, by a plain calculation."""
+"""Find the limits of nodes that a placement violates, by a simple calculation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["admits", "broken_hard", "broken_soft"]
 def broken_hard(plain: Plain, name: str, before: list[str]) -> list[str]:
     """Return the hard limits that the current placement of instance `name` violates.
 
-    Only nodes with another role than in `before` count, because an instance that stays takes
-    nothing new.
+    Only nodes with another role than in `before` count, because an instance that stays uses nothing
+    new.
     """
     one = plain.now[name]
     found: list[str] = []

@@ -1,7 +1,7 @@
-"""The cluster, counted in the plainest way: nothing is kept, everything is added up each time.
+"""Count the cluster without kept values: every query adds up all instances.
 
-A second telling of the arithmetic, from its description and not from the package:
-sums over lists of instances, `statistics.pstdev` over lists of nodes.
+This second implementation follows the description of the model, not the package: sums over lists of
+instances, `statistics.pstdev` over lists of nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WITH_DISKS = ("drbd", "plain")
 
 
 class Resident:
-    """An instance as the document describes it, and where it is."""
+    """Represent an instance as the document describes it, with its present nodes."""
 
     def __init__(self, name: str, raw: Json, nodes: Iterable[str]) -> None:
         self.name = name
@@ -41,12 +41,12 @@ class Resident:
 
     @property
     def runs(self) -> bool:
-        """Return whether it takes memory."""
+        """Return whether the instance uses memory."""
         return self.admin_state == "up" and not self.forthcoming
 
     @property
     def takes_over(self) -> bool:
-        """Return whether its secondary must have had its memory free when it was placed there."""
+        """Return whether its secondary had to have the memory free when it was placed there."""
         return self.admin_state != "offline" and self.balanced
 
     @property
@@ -56,7 +56,7 @@ class Resident:
 
 
 class Plain:
-    """A document, and the present places of its instances, which may be changed."""
+    """Represent a document with the present placement of its instances, which may change."""
 
     def __init__(self, document: Json) -> None:
         self.document = document
@@ -66,11 +66,11 @@ class Plain:
         self.now = {one.name: one for one in self.before}
 
     def put(self, name: str, raw: Json, nodes: Iterable[str]) -> None:
-        """Let the instance called `name` be on `nodes` from now on."""
+        """Place the instance called `name` on `nodes`."""
         self.now[name] = Resident(name, raw, nodes)
 
     def take(self, name: str) -> None:
-        """Let the instance called `name` be nowhere."""
+        """Remove the instance called `name` from its nodes."""
         del self.now[name]
 
     def online(self, node: str) -> bool:
@@ -79,21 +79,21 @@ class Plain:
         return not (raw["offline"] or raw["drained"] or not raw["vm_capable"])
 
     def members(self, group: str) -> list[str]:
-        """The nodes of the group called `group`."""
+        """Return the nodes of the group called `group`."""
         (uuid,) = (uuid for uuid, raw in self.groups.items() if raw["name"] == group)
         return [name for name, raw in self.nodes.items() if raw["group"] == uuid]
 
     def number(self, node: str, key: str) -> int:
-        """What the node reports; nothing where it cannot be asked."""
+        """Return the amount that the node reports; 0 if it cannot be queried."""
         return int(self.nodes[node].get(key, 0))
 
     def policy(self, node: str) -> Json:
-        """The policy of the node's group."""
+        """Return the policy of the node's group."""
         policy: Json = self.groups[self.nodes[node]["group"]]["ipolicy"]
         return policy
 
     def exclusive(self, node: str) -> bool:
-        """Return whether disks on the node have spindles of their own."""
+        """Return whether disks on the node have dedicated spindles."""
         return bool(self.nodes[node]["ndparams"]["exclusive_storage"])
 
     def primaries(self, node: str) -> list[Resident]:
@@ -107,7 +107,7 @@ class Plain:
     # memory, MiB
 
     def free_memory(self, node: str) -> int:
-        """What the instances leave, less what was missing when the document was written."""
+        """Return the memory that the instances leave, less the initially missing memory."""
         missing = self._recorded(node, self.before) - self.number(node, "free_memory")
         return self._recorded(node, self.now.values()) - max(0, missing)
 
@@ -125,7 +125,7 @@ class Plain:
         return self.number(node, "free_memory") - idle - (come - gone)
 
     def reserved(self, node: str) -> int:
-        """What the failure of one other node may bring here at most."""
+        """Return the most memory that the failure of one other node needs here."""
         peers: Counter[str] = Counter()
         for one in self.secondaries(node):
             if one.fails_over:
@@ -139,13 +139,13 @@ class Plain:
     # disk (MiB), spindles, cpus; `later`: with forthcoming instances
 
     def free_disk(self, node: str, later: bool = False) -> int:
-        """What the disks that came and went leave of the reported free disk."""
+        """Return the reported free disk, changed by the moved disks."""
         before = sum(i.disk for i in _on(self.before, node) if not i.forthcoming)
         now = sum(i.disk for i in self._counted(node, later))
         return self.number(node, "free_disk") + before - now
 
     def free_spindles(self, node: str, later: bool = False) -> int:
-        """Spindles that no disk has for itself."""
+        """Return the spindles that no disk has for itself."""
         before = sum(i.spindles for i in _on(self.before, node) if not i.forthcoming)
         now = sum(i.spindles for i in self._counted(node, later))
         free = self.number(node, "free_spindles") + before - now
@@ -168,16 +168,16 @@ class Plain:
         )
 
     def used_spindles(self, node: str, later: bool = False) -> int:
-        """Spindles in use where they are shared."""
+        """Return the spindles in use if they are shared."""
         return sum(i.spindle_use for i in self._counted(node, later))
 
     def high_spindles(self, node: str) -> float:
-        """How many may be in use."""
+        """Return the allowed number of spindles in use."""
         count = self.nodes[node]["ndparams"]["spindle_count"]
         return float(self.policy(node)["spindle-ratio"] * count)
 
     def used_cpus(self, node: str, later: bool = False) -> int:
-        """Virtual cpus in use."""
+        """Return the virtual cpus in use."""
         here = [i for i in self.primaries(node) if later or not i.forthcoming]
         used = sum(i.vcpus for i in here if i.admin_state != "offline")
         return self.number(node, "reserved_cpus") + used
@@ -188,15 +188,15 @@ class Plain:
     # tags
 
     def exclusion(self, one: Resident) -> set[str]:
-        """The tags of an instance that a node shall hold only once."""
+        """Return the tags of an instance that a node may have only once."""
         return {t for t in one.tags if t.startswith(self._meaning("htools:iextags:"))}
 
     def desired(self, one: Resident) -> set[str]:
-        """The locations that an instance wants."""
+        """Return the desired locations of an instance."""
         return {t for t in one.tags if t.startswith(self._meaning("htools:desiredlocation:"))}
 
     def locations(self, node: str) -> set[str]:
-        """Where a node stands."""
+        """Return the locations of a node."""
         kinds = tuple(kind + ":" for kind in self._meaning("htools:nlocation:"))
         return {tag for tag in self.nodes[node]["tags"] if tag.startswith(kinds)}
 
@@ -207,11 +207,11 @@ class Plain:
     # the score
 
     def score(self, scope: Iterable[str]) -> float:
-        """The cluster score over the nodes in `scope`; lower is better."""
+        """Return the cluster score over the nodes in `scope`; lower is better."""
         return sum(weight * value for _, weight, value in self.terms(list(scope)))
 
     def terms(self, scope: list[str]) -> Iterator[tuple[str, float, float]]:
-        """Name, weight and value of each of the twenty statistics."""
+        """Return name, weight and value of each of the twenty statistics."""
         online = [node for node in scope if self.online(node)]
         offline = [node for node in scope if not self.online(node)]
         yield "free_mem", 0.5, _spread(self._memory_share(n) for n in online)
@@ -295,7 +295,7 @@ def _on(instances: Iterable[Resident], node: str) -> list[Resident]:
 
 
 def _real(instances: Iterable[Resident]) -> list[Resident]:
-    """Those that exist already."""
+    """Return the instances that already exist."""
     return [one for one in instances if not one.forthcoming]
 
 

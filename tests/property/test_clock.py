@@ -1,4 +1,4 @@
-"""An answer depends on the input, not on the speed of the machine.
+"""Test that an answer depends on the input, not on the speed of the machine.
 
 All times are read by `iallocator.deadline`; here they are simulated.
 """

@@ -1,4 +1,4 @@
-"""Both forms of the kernel give equal results, and these are the scores of the state."""
+"""Test that both forms of the kernel give equal results, which are the scores of the state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIMITS = (ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS)
 
 
 class Setting(NamedTuple):
-    """Represent the question for both kernels."""
+    """Represent a query for both kernels."""
 
     nodes: Sequence[int]
     rejections: dict[int, str]
@@ -114,7 +114,7 @@ def test_kernels_of_both_forms_agree(seeds: range, ask: Ask) -> None:
 
 @pytest.mark.parametrize(("nodes", "template"), [(60, "drbd"), (90, "drbd"), (60, "rbd")])
 def test_kernels_of_both_forms_agree_on_many_nodes(nodes: int, template: str) -> None:
-    """The kernels agree, too, if many candidates are nearly equal, on full and other nodes."""
+    """Many candidates are nearly equal, on full and other nodes."""
     for fullness, memory in ((0.4, 2048), (0.9, 9000)):
         shape = Shape(nodes, template, fullness=fullness)
         context, wanted = context_for(clusters.allocate(shape, memory=memory))

@@ -1,4 +1,4 @@
-"""More memory on one node: every instance that was placed before is still placed.
+"""Test that with more memory on one node, every placed instance is still placed.
 
 This does not hold with `--n1 no-new`. A failure that is not tolerated already does not protect its
 instances. With more memory it is tolerated, and so it is protected.
@@ -87,7 +87,7 @@ def with_more(document: Json, name: str, amount: int) -> Json:
 
 @pytest.mark.parametrize("templates", [("rbd",), ("drbd",), ("plain",), ("rbd", "drbd", "plain")])
 def test_more_memory_on_one_node_places_no_fewer_by_default(templates: tuple[str, ...]) -> None:
-    """With the default N+1 as many are placed, for all storages and requests."""
+    """With the default N+1, as many instances are placed, for all storages and requests."""
     asked = 0
     for seed in seeds(5, 120):
         rng = Random(f"more/{'/'.join(templates)}/{seed}")

@@ -1,4 +1,4 @@
-"""The meaning of a document does not depend on the order and notation of its parts."""
+"""Test that the order and notation of a document's parts do not change its meaning."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_tie_of_identical_nodes_goes_to_the_first_by_name(
 
 
 def test_tie_between_pairs_goes_to_the_first_primary_then_the_first_secondary() -> None:
-    """With the best node out, the order is by primary and then by secondary."""
+    """With the best node drained, the order is by primary and then by secondary."""
     request = allocate(cluster(nodes=4, changes={"node1": {"drained": True}}))
     offered = answered(request, "--top=9")["solutions"][0]["placements"]
     assert [one["nodes"] for one in offered] == [

@@ -1,4 +1,4 @@
-"""Placements respect all limits, and every requested instance is in the answer."""
+"""Test that placements keep all limits, and that the answer has every requested instance."""
 
 from __future__ import annotations
 

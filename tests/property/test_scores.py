@@ -1,4 +1,4 @@
-"""Reported scores equal a new calculation, and they decide."""
+"""Test that reported scores equal a new calculation, and that they decide."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_solutions_of_allocate_are_ranked_by_policy_then_score() -> None:
 
 
 def test_result_of_allocate_is_the_first_solution() -> None:
-    """Ganeti reads the best of the listed solutions."""
+    """`result` has the best of the listed solutions."""
     for seed in seeds(60, 300):
         response = response_to(seed, "allocate")
         first = response["solutions"][:1]

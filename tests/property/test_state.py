@@ -1,4 +1,4 @@
-"""The state: all changes can be undone, and counting again gives equal values."""
+"""Test the state: all changes can be undone, and a new count gives equal values."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def disturb(context: Context, new: list[Instance], rng: Random, count: int) -> N
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False), count=st.integers(1, 12))
 def test_trial_of_any_moves_restores_the_state_exactly(seed: int, rng: Random, count: int) -> None:
-    """After a trial the state is as before, in the same order, with nested trials, too."""
+    """After a tentative change, also a nested one, the state and its order are as before."""
     context, new = settled(seed)
     before = picture(context.state)
     with context.state.trial():
@@ -136,7 +136,7 @@ def test_place_then_remove_restores_the_state(seed: int, rng: Random) -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
 def test_instances_placed_alike_are_as_if_placed_one_by_one(seed: int, rng: Random) -> None:
-    """Loads are equal to the last digit, and so are stamps; a trial undoes all of it."""
+    """Loads are equal to the last digit, and so are stamps; a tentative change undoes all of it."""
     state = settled(seed)[0].state
     one = Instance(
         "new",
@@ -248,7 +248,7 @@ def node_pictures(state: State) -> list[Any]:
 
 
 def pretended(state: State, rng: Random) -> Iterator[None]:
-    """Apply the other changes of trials: swapped identities, missing memory and disks."""
+    """Apply other tentative changes: swapped identities, missing memory and disks."""
     placed = [one for one in state.cluster.instances if one.name in state.where]
     if placed:
         one, other = rng.choice(placed), rng.choice(placed)
@@ -303,7 +303,7 @@ def test_state_drops_secondaries_of_instances_without_memory() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_terms_of_a_placement_are_those_of_the_state_with_it(seed: int) -> None:
-    """What is foretold for an instance on other nodes comes true when it is there."""
+    """The predicted terms of an instance on other nodes equal those after its move."""
     context, _ = context_for(seeded(seed, "allocate"))
     state, scope = context.state, context.all_nodes()
     for instance in context.cluster.instances[:5]:

@@ -1,4 +1,4 @@
-"""The placements of a response, one by one, on a cluster that is counted the plain way."""
+"""Follow the placements of a response, one by one, on a simple model of the cluster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ __all__ = ["Placement", "follow", "placements"]
 
 
 class Placement(NamedTuple):
-    """One placement that a response offers.
+    """Represent one placement that a response offers.
 
-    ``scope`` are the nodes over which its score runs; ``taken`` says that this is the
-    answer, on which later ones build.
+    ``scope`` are the nodes of its score. ``taken``: this is the answer, and later ones build on it.
     """
 
     name: str
@@ -28,9 +27,9 @@ class Placement(NamedTuple):
 
 
 def follow(request: Json, response: Json, plain: Plain) -> Iterator[Placement]:
-    """Every placement in `response`, each while `plain` is as it was before that one.
+    """Yield every placement in `response`, with `plain` in the state before it.
 
-    `plain` holds the instance where it was; what is taken is put there afterwards.
+    `plain` has the instance on its old nodes; the answer is applied afterwards.
     """
     for placement in placements(request, response, plain):
         yield placement
@@ -39,7 +38,7 @@ def follow(request: Json, response: Json, plain: Plain) -> Iterator[Placement]:
 
 
 def placements(request: Json, response: Json, plain: Plain) -> Iterator[Placement]:
-    """The placements in `response`; those of one instance end with the one that is taken."""
+    """Yield the placements in `response`; those of one instance end with the answer."""
     kind = request["request"]["type"]
     if kind == "allocate":
         yield from _offers(request["request"], response["solutions"], response["result"], plain)
@@ -53,7 +52,7 @@ def placements(request: Json, response: Json, plain: Plain) -> Iterator[Placemen
 
 
 def _offers(raw: Json, groups: list[Json], result: list[str], plain: Plain) -> Iterator[Placement]:
-    """Of one new instance: all that its groups offer, the chosen one last."""
+    """Yield all offers of the groups for one new instance, the answer last."""
     scope = plain.members(raw["group_name"]) if raw.get("group_name") else list(plain.nodes)
     new = {**raw, "admin_state": "up", "forthcoming": False}
     chosen: Json = {}
@@ -66,7 +65,7 @@ def _offers(raw: Json, groups: list[Json], result: list[str], plain: Plain) -> I
 
 
 def _secondaries(request: Json, response: Json, plain: Plain) -> Iterator[Placement]:
-    """Of an instance that becomes drbd: the pairs of its group."""
+    """Yield the pairs of the group for an instance that becomes drbd."""
     name = request["request"]["name"]
     raw = {**request["instances"][name], "disk_template": "drbd"}
     for entry in response["solutions"]:
@@ -75,7 +74,7 @@ def _secondaries(request: Json, response: Json, plain: Plain) -> Iterator[Placem
 
 
 def _moves(request: Json, response: Json, plain: Plain) -> Iterator[Placement]:
-    """Of instances that move: the ways in the local group, then those in another."""
+    """Yield the moves in the local group, then those to another group."""
     moved = _moved(request, response)
     for entry in response["solutions"]:
         name = entry.get("instance", "")

@@ -1,4 +1,4 @@
-"""Random documents in which only placement keys decide.
+"""Generate random documents in which only placement keys decide.
 
 Nodes have far more memory, disk and cpus than requested. The keys limit the choice, and a large
 overhead does.

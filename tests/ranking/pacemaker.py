@@ -1,7 +1,7 @@
-"""Pacemaker's scheduler as an oracle: problems, as its input and as our documents.
+"""Use Pacemaker's scheduler as an oracle: convert problems to its input and to documents.
 
-A problem is plain data.  `document` makes a document for ``iallocator place`` of it,
-`scheduled` asks ``crm_simulate`` (Debian: pacemaker-cli-utils) where everything goes.
+A problem is plain data. `document` converts it for ``iallocator place``. `scheduled` runs
+``crm_simulate`` (Debian: pacemaker-cli-utils), which places every instance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DIGEST = "f2317cad3d54cec5d7d7aa7d0bf35cf8"
 
 
 def problem(seed: str) -> Json:
-    """Return nodes and instances with everything that the rules are about, made from `seed`."""
+    """Return nodes and instances with all properties that the rules use, made from `seed`."""
     random = Random(seed)
     attributes = random.sample(["mem", "cpu", "disk"], random.choice([1, 1, 2, 3]))
     small = random.random() < 0.6  # small numbers make ties
@@ -65,7 +65,7 @@ def problem(seed: str) -> Json:
 
 
 def _group(random: Random, instances: list[Json], nodes: Json) -> None:
-    """Put runs of neighbours into groups; those that run, run on one node."""
+    """Put sequences of neighbours into groups; running members are on one node."""
     for one in nodes.values():
         if one.get("state") == "maintenance":
             del one["state"]
@@ -86,7 +86,7 @@ def _group(random: Random, instances: list[Json], nodes: Json) -> None:
 
 
 def document(given: Json) -> Json:
-    """Return `given` as a document: what the rules are about is in tags, all else is ample."""
+    """Return `given` as a document: the rules read tags, and all resources are ample."""
     found = cluster(nodes=0)
     found["nodegroups"] = {"uuid-default": cluster(nodes=1)["nodegroups"]["uuid-default"]}
     for name, one in given["nodes"].items():
@@ -118,7 +118,7 @@ def document(given: Json) -> Json:
 
 
 def scheduled(given: Json, kind: str) -> dict[str, str | None]:
-    """Return where Pacemaker's scheduler places every instance; None: nowhere."""
+    """Return the node of every instance by Pacemaker's scheduler; None: not placed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cib.xml"
         path.write_text(_cib(given, kind), encoding="utf-8")
@@ -136,7 +136,7 @@ def scheduled(given: Json, kind: str) -> dict[str, str | None]:
 
 
 def _cib(given: Json, kind: str) -> str:
-    """Everything in Pacemaker's own language; its ids are our names."""
+    """Return the problem as Pacemaker's cluster information base, with the names as ids."""
     nodes = "".join(_node(*item) for item in given["nodes"].items())
     states = "".join(_state(given, name) for name in given["nodes"])
     resources, group = "", None
@@ -183,7 +183,7 @@ def _node(name: str, one: Json) -> str:
 
 
 def _meta(name: str, one: Json, whole: bool) -> str:
-    """The meta attributes; of a group the priority of its first member."""
+    """Return the meta attributes; a group has the priority of its first member."""
     values: Json = {}
     if "priority" in one and whole == ("group" in one):
         values["priority"] = one["priority"]
@@ -203,7 +203,7 @@ def _resource(name: str, one: Json) -> str:
 
 
 def _state(given: Json, name: str) -> str:
-    """What is known of a node: whether it is there, and what runs on it."""
+    """Return the state of a node: whether it is online, and its instances."""
     there = given["nodes"][name].get("state") != "offline"
     member = (
         'in_ccm="true" crmd="online" join="member" expected="member"' if there

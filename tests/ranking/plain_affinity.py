@@ -1,8 +1,7 @@
-"""Placement keys, computed a second time: from the raw document, rule by rule, in fractions.
+"""Compute placement keys a second time: from the raw document, rule by rule, in fractions.
 
-Nothing of the package is used and nothing is kept: every question goes through the
-whole document again.  Limits of nodes other than the two free memories are not
-known here.
+The module uses nothing of the package and keeps no values: each query reads the whole document. Of
+the limits of nodes, it knows only the two free memories.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ SPECIAL = {"ram": "#RAM", "cpu": "#CPU", "load": "#LOAD"}
 
 
 class Options:
-    """What the command line says."""
+    """Represent the options of the command line."""
 
     def __init__(
         self, overhead: int = 1024, initial: int = 80, final: int = -10, steps: int = 10
@@ -45,10 +44,9 @@ class Options:
 
 
 class World:
-    """A document, where its instances are by now, and what they were started with there.
+    """Represent a document with the present placement of its instances.
 
-    `possible` says whether a node can take an instance at all; every online one, if
-    nothing else is said.
+    `possible` says whether a node can host an instance; by default, every online node can.
     """
 
     def __init__(
@@ -71,12 +69,12 @@ class World:
         return not raw["offline"] and not raw["drained"] and bool(raw["vm_capable"])
 
     def members(self, uuid: str) -> list[str]:
-        """The online nodes of a group, by name."""
+        """Return the online nodes of a group, by name."""
         nodes = self.document["nodes"]
         return sorted(n for n in nodes if nodes[n]["group"] == uuid and self.online(n))
 
     def running(self, node: str) -> list[str]:
-        """The instances that run on a node."""
+        """Return the instances that run on a node."""
         return [
             name
             for name, nodes in self.where.items()
@@ -86,19 +84,19 @@ class World:
         ]
 
     def put(self, name: str, raw: Json, nodes: Sequence[str], asked: Iterable[Json] = ()) -> None:
-        """An instance is started on `nodes`."""
+        """Start an instance on `nodes`."""
         self.instances[name] = {**raw, "admin_state": raw.get("admin_state", "up")}
         self.where[name] = list(nodes)
         self.asked[name] = list(asked)
 
     def take(self, name: str) -> None:
-        """An instance is stopped."""
+        """Stop an instance."""
         del self.where[name]
 
     # keys
 
     def keys(self, raw: Json, asked: Iterable[Json]) -> Iterator[Key]:
-        """Everything that is set for an instance, in the order of the document, tags first."""
+        """Return all keys of an instance, in the order of the document, tags first."""
         for tags, level in ((self.document["cluster_tags"], "cluster"), (raw["tags"], "server")):
             for tag in tags:
                 yield from _resource_tag(tag, level)
@@ -110,7 +108,7 @@ class World:
     def compiled(
         self, raw: Json, asked: Iterable[Json], system: bool
     ) -> dict[str, tuple[Fraction, Fraction]]:
-        """Per name the key of the lowest level; of one level the last."""
+        """Return for each name the key of the lowest level; within one level, the last one."""
         found = [
             key
             for key in self.keys(raw, asked)
@@ -127,7 +125,7 @@ class World:
         return result
 
     def own_keys(self, node: str) -> list[tuple[str, Fraction]]:
-        """What the tags of a node set."""
+        """Return the keys of a node's tags."""
         found = []
         for tag in self.document["nodes"][node]["tags"]:
             parts = tag.split(":")
@@ -136,7 +134,7 @@ class World:
         return found
 
     def sticky(self, node: str) -> list[str]:
-        """What an instance on the node is to be given."""
+        """Return the sticky keys for an instance on the node."""
         return [
             tag.replace("stickykey", "key" if ":_" in tag else "syskey")
             for tag in self.document["nodes"][node]["tags"]
@@ -144,7 +142,7 @@ class World:
         ]
 
     def customer_keys(self, node: str) -> list[tuple[str, Fraction]]:
-        """Those of every instance that runs there, and the reserved ones of the node."""
+        """Return the keys of all instances on the node, and the reserved keys of the node."""
         found = [key for key in self.own_keys(node) if key[0].startswith("_")]
         for name in self.running(node):
             raw = self.instances[name]
@@ -153,7 +151,7 @@ class World:
         return found
 
     def system_keys(self, node: str) -> list[tuple[str, Fraction]]:
-        """Those of the node, and the special ones."""
+        """Return the keys of the node, and the special ones."""
         raw = self.document["nodes"][node]
         found = [key for key in self.own_keys(node) if not key[0].startswith("_")]
         memory = raw["total_memory"] * self.ratio(node, "ram", Fraction(1))
@@ -175,7 +173,7 @@ class World:
         return default
 
     def allocated(self, node: str) -> int:
-        """Memory of the instances that run on a node."""
+        """Return the memory of the instances that run on a node, in MiB."""
         return sum(int(self.instances[name]["memory"]) for name in self.running(node))
 
     def has_memory(self, node: str, raw: Json) -> bool:
@@ -191,7 +189,7 @@ class World:
     # the rounds
 
     def rank(self, raw: Json, nodes: Iterable[str], asked: Iterable[Json]) -> list[list[str]]:
-        """Nodes that may be taken, best first; equal ones together, by name."""
+        """Return the acceptable nodes, best first; equal ones by name."""
         asked = list(asked)
         system = self.compiled(raw, asked, system=True)
         customer = self.compiled(raw, asked, system=False)
@@ -212,7 +210,7 @@ class World:
         return [node for equals in self.rank(raw, nodes, asked) for node in equals]
 
     def choose(self, raw: Json, nodes: Iterable[str], asked: Iterable[Json] = ()) -> list[str]:
-        """The best node, or pair of nodes for drbd; [] if there is none."""
+        """Return the best node, or the best pair of nodes for drbd; [] if there is none."""
         nodes, asked = list(nodes), list(asked)
         for primary in self.ranked(raw, nodes, asked):
             if raw["disk_template"] != "drbd":
@@ -225,7 +223,7 @@ class World:
     def choose_group(
         self, raw: Json, uuids: Iterable[str], asked: Iterable[Json] = ()
     ) -> list[str]:
-        """The best nodes of the best group: by allocation policy, then by rank."""
+        """Return the best nodes of the best group: by allocation policy, then by rank."""
         asked = list(asked)
         for policy in ("preferred", "last_resort"):
             groups = [u for u in uuids if self._policy(u) == policy]

@@ -1,4 +1,4 @@
-"""Pacemaker's rules 3 and 4 once more, for one node at a time, as plainly as can be."""
+"""Apply Pacemaker's rules 3 and 4 to one node at a time, without optimizations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["best_node"]
 
 
 def best_node(document: Json, one: Json, nodes: list[str], kind: str) -> str | None:
-    """Return the node of `nodes` that the instance described by `one` should go to.
+    """Return the best of `nodes` for the instance described by `one`.
 
-    `document` is a request document as it stands; everything in it counts.
+    `document` is a request document; all of its instances count.
     """
     tagged = any(
         tag.startswith(PREFIX + "utilization:")

@@ -1,4 +1,4 @@
-"""The table of docs/reference/strategies.md: the answer of each strategy to one request.
+"""Make the table of docs/reference/strategies.md: each strategy's answer to one request.
 
 ``python -m tests.ranking.side_by_side`` prints it.
 """

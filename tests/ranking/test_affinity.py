@@ -1,4 +1,4 @@
-"""The strategy ``affinity``, sentence by sentence, through the program's face."""
+"""Test the strategy ``affinity``, rule by rule, by requests."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .plain_affinity import LEVELS
 
 
 def ask(document: Json, *words: str) -> Json:
-    """The response to `document` with this strategy."""
+    """Return the response to `document` with this strategy."""
     given = ["--strategy=affinity", "--n1=off", *words]
     return respond(document, *given)
 
 
 def chosen(document: Json, *words: str) -> list[str]:
-    """The nodes of the answer."""
+    """Return the nodes of the answer."""
     nodes: list[str] = ask(document, *words)["result"]
     return nodes
 
@@ -41,18 +41,18 @@ def rooms(count: int, **changes: Json) -> Json:
 
 
 def room(value: float, level: str | None = None, **members: Any) -> Json:
-    """A system key that asks for the room `value`."""
+    """Return a system key that requires the room `value`."""
     key = {"class": "system", "name": "room", "value": value, "weight": 100, **members}
     return key if level is None else {"level": level, **key}
 
 
 def new(document: Json, *tags: str, **members: Any) -> Json:
-    """A request for a new instance on shared storage."""
+    """Return a request for a new instance on shared storage."""
     return allocate(document, disk_template="rbd", tags=list(tags), **members)
 
 
 def explained(document: Json, *words: str) -> str:
-    """What ``explain`` says."""
+    """Return the output of ``explain``."""
     command = [sys.executable, "-m", "iallocator", "explain", "--strategy=affinity", *words, "-"]
     done = subprocess.run(command, input=as_bytes(document), capture_output=True, check=True)
     return done.stdout.decode()
@@ -63,13 +63,13 @@ def explained(document: Json, *words: str) -> str:
 
 @pytest.mark.parametrize(("upper", "lower"), list(pairwise(LEVELS)))
 def test_key_set_at_two_levels_counts_as_at_the_lower(upper: str, lower: str) -> None:
-    """Of every level and the next one the next one wins, whichever comes first."""
+    """The key of the lower of two levels applies, in any order."""
     for keys in ([room(3, upper), room(2, lower)], [room(2, lower), room(3, upper)]):
         assert chosen(new(rooms(3), placement_keys=keys)) == ["node2"]
 
 
 def test_key_at_one_level_twice_counts_as_set_last() -> None:
-    """In the list the later; the list is later than tags; the request later than the document."""
+    """The later key of a list applies; lists override tags, and the request the document."""
     document = rooms(4)
     twice = [room(2), room(3)]
     assert chosen(new(document, placement_keys=twice)) == ["node3"]
@@ -83,7 +83,7 @@ def test_key_at_one_level_twice_counts_as_set_last() -> None:
 
 
 def test_key_without_level_is_the_clusters_at_the_top_and_the_servers_below() -> None:
-    """The level of a key that names none follows from where it stands."""
+    """A key without a level has the level of the place where it is set."""
     document = {**rooms(3), "placement_keys": [room(3)]}
     assert chosen(new(document)) == ["node3"]
     assert chosen(new(document, placement_keys=[room(2, "billing entity")])) == ["node2"]
@@ -92,7 +92,7 @@ def test_key_without_level_is_the_clusters_at_the_top_and_the_servers_below() ->
 
 
 def test_keys_of_classes_with_one_name_do_not_meet() -> None:
-    """A customer key does not hide a system key, nor does it meet the node's own key."""
+    """A customer key does not hide a system key, nor does it match the node's own key."""
     document = rooms(3)
     keys = [room(2, "cluster"), {**room(3, "server"), "class": "customer"}]
     assert chosen(new(document, placement_keys=keys)) == ["node2"]
@@ -102,7 +102,7 @@ def test_keys_of_classes_with_one_name_do_not_meet() -> None:
 
 
 def test_threshold_has_to_be_exceeded() -> None:
-    """An affinity of just 80 does not pass the first round, one of 80.5 does."""
+    """An affinity of exactly 80 fails the first round; 80.5 passes."""
     tags = {"node1": {"tags": ["iallocator:key:fast:0.8", "iallocator:key:_a:0"]},
             "node2": {"tags": ["iallocator:key:fast:0.805", "iallocator:key:_a:0"]},
             "node3": {"tags": ["iallocator:key:fast:0.1", "iallocator:key:_a:1"]}}  # fmt: skip
@@ -114,7 +114,7 @@ def test_threshold_has_to_be_exceeded() -> None:
 
 
 def test_round_thresholds_fall_evenly() -> None:
-    """Ten rounds from 80 to -10: of each two neighbours in a round the customer's choice wins."""
+    """Ten rounds from 80 to -10: of two neighbours in one round, the customer's choice wins."""
     for threshold in range(80, 0, -10):
         above, below = (threshold + 9.5) / 100, (threshold + 0.5) / 100
         tags = {
@@ -129,7 +129,7 @@ def test_round_thresholds_fall_evenly() -> None:
 
 
 def test_rejection_when_no_threshold_is_exceeded() -> None:
-    """The last threshold decides whether there is a node at all."""
+    """The last threshold decides whether any node is accepted."""
     document = rooms(2)
     repelled = "iallocator:syskey:room:1:-15", "iallocator:specialkey:load:0:-11"
     assert ask(new(document, *repelled))["success"] is False
@@ -141,7 +141,7 @@ def test_rejection_when_no_threshold_is_exceeded() -> None:
 
 
 def test_free_memories_both_have_to_exceed_size_and_overhead() -> None:
-    """Neither what is not allocated nor what is free may be just enough."""
+    """Both unallocated and free memory must exceed the needed amount."""
     for free, ratio, fits in ((5120, "1", False), (5121, "1", True), (8192, "0.625", False),
                               (8192, "0.6251", True)):  # fmt: skip
         contention = [f"iallocator:ram-contention:{ratio}"]
@@ -151,7 +151,7 @@ def test_free_memories_both_have_to_exceed_size_and_overhead() -> None:
 
 
 def test_stopped_instances_take_no_memory_and_lend_no_keys() -> None:
-    """Only what runs is allocated memory and counts for the customer round."""
+    """Only running instances count as allocated memory and in the customer round."""
     tags = ["iallocator:key:acme:1:1"]
     document = cluster(
         2,
@@ -172,7 +172,7 @@ def test_stopped_instances_take_no_memory_and_lend_no_keys() -> None:
 
 
 def test_sticky_keys_bring_the_instance_back() -> None:
-    """The tags of an answer, given to the instance, make the next answer the same."""
+    """With the tags of an answer, the next answer for the instance is the same."""
     tags = {f"node{n}": {"tags": [f"iallocator:stickykey:store:{n}:90"]} for n in (1, 2, 3)}
     document = cluster(3, memory=65536, changes=tags)
     first = ask(new(document, restrict=["node3"]))
@@ -183,7 +183,7 @@ def test_sticky_keys_bring_the_instance_back() -> None:
 
 
 def test_sticky_reserved_key_is_a_customers_on_the_instance() -> None:
-    """What is compared with customer keys on the node is one on the instance."""
+    """A reserved key on the node is a customer key on the instance."""
     tags = {f"node{n}": {"tags": [f"iallocator:stickykey:_store:{n}:9"]} for n in (1, 2)}
     document = cluster(2, memory=65536, changes=tags)
     (entry,) = ask(new(document, restrict=["node2"]))["solutions"]
@@ -198,7 +198,7 @@ SECRETS = ("globex", "topology", "_windows", "other", "node3")
 
 
 def test_info_names_no_key_and_no_other_instance() -> None:
-    """Neither a rejection nor an acceptance reveals the content of nodes; explain does."""
+    """Answers do not reveal keys or instances of nodes; `explain` does."""
     document = cluster(
         3,
         memory=65536,
@@ -221,7 +221,7 @@ def test_info_names_no_key_and_no_other_instance() -> None:
 
 
 def test_explain_says_what_decided() -> None:
-    """For the administrator: the rule, the numbers, and the key behind them."""
+    """`explain` has the rule, the numbers, and their keys."""
     tags = {f"node{n}": {"tags": [f"iallocator:key:_gpu:{n}"]} for n in (1, 2)}
     told = explained(new(cluster(2, memory=65536, changes=tags), "iallocator:key:_gpu:2:30"))
     assert "customer affinity: 30 against 0" in told
@@ -240,7 +240,7 @@ BAD_TAGS = (
 
 @pytest.mark.parametrize("tag", BAD_TAGS)
 def test_bad_tag_of_a_node_is_remarked_and_does_not_count(tag: str) -> None:
-    """An invalid tag does not prevent answers."""
+    """An invalid tag of a node is reported and ignored."""
     document = new(cluster(1, changes={"node1": {"tags": [tag]}}), "iallocator:syskey:fast:1:-90")
     command = [sys.executable, "-m", "iallocator", "--strategy=affinity", "--n1=off"]
     done = subprocess.run(command, input=as_bytes(document), capture_output=True, check=True)
@@ -255,7 +255,7 @@ def test_bad_tag_of_a_node_is_remarked_and_does_not_count(tag: str) -> None:
      "iallocator:syskey:_fast:1:1", "iallocator:key:fast:1:inf"],
 )  # fmt: skip
 def test_bad_tag_of_an_instance_is_remarked_and_does_not_count(tag: str) -> None:
-    """An invalid tag of an instance does not prevent answers."""
+    """An invalid tag of an instance is reported and ignored."""
     command = [sys.executable, "-m", "iallocator", "--strategy=affinity", "--n1=off"]
     raw = as_bytes(new(cluster(1), tag))
     done = subprocess.run(command, input=raw, capture_output=True, check=True)
@@ -270,7 +270,7 @@ def test_bad_tag_of_an_instance_is_remarked_and_does_not_count(tag: str) -> None
      ({"class": "special", "name": "#DISK"}, "name")],
 )  # fmt: skip
 def test_bad_key_in_a_list_is_an_error_with_its_place(change: Json, where: str) -> None:
-    """Documents are written by programs, which want to know."""
+    """An invalid key in a list is an error, because documents are written by programs."""
     bad = room(1) | change
     for document, path in (
         ({**new(rooms(1)), "placement_keys": [room(1), bad]}, "placement_keys/1"),
@@ -287,13 +287,13 @@ def test_bad_key_in_a_list_is_an_error_with_its_place(change: Json, where: str) 
      "--affinity-overhead=-5"],
 )  # fmt: skip
 def test_bad_option_is_rejected(words: str) -> None:
-    """The options of this strategy say what they expect."""
+    """The error has the expected form of the option."""
     with pytest.raises(UsageError, match="expected "):
         ask(new(cluster(1)), words)
 
 
 def test_tag_prefix_counts_for_keys() -> None:
-    """With another prefix other tags are keys, and sticky keys are reported with it."""
+    """With another prefix, other tags are keys, and sticky keys have it."""
     tags = ["our:key:fast:1", "our:stickykey:a:1:2"]
     document = cluster(2, memory=65536, changes={"node2": {"tags": tags}})
     (entry,) = ask(new(document, "our:syskey:fast:1:99"), "--tag-prefix=our:")["solutions"]
@@ -302,13 +302,13 @@ def test_tag_prefix_counts_for_keys() -> None:
 
 
 def test_affinity_on_a_small_request_loads_nothing_slow() -> None:
-    """The strategy costs a few modules of its own."""
+    """The strategy loads only a few modules of its own."""
     modules = loaded(as_bytes(new(rooms(3), "iallocator:syskey:room:2:50")), "--strategy=affinity")
     assert not {module.split(".")[0] for module in modules} & set(SLOW)
 
 
 def test_placement_keys_alone_change_nothing() -> None:
-    """Without the strategy keys have no influence, and what reads the tags is not loaded."""
+    """Without the strategy, keys have no effect, and their parser is not loaded."""
     keyed = new(rooms(3), "iallocator:syskey:room:2:50", placement_keys=[room(3)])
     assert respond(keyed)["result"] == ["node1"]
     assert not _named("ranking.affinity", loaded(as_bytes(keyed)))
@@ -319,7 +319,7 @@ def _named(word: str, modules: Iterable[str]) -> list[str]:
 
 
 def test_exact_search_takes_no_node_that_the_keys_reject() -> None:
-    """What no round lets pass fails by name, however hard is searched for a place for all."""
+    """A node that fails all rounds is rejected, also in exact search."""
     document = rooms(2)
     tags = {"good": [], "bad": [f"iallocator:syskey:room:{n}:-99" for n in (1, 1.5)]}
     batch = [new({}, *tags[name], name=name)["request"] for name in tags]
@@ -332,7 +332,7 @@ def test_exact_search_takes_no_node_that_the_keys_reject() -> None:
 
 
 def test_settings_of_a_group_count_for_its_nodes() -> None:
-    """Thresholds and overhead may come from tags of the cluster and of a group."""
+    """Thresholds and overhead can be set by tags of the cluster and of a group."""
     document = cluster({"default": 1, "lax": 1}, memory=65536)
     document["nodegroups"]["uuid-lax"]["tags"] = ["iallocator:final-msav:-100"]
     document["cluster_tags"] = ["iallocator:final-msav:-20"]

@@ -1,4 +1,4 @@
-"""The strategy ``affinity`` against a plain second telling of its rules, on random documents."""
+"""Test the strategy ``affinity`` against a second implementation, on random documents."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ SEEDS = 60
 
 
 def ask(document: Json, options: Options, *more: str) -> Json:
-    """The response to `document`; exact search, which knows no rank, is left out."""
+    """Return the response to `document`, without exact search, which ignores ranks."""
     words = ["--strategy=affinity", "--n1=off", "--exact-search=no", *options.words, *more]
     response: Json = json.loads(answer(json.dumps(document).encode(), words))
     return response
 
 
 def expected_allocate(world: World) -> Json:
-    """What ``allocate`` must answer."""
+    """Return the expected answer to ``allocate``."""
     raw = world.document["request"]
     return {"result": world.choose_group(raw, world.document["nodegroups"])}
 
 
 def expected_batch(world: World) -> Json:
-    """What ``multi-allocate`` must answer; the keys of the request are for all."""
+    """Return the expected answer to ``multi-allocate``; keys of the request apply to all."""
     request = world.document["request"]
     asked = request.get("placement_keys", [])
     allocated, failed = [], []
@@ -55,7 +55,7 @@ def expected_batch(world: World) -> Json:
 
 
 def expected_secondary(world: World) -> Json:
-    """What ``allocate-secondary`` must answer."""
+    """Return the expected answer to ``allocate-secondary``."""
     request = world.document["request"]
     raw = world.instances[request["name"]]
     world.take(request["name"])
@@ -65,7 +65,7 @@ def expected_secondary(world: World) -> Json:
 
 
 def expected_relocate(world: World) -> Json:
-    """What ``relocate`` must answer."""
+    """Return the expected answer to ``relocate``."""
     request = world.document["request"]
     raw = world.instances[request["name"]]
     present = raw["nodes"]
@@ -78,7 +78,7 @@ def expected_relocate(world: World) -> Json:
 
 
 def expected_evacuate(world: World) -> Json:
-    """What ``node-evacuate`` must answer."""
+    """Return the expected answer to ``node-evacuate``."""
     request = world.document["request"]
     mode, asked = request["evac_mode"], request.get("placement_keys", [])
     left: set[str] = set()
@@ -124,7 +124,7 @@ def _evacuated(
 
 
 def expected_change(world: World) -> Json:
-    """What ``change-group`` must answer."""
+    """Return the expected answer to ``change-group``."""
     request = world.document["request"]
     asked = request.get("placement_keys", [])
     present = {group_of(world, world.instances[name]["nodes"]) for name in request["instances"]}
@@ -146,7 +146,7 @@ def expected_change(world: World) -> Json:
 
 
 def group_of(world: World, nodes: Sequence[str]) -> str:
-    """The uuid of the group of the first of `nodes`."""
+    """Return the uuid of the group of the first of `nodes`."""
     return str(world.document["nodes"][nodes[0]]["group"])
 
 
@@ -161,7 +161,7 @@ EXPECTED = {
 
 
 def comparable(kind: str, response: Json) -> Json:
-    """The part of a response that says which nodes are taken."""
+    """Return the part of a response that has the chosen nodes."""
     if kind in ("node-evacuate", "change-group"):
         moved, failed, _ = response["result"]
         return {"moved": moved, "failed": [name for name, _ in failed]}
@@ -169,7 +169,7 @@ def comparable(kind: str, response: Json) -> Json:
 
 
 def mismatch(seed: int, kind: str) -> str:
-    """How the answer to a document differs from the plain one; "" if it does not."""
+    """Return the difference between both answers to a document; "" if there is none."""
     rng = Random(f"{kind} {seed}")
     document, options = keyed_document(rng, kind), keyed_options(rng)
     response = ask(document, options)
@@ -182,7 +182,7 @@ def mismatch(seed: int, kind: str) -> str:
 
 
 def unsticky(kind: str, document: Json, response: Json, world: World) -> str:
-    """Where the sticky keys of an entry are not those of its primary."""
+    """Return entries with sticky keys that differ from those of their primary."""
     request = document["request"]
     for entry in response["solutions"]:
         nodes = entry.get("nodes")
@@ -198,13 +198,13 @@ def unsticky(kind: str, document: Json, response: Json, world: World) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("start", [0, SEEDS])
 def test_affinity_on_random_documents_is_the_plain_answer(kind: str, start: int) -> None:
-    """Nodes, failures and sticky keys are those that the rules give one by one."""
+    """Nodes, failures and sticky keys equal those of the rules applied one by one."""
     wrong = [found for seed in range(start, start + SEEDS) if (found := mismatch(seed, kind))]
     assert not wrong, "\n".join(wrong)
 
 
 def test_affinity_random_documents_cover_every_outcome() -> None:
-    """The documents above are neither all easy nor all hopeless."""
+    """The documents above have answers of every kind."""
     outcomes = {kind: [0, 0, 0] for kind in KINDS}
     for kind in KINDS:
         for seed in range(SEEDS):
@@ -220,7 +220,7 @@ def test_affinity_random_documents_cover_every_outcome() -> None:
 
 
 def test_affinity_ranks_all_nodes_as_the_plain_telling() -> None:
-    """With --top the whole rank of each group is the plain one."""
+    """With --top, the whole rank of each group equals that of the second implementation."""
     for seed in range(SEEDS):
         rng = Random(f"top {seed}")
         document, options = keyed_document(rng, "allocate"), keyed_options(rng)
@@ -234,7 +234,7 @@ def test_affinity_ranks_all_nodes_as_the_plain_telling() -> None:
 
 
 def test_affinity_ranks_only_what_the_limits_of_nodes_left() -> None:
-    """On full nodes the strategy has its choice among those that can take the instance."""
+    """On full nodes, the strategy ranks only those that can host the instance."""
     narrowed = 0
     for seed in range(2 * SEEDS):
         rng = Random(f"tight {seed}")
@@ -250,7 +250,7 @@ def test_affinity_ranks_only_what_the_limits_of_nodes_left() -> None:
 
 
 def test_affinity_with_a_seed_draws_among_equals_only() -> None:
-    """--seed gives the same answer again, others with other numbers, and never a worse node."""
+    """Equal seeds give equal answers; other seeds choose among nodes of equal rank."""
     different = 0
     for seed in range(SEEDS):
         rng = Random(f"tie {seed}")
@@ -279,7 +279,7 @@ def test_affinity_with_a_seed_draws_among_equals_only() -> None:
 
 @pytest.mark.parametrize("tagged", [False, True])
 def test_standings_after_placements_are_what_pairwise_comparison_finds(tagged: bool) -> None:
-    """Of all nodes, of most and of few, and wherever the instance runs; what is lacking, too."""
+    """The rank is equal for all nodes, most and few, wherever the instance runs."""
     whole = document(Shape(20, "rbd", per_node=3, fullness=0.3))
     rng = random.Random(tagged)
     for entry in [*whole["nodes"].values(), *whole["instances"].values()]:

@@ -1,4 +1,4 @@
-"""What ``affinity`` keeps of nodes for one instance is looked at again once others have moved."""
+"""Test that ``affinity`` updates its kept values of nodes after moves of other instances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders import cluster, instance
 
 
 def ranks(context: Context, moved: Instance) -> list[tuple[int, ...]]:
-    """The nodes for `moved`, best first."""
+    """Return the nodes for `moved`, best first."""
     evaluator, state = context.evaluator(context.cluster.groups[0]), context.state
     (home,) = state.where[moved.name]
     with state.trial():
@@ -24,7 +24,7 @@ def ranks(context: Context, moved: Instance) -> list[tuple[int, ...]]:
 
 
 def test_affinity_asked_for_the_same_instance_while_others_move_ranks_anew() -> None:
-    """Memory that others use decides in which round each node is."""
+    """Memory that other instances use decides the round of each node."""
     made = {
         f"i{k}": instance(f"node{k % 4 + 1}", memory=600 + 100 * k, disk_template="rbd")
         for k in range(12)

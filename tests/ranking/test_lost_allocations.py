@@ -1,4 +1,4 @@
-"""Ranking by lost allocations, against the definition with every pair worked out."""
+"""Test ranking by lost allocations against the definition for every pair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.seeds import seeds
 
 
 def lost(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> tuple[int, ...]:
-    """What the placement loses: room for instances of each size before it, less after it."""
+    """Return the loss of the placement: slots of each size before it, less those after it."""
     before, after = State(cluster), State(cluster)
     after.place(instance, nodes)
     group = cluster.nodes[nodes[0]].group
@@ -38,7 +38,7 @@ def lost(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> tuple[
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_rank_of_every_candidate_is_what_it_loses(seed: int) -> None:
-    """All rows, in order, with the same cluster scores; peers of the primary included."""
+    """All rows are in order and have the same cluster scores, with peers of the primary."""
     raw = document(seed, "allocate")
     cluster = read_cluster(raw, Reading())
     request = read_request(raw, cluster, Reading())

@@ -1,4 +1,4 @@
-"""Nodes that advertise more memory than they have: more may be allocated than is there."""
+"""Test nodes that advertise more memory than they have, so that more can be allocated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GIB = 1024
 
 
 def _full(free: int, *tags: str, group_tags: tuple[str, ...] = ()) -> Json:
-    """Return one node of 64 GiB that runs 64 instances of 1 GiB, `free` MiB of it really free."""
+    """Return one node of 64 GiB with 64 instances of 1 GiB, and `free` MiB of free memory."""
     machines = {
         f"i{k:02}": instance("node1", disk_template="rbd", memory=GIB, vcpus=1) for k in range(64)
     }
@@ -33,7 +33,7 @@ def _asked(document: Json, *options: str, memory: int = GIB, **members: Any) -> 
 
 @pytest.mark.parametrize("on_group", [False, True])
 def test_contention_ratio_lets_more_be_allocated_than_the_node_has(on_group: bool) -> None:
-    """64 x 1 GiB on 64 GiB, ratio 2, 30 GiB really free: there is room for one more."""
+    """64 x 1 GiB on 64 GiB, ratio 2, with 30 GiB free: there is capacity for one more."""
     tags = ["iallocator:ram-contention:2"]
     document = _full(30 * GIB, group_tags=tuple(tags)) if on_group else _full(30 * GIB, *tags)
     assert _asked(document, "--strategy=affinity")["result"] == ["node1"]
@@ -69,7 +69,7 @@ def _advertised(machines: int, free: int) -> Json:
 
 @pytest.mark.parametrize("kind", ["utilization", "balanced", "minimal"])
 def test_advertised_capacity_lets_more_be_allocated_than_the_node_has(kind: str) -> None:
-    """6144 MiB advertised on 4096: a fifth instance of 1024 fits beside four."""
+    """6144 MiB advertised on 4096: a fifth instance of 1024 MiB fits."""
     document, option = _advertised(4, 1500), f"--strategy=pacemaker-{kind}"
     tags = ["iallocator:utilization:memory:1024"]
     assert _asked(document, option, tags=tags)["result"] == ["node1"]
@@ -81,7 +81,7 @@ def test_advertised_capacity_lets_more_be_allocated_than_the_node_has(kind: str)
 def test_place_keeps_what_advertised_capacity_holds(
     tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Five instances on a node that advertises room for six stay there."""
+    """Five instances on a node that advertises memory for six stay there."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(_advertised(5, 800)))
     line = ["place", "--json", "--strategy=utilization", "--verify-plan", str(path)]
@@ -92,7 +92,7 @@ def test_place_keeps_what_advertised_capacity_holds(
 
 
 def _promising(home: str, *nodes: str, **members: Any) -> Json:
-    """Return two nodes of 4096 MiB; node2 promises 6144, and has little that is really free."""
+    """Return two nodes of 4096 MiB; node2 advertises 6144 MiB, and has little free memory."""
     machines = {"web": instance(home, *nodes, memory=1024, **members),
                 "old": instance("node2", disk_template="rbd", memory=512)}  # fmt: skip
     document = cluster(2, memory=4096, cpus=16, instances=machines)
@@ -105,7 +105,7 @@ def _promising(home: str, *nodes: str, **members: Any) -> Json:
 def test_place_moves_nothing_to_where_too_little_is_really_free(
     free: int, home: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Web would rather be on node2: it takes 1024 MiB, whatever the node promises."""
+    """Web prefers node2, but needs 1024 MiB of free memory, whatever node2 advertises."""
     document = _promising("node1", disk_template="rbd", tags=["iallocator:score:node2:5"])
     document["nodes"]["node2"]["free_memory"] = free
     path = tmp_path / "document.json"
@@ -117,7 +117,7 @@ def test_place_moves_nothing_to_where_too_little_is_really_free(
 
 @pytest.mark.parametrize(("free", "moved"), [(900, []), (1100, ["web"])])
 def test_failover_needs_memory_that_is_really_free(free: int, moved: list[str]) -> None:
-    """The secondary promises enough in both cases, and has it in one."""
+    """The secondary advertises enough memory in both cases, and has it free in one."""
     document = _promising("node1", "node2")
     document["nodes"]["node2"]["free_memory"] = free
     document["request"] = {

@@ -1,4 +1,4 @@
-"""Pacemaker's strategies in Ganeti's requests, compared with `plain_rules`."""
+"""Test Pacemaker's strategies in Ganeti's requests against `plain_rules`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def described(seed: int, tagged: bool) -> Json:
 @pytest.mark.parametrize("tagged", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_new_instance_goes_where_the_rules_say(kind: str, tagged: bool, seed: int) -> None:
-    """Of the possible nodes by score, the node that the plain rules choose."""
+    """Of the possible nodes by score, the simple rules choose the answer."""
     document = allocate(world(seed, tagged), disk_template="rbd", **described(seed, tagged))
     possible = [p["nodes"][0] for p in scored(document)["solutions"][0].get("placements", [])]
     best = best_node(document, document["request"], possible, kind)
@@ -86,7 +86,7 @@ def test_new_instance_goes_where_the_rules_say(kind: str, tagged: bool, seed: in
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pair_is_the_best_primary_and_then_the_best_secondary(kind: str, seed: int) -> None:
-    """For drbd by the same rule, among the secondaries that are possible with that primary."""
+    """For drbd, the rule chooses the primary, and then a secondary that is possible with it."""
     tagged = seed % 2 == 0
     document = allocate(world(seed, tagged), memory=4096, **described(seed, tagged))
     pairs = [p["nodes"] for p in scored(document)["solutions"][0].get("placements", [])]
@@ -104,7 +104,7 @@ def test_pair_is_the_best_primary_and_then_the_best_secondary(kind: str, seed: i
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_moves_go_where_the_rules_say(kind: str, seed: int) -> None:
-    """Relocate and node-evacuate: the best of the nodes to which the instance may move."""
+    """Relocate and node-evacuate choose the best node to which the instance may move."""
     document = world(seed, seed % 2 == 0)
     mobile = [n for n, i in document["instances"].items() if i["disk_template"] == "rbd"]
     for name in mobile[:3]:
@@ -124,7 +124,7 @@ def test_moves_go_where_the_rules_say(kind: str, seed: int) -> None:
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_new_secondary_is_the_best_by_the_rules(kind: str, seed: int) -> None:
-    """Relocate of drbd: the primary stays, with any score."""
+    """The primary of a drbd instance stays, with any score."""
     document = world(seed, seed % 2 == 0)
     mirrored = [n for n, i in document["instances"].items() if i["disk_template"] == "drbd"]
     for name in mirrored[:2]:
@@ -142,7 +142,7 @@ def test_new_secondary_is_the_best_by_the_rules(kind: str, seed: int) -> None:
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_group_is_that_of_the_best_node(kind: str, seed: int) -> None:
-    """change-group, and allocate over several groups: the order of the groups' best nodes."""
+    """change-group and allocate over several groups use the order of the groups' best nodes."""
     document = world(seed, seed % 2 == 0, {"default": 3, "annex": 3})
     asked = allocate(document, disk_template="rbd", **described(seed, seed % 2 == 0))
     possible = [
@@ -184,7 +184,7 @@ def test_batch_chooses_by_priority_and_is_reported_in_the_order_of_the_request()
 
 
 def test_group_of_instances_goes_to_a_node_that_holds_it_all() -> None:
-    """Before the first is placed, the needs of the others count."""
+    """The needs of all members count before the first one is placed."""
     document = cluster(nodes=2, memory=65536)
     for name, amount in (("node1", 2), ("node2", 4)):
         document["nodes"][name]["tags"] = [f"iallocator:utilization:x:{amount}"]
@@ -201,7 +201,7 @@ def test_group_of_instances_goes_to_a_node_that_holds_it_all() -> None:
 
 
 def test_order_of_moves_does_not_depend_on_another_group() -> None:
-    """An unusable node of a group without instances once let single instances choose first."""
+    """A drained node of a group without instances does not change the order of moves."""
     together = {"tags": ["iallocator:colocate:must:web"]}
     document = cluster(
         3,

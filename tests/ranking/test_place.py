@@ -1,4 +1,4 @@
-"""``iallocator place``: behaviour in addition to Pacemaker's rules."""
+"""Test the behaviour of ``iallocator place`` beyond Pacemaker's rules."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def world(seed: int) -> Json:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(8))
 def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed: int) -> None:
-    """No node exceeds its capacity; every instance stays in its group; the steps lead there."""
+    """No node is overfull, every instance stays in its group, and the steps are possible."""
     document = world(seed)
     found = place(document, kind, "--n1=off")
     model = read_cluster(document, Reading())
@@ -97,7 +97,7 @@ def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed:
 
 
 def test_moves_are_elementary_and_lead_where_the_placement_says() -> None:
-    """drbd: the secondary first, then the failover; each move is as in the schema."""
+    """drbd: first the new secondary, then the failover; each move follows the schema."""
     document = cluster(nodes=4, instances={"mail": instance("node1", "node2", memory=512)})
     tags = ["iallocator:score:node1:-INFINITY", "iallocator:score:node2:-INFINITY"]
     document["instances"]["mail"]["tags"] = tags
@@ -111,7 +111,7 @@ def test_moves_are_elementary_and_lead_where_the_placement_says() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_moves_have_the_score_of_their_group_as_it_is_then(seed: int) -> None:
-    """The score is computed anew after each move."""
+    """The score is computed after each move."""
     document = world(seed)
     model = read_cluster(document, Reading())
     index, state = {node.name: node.index for node in model.nodes}, State(model)
@@ -134,7 +134,7 @@ def test_placement_is_in_the_order_of_the_document_with_new_ones_last() -> None:
 
 
 def test_apart_instances_are_kept_apart() -> None:
-    """Separation is a hard constraint, not a matter of rank."""
+    """Separation is a hard constraint that no rank overrides."""
     tags = ["iallocator:separate:must:web"]
     instances = {
         name: instance("node1", disk_template="rbd", tags=tags) for name in ("a", "b", "c")
@@ -145,7 +145,7 @@ def test_apart_instances_are_kept_apart() -> None:
 
 
 def test_failures_are_kept_survivable_as_asked() -> None:
-    """strict: one instance is left out; no-new: no failure is tolerated now, so nothing is lost."""
+    """With strict, one is left out; with no-new, no failure was tolerated, so none is."""
     instances = {
         f"i{n}": instance(f"node{1 + n % 2}", disk_template="rbd", memory=2500) for n in range(4)
     }
@@ -159,7 +159,7 @@ def test_failures_are_kept_survivable_as_asked() -> None:
 
 
 def test_failure_that_can_be_survived_now_can_be_survived_then() -> None:
-    """Minimal would use node1 for both, but then the new one could not fail over to node2."""
+    """`minimal` would use node1 for both, but then the new one could not fail over to node2."""
     document = cluster(
         nodes=2, memory=8000, instances={"a": instance("node1", disk_template="rbd", memory=3000)}
     )
@@ -180,7 +180,7 @@ def test_place_with_a_strategy_that_is_not_of_pacemaker_is_an_error(tmp_path: Pa
 def test_strategy_of_place_may_come_by_tag(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The tag works as for any request."""
+    """The tag has the effect that it has for requests."""
     path = tmp_path / "document.json"
     document = cluster(nodes=1, tags=("iallocator:strategy:minimal",))
     path.write_bytes(as_bytes(document))
@@ -202,7 +202,7 @@ def test_circle_of_free_capacity_is_reported() -> None:
 
 
 def test_place_keeps_what_cannot_be_stopped_in_place() -> None:
-    """It is counted where it is, and separated instances avoid its node."""
+    """It uses its node's capacity, and separated instances avoid its node."""
     stuck = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     apart = "iallocator:separate:must:web"
     instances = {
@@ -220,7 +220,7 @@ def test_place_keeps_what_cannot_be_stopped_in_place() -> None:
 def test_place_leaves_a_dead_secondary_where_no_other_node_takes_it(
     kind: str, exactly: str
 ) -> None:
-    """No instance stops because its secondary is down; off a dead node a failover is enough."""
+    """No instance stops because its secondary is down; a failover from a dead node is enough."""
     down = {"node2": {"offline": True}}
     instances = {"a": instance("node1", "node2"), "b": instance("node2", "node1")}
     option = f"--exact-search={exactly}"
@@ -232,7 +232,7 @@ def test_place_leaves_a_dead_secondary_where_no_other_node_takes_it(
 
 
 def test_group_of_one_node_takes_nothing_new_that_its_failure_would_lose() -> None:
-    """As in an allocation: if no node could take over, the new instance goes to another group."""
+    """As in an allocation, the new instance goes to another group if no node could restart it."""
     document = cluster({"pair": 2, "single": 1}, instances={})
     for name in ("node1", "node2"):
         document["nodes"][name] |= {"total_memory": 4096, "free_memory": 4096}
@@ -243,7 +243,7 @@ def test_group_of_one_node_takes_nothing_new_that_its_failure_would_lose() -> No
 
 
 def test_strict_does_not_stop_for_a_failure_that_is_lost_anyway() -> None:
-    """Two plain instances are too large for the other node: no other instance stops for them."""
+    """Two plain instances are too large for the other node, which stops no other instance."""
     pinned = {f"p{k}": instance(f"node{k}", memory=5000) for k in (1, 2)}
     others = {f"i{k}": instance("node4", disk_template="rbd") for k in (1, 2)}
     here = {"i0": instance("node1", disk_template="rbd")}
@@ -255,7 +255,7 @@ def test_strict_does_not_stop_for_a_failure_that_is_lost_anyway() -> None:
 
 
 def test_strict_creates_no_instance_beside_a_failure_that_is_lost_anyway() -> None:
-    """As in an allocation: the failure of node3 is not tolerated, so its group accepts nothing."""
+    """As in an allocation, the failure of node3 is not tolerated, so its group accepts none."""
     fixed = {"i0": instance("node3", "node2", memory=4096, auto_balance=False)}
     document = allocate(cluster(3, memory=4096, instances=fixed), disk_template="rbd", memory=256)
     assert place(document, "balanced", "--n1=no-new")["placement"]["new"] == "node1"
@@ -276,7 +276,7 @@ def test_place_without_what_is_kept_finds_the_same(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Demands of failures and limits of nodes, worked out anew each time they are asked for."""
+    """With demands of failures and limits of nodes computed for each query, plans are equal."""
     path = tmp_path / "cluster.json"
     path.write_bytes(builders.as_bytes(random_document(random.Random(seed), 5, 14)))
     command = ["place", "--json", f"--strategy=pacemaker-{STRATEGIES[seed % 4]}", str(path)]

@@ -1,4 +1,4 @@
-"""``iallocator place`` uses the nodes that Pacemaker's scheduler uses.
+"""Test that ``iallocator place`` uses the nodes that Pacemaker's scheduler uses.
 
 If the scheduler's comparison of free capacity is circular, its answer depends on hash order. Such
 problems are excluded, see `circular`.
@@ -131,7 +131,7 @@ def _score(nodes: Json, one: Json, name: str) -> int:
 
 @pytest.mark.skipif(TOOL is None, reason="crm_simulate (pacemaker-cli-utils) is not installed")
 def test_place_answers_as_the_scheduler_of_pacemaker() -> None:
-    """All four strategies, with scores, stickiness, priorities, groups, nodes in every state."""
+    """The problems have scores, stickiness, priorities, groups, and nodes in every state."""
     compared = 0
     for kind in KINDS:
         for number in range(PER_KIND):

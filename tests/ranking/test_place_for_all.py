@@ -1,4 +1,4 @@
-"""``iallocator place`` leaves out as few instances as possible, and none that must keep running."""
+"""Test that ``iallocator place`` leaves out as few instances as possible."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_place_leaves_out_the_least_important_where_not_all_fit() -> None:
 
 
 def test_place_leaves_together_what_belongs_together() -> None:
-    """Members of a colocation group end on one node, with the search or without."""
+    """The members of a colocation group end on one node, with the search or without."""
     given = contrived(small={"group": "g"}, medium={"group": "g"})
     found = place(document(given))["placement"]
     assert found["small"] == found["medium"] != found["large"] is None
@@ -106,7 +106,7 @@ def _full(*tags: str) -> Json:
 
 
 def test_place_never_leaves_out_what_must_keep_running() -> None:
-    """The more important instance takes its place only if it is not tagged so."""
+    """The more important instance replaces it only without the tag."""
     assert place(_full())["placement"] == {"first": "node1", "second": None}
     found = place(_full("iallocator:keep-running"))
     assert found["placement"] == {"first": None, "second": "node1"}
@@ -190,7 +190,7 @@ def test_place_creates_nothing_that_starts_after_what_was_left_out() -> None:
 
 
 def test_place_stops_nothing_because_its_node_has_too_little() -> None:
-    """On an overfull node no instance that stays is stopped."""
+    """No instance is stopped because its node is overfull."""
     instances = {
         f"i{k}": instance("node1", disk_template="rbd", memory=1024, vcpus=1) for k in range(4)
     }
@@ -213,7 +213,7 @@ def test_place_ignores_soft_limits_only_for_instances_without_another_node() -> 
 
 
 def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named() -> None:
-    """The secondary is restricted to the named nodes, too."""
+    """The secondary of a new instance is also restricted to the named nodes."""
     given = allocate(cluster(4), disk_template="drbd", name="new")
     given["request"]["restrict-to-nodes"] = ["node2", "node4"]
     (new,) = place(given)["instances"]
@@ -221,7 +221,7 @@ def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named() -> None:
 
 
 def test_creation_has_all_that_ganeti_asks_for() -> None:
-    """Interfaces, operating system and tags are those of the request; Ganeti loads the opcode."""
+    """The opcode has interfaces, operating system and tags of the request; Ganeti loads it."""
     given = allocate(cluster(2), disk_template="rbd", tags=["iallocator:keep-running"])
     nic = {
         "mac": "aa:00:00:11:22:33",
@@ -274,7 +274,7 @@ def test_place_takes_no_notice_of_the_order_of_nodes_and_groups(kind: str) -> No
 
 
 def test_place_asks_instances_of_equal_rank_in_the_order_of_the_document() -> None:
-    """As in Pacemaker: one of them fits, and the first in the document gets the place."""
+    """As in Pacemaker, the first of equal rank in the document is placed."""
     needs = ["iallocator:utilization:memory:1024"]
     instances = {
         name: instance("node1", disk_template="rbd", admin_state="down", tags=needs)
@@ -290,7 +290,7 @@ def test_place_asks_instances_of_equal_rank_in_the_order_of_the_document() -> No
 def test_place_says_nothing_of_a_search_that_found_no_more(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """There would be capacity, but the instance depends on one that is lost with its node."""
+    """There is capacity, but the instance depends on one that is lost with its node."""
     after = ["iallocator:order:after:base"]
     held = {"base": instance("node1"), "x": instance("node1", disk_template="rbd", tags=after)}
     path = tmp_path / "document.json"

@@ -1,4 +1,4 @@
-"""``iallocator place`` with dead nodes: whole colocation groups, legal moves, fewest left out."""
+"""Test ``iallocator place`` with dead nodes: whole colocation groups, fewest left out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _shared(home: str, *tags: str, memory: int = 512) -> Json:
 
 @pytest.mark.parametrize("secondary", [OFFLINE, DRAINED], ids=["offline", "drained"])
 def test_place_leaves_out_an_instance_without_failover_and_its_dependents(secondary: Json) -> None:
-    """An instance on a dead primary moves only through its secondary."""
+    """An instance with an offline primary moves only through its secondary."""
     given = cluster(
         4,
         instances={
@@ -59,7 +59,7 @@ def test_place_leaves_out_an_instance_without_failover_and_its_dependents(second
 def test_place_off_a_dead_primary_asks_migration_tags_on_the_way(
     kinds: tuple[str, ...], homes: set[str | None]
 ) -> None:
-    """First it starts on the secondary, and moves on from there, if migration tags allow it."""
+    """It starts on the secondary first, and moves on if migration tags allow it."""
     given = cluster(
         4,
         instances={"web": instance("node1", "node2")},
@@ -78,7 +78,7 @@ def test_place_off_a_dead_primary_asks_migration_tags_on_the_way(
 
 
 def test_place_keeps_n1_where_a_secondary_stays_on_a_drained_node() -> None:
-    """No other node could take over from node2 then; formerly, the plan was rejected."""
+    """No other node could restart the instances of node2, so the plan keeps the secondary."""
     given = cluster(
         3,
         instances={"web": instance("node1", "node2", memory=1024), "full": _shared("node3")},
@@ -168,7 +168,7 @@ def _whole(there: Json, homes: Homes) -> bool:
 
 
 def _left_out(there: Json, homes: Homes) -> list[int]:
-    """Return how many are left out, the highest priority first."""
+    """Return the number of instances left out by priority, the highest first."""
     levels = (2, 1, 0)
     out = [one["tags"][-1] for name, one in there.items() if homes[name] is None]
     return [out.count(f"iallocator:priority:{level}") for level in levels]
@@ -176,7 +176,7 @@ def _left_out(there: Json, homes: Homes) -> list[int]:
 
 @pytest.mark.parametrize("seed", seeds(10, 150))
 def test_place_off_dead_nodes_leaves_out_as_few_as_can_be(seed: int) -> None:
-    """Compared with all placements: whole colocation groups, the more important first."""
+    """Compared with all placements: whole colocation groups, higher priorities first."""
     pytest.importorskip("highspy")
     given = _world(Random(seed))
     there = given["instances"]

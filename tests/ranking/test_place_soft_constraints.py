@@ -1,4 +1,4 @@
-"""Soft constraints when all instances are placed anew: exact search violates the least."""
+"""Test soft constraints in a full re-placement: exact search violates the least."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEEDS = (5, 6, 49, 220)
 
 
 class World:
-    """Represent nodes with slots, instances that need some, and pairs with a soft constraint."""
+    """Represent nodes with slots, instances that need slots, and pairs with a soft constraint."""
 
     def __init__(self, seed: int) -> None:
         rng = Random(f"wishes/{seed}")
@@ -32,7 +32,7 @@ class World:
         self.prices = [rng.choice((1, 5)) for _ in self.kinds]
 
     def document(self) -> Json:
-        """Return the document; no instance runs, so all are placed anew."""
+        """Return the document; no instance runs, so that all are placed."""
         tags: list[list[str]] = [[f"iallocator:utilization:slot:{n}"] for n in self.needs]
         for k, (kind, price) in enumerate(zip(self.kinds, self.prices)):
             for member in self.members[k]:
@@ -118,7 +118,7 @@ def _circular(seed: int) -> Json:
 def test_place_is_the_same_in_whichever_order_keys_stand(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Circles of capacities are cut by name; only instances keep the order of the document."""
+    """Cycles of capacities are cut by name; only instances keep the order of the document."""
     path = tmp_path / "document.json"
     for seed in range(3):
         answers = []

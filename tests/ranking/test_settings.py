@@ -1,4 +1,4 @@
-"""Where settings come from, and what wins: command line, request, group, cluster, default."""
+"""Test the sources of settings and their precedence."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def document(**tags: str) -> Json:
 
 
 def config(made: Json, *options: str) -> Json:
-    """Return what ``iallocator config`` says."""
+    """Return the output of ``iallocator show --settings``."""
     return json_of("config", *options, document=made)
 
 
 def strategies(made: Json, *options: str) -> dict[str, str]:
-    """Return which strategy ranked each group."""
+    """Return the strategy that ranked each group."""
     response = respond(made, *options)
     return {one["group"]: one.get("strategy", "score") for one in response["solutions"]}
 
 
 def test_sources_win_in_the_order_of_precedence() -> None:
-    """Each further source is taken away, and the next one counts."""
+    """When a source is removed, the next one applies."""
     made = document(cluster="iallocator:strategy:minimal", annex="iallocator:strategy:balanced")
     made["request"]["strategy"] = "lost-allocations"
     line = ["--strategy=pacemaker-default"]
@@ -54,14 +54,14 @@ def test_sources_win_in_the_order_of_precedence() -> None:
 
 
 def test_tags_are_not_looked_at_in_the_ways_of_hail() -> None:
-    """Hail knows none of them."""
+    """Tags of iallocator have no meaning for hail."""
     made = document(cluster="iallocator:strategy:minimal iallocator:top:3")
     made["request"]["strategy"] = "affinity"
     assert strategies(made, "--compat=hail") == {"default": "score", "annex": "score"}
 
 
 def test_other_settings_come_by_tag_too() -> None:
-    """Of a group for that group, of the cluster for all."""
+    """Tags of a group apply to that group, tags of the cluster to all."""
     made = document(cluster="iallocator:top:2", annex="iallocator:top:1")
     response = respond(made)
     shown = {one["group"]: len(one.get("placements", [])) for one in response["solutions"]}
@@ -69,7 +69,7 @@ def test_other_settings_come_by_tag_too() -> None:
 
 
 def test_n1_of_a_group_counts_there_alone() -> None:
-    """An instance that no other node could take over is rejected where that is asked for."""
+    """An instance that no other node could restart is rejected only in the group with the tag."""
     made = cluster(
         {"default": 2, "annex": 2}, memory=4096,
         instances={"a": instance("node1", disk_template="rbd", memory=2048),
@@ -84,7 +84,7 @@ def test_n1_of_a_group_counts_there_alone() -> None:
 
 
 def test_config_reports_values_and_origins() -> None:
-    """One setting from each source, and one that a group has of its own."""
+    """Each source has one setting, and a group has one of its own."""
     made = document(
         cluster="iallocator:strategy:minimal iallocator:n1:off", annex="iallocator:seed:4"
     )
@@ -106,7 +106,7 @@ def test_config_reports_values_and_origins() -> None:
 
 
 def test_tag_without_sense_is_warned_of_and_the_next_source_counts() -> None:
-    """A slip in a tag does not stop a cluster; the answer is on stdout all the same."""
+    """An invalid tag is reported, and stdout has an answer."""
     made = document(cluster="iallocator:strategy:minimal", annex="iallocator:strategy:bets")
     done = subprocess.run(
         [sys.executable, "-m", "iallocator"], input=as_bytes(made), capture_output=True, check=True
@@ -119,7 +119,7 @@ def test_tag_without_sense_is_warned_of_and_the_next_source_counts() -> None:
 
 
 def test_unknown_strategy_on_the_command_line_is_an_error() -> None:
-    """The names that exist are in the message."""
+    """The message lists the strategies."""
     with pytest.raises(UsageError, match="--strategy: expected one of score, lost-allocations"):
         answer(as_bytes(document()), ["--strategy=best"])
 
@@ -134,7 +134,7 @@ def test_unknown_strategy_on_the_command_line_is_an_error() -> None:
     ],
 )
 def test_key_without_sense_in_a_request_is_an_error(key: str, value: Any, expected: str) -> None:
-    """It says where, and what was expected."""
+    """The message has the place and the expected form."""
     made = document()
     made["request"][key] = value
     with pytest.raises(RequestError, match=expected):
@@ -142,7 +142,7 @@ def test_key_without_sense_in_a_request_is_an_error(key: str, value: Any, expect
 
 
 def test_docs_show_what_the_strategies_answer() -> None:
-    """The table side by side is generated, and it is about all of them, all different."""
+    """The table is generated, covers all strategies, and each strategy has another answer."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "strategies.md").read_text()
     lines = table()
     assert "\n".join(lines) in page

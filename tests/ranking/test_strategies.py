@@ -1,4 +1,4 @@
-"""Common properties of all strategies, and adding a new strategy."""
+"""Test the common properties of all strategies, and the addition of a new strategy."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_strategy_answers_every_request_with_what_is_possible(
 @every_strategy
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 def test_explanation_is_about_the_answer_of_the_strategy(strategy: str, request_: Json) -> None:
-    """Every decision names the nodes of the answer, and the rule that selected them."""
+    """Every decision has the nodes of the answer, and the rule that selected them."""
     raw = as_bytes({**world(), "request": request_})
     settings = Settings()
     parse([f"--strategy={strategy}"], settings)
@@ -113,7 +113,7 @@ def test_explanation_names_the_rule_and_both_figures() -> None:
 
 
 def test_lost_allocations_rank_moves_too() -> None:
-    """If requested, the lost allocations of a placement decide, not the score."""
+    """On request, the lost allocations of a placement decide instead of the score."""
     made = cluster(nodes=3, memory=8192, changes={"node2": {"free_disk": 20000}})
     made["ipolicy"] = made["nodegroups"]["uuid-default"]["ipolicy"]
     made["ipolicy"]["minmax"][0]["min"] |= {"disk-size": 4096, "memory-size": 1024}
@@ -147,7 +147,7 @@ def example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 def test_strategy_of_the_manual_works_everywhere(example: str) -> None:
-    """A module and a line are enough: requests of all types, and explanations."""
+    """A module and a line are enough for requests of all types, and for explanations."""
     made = world()
     made["nodes"]["node10"] = made["nodes"]["node1"] | {"free_memory": 16384}
     for request in REQUESTS.values():

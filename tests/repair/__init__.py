@@ -1,1 +1,1 @@
-"""Repairs by tags, as harep makes them."""
+"""Test repairs by tags, as harep makes them."""

@@ -1,4 +1,4 @@
-"""Repairs compared with harep's on the same running cluster, which this process simulates."""
+"""Test repairs against harep on a simulated running cluster."""
 
 from __future__ import annotations
 

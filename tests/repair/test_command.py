@@ -1,4 +1,4 @@
-"""The command `repair`, on documents and on a running cluster that this process simulates."""
+"""Test the command `repair` on documents and on a simulated running cluster."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
 
 
 def test_repair_that_is_not_allowed_is_reported_and_marked() -> None:
-    """A tag says that permission lacks; if an instance has no tag of ours, none is written."""
+    """A tag records the missing permission; an instance without tags of iallocator gets none."""
     document = cluster(3, instances={"a": instance("node1", "node2")})
     document["nodes"]["node1"]["offline"] = True
     status, found = _of_document(document)
@@ -85,7 +85,7 @@ def test_repair_that_is_not_allowed_is_reported_and_marked() -> None:
 
 @pytest.mark.parametrize("option", ["--undo=journal", "--und=journal"])
 def test_repair_rejects_undo_and_names_the_command_that_does_it(option: str) -> None:
-    """Another planner plans the way back."""
+    """The message names the command that plans the way back."""
     text = complaint(run("repair", "-L", option))
     assert text == (
         "repair takes no --undo: a journal of repair is undone by "
@@ -94,7 +94,7 @@ def test_repair_rejects_undo_and_names_the_command_that_does_it(option: str) -> 
 
 
 def test_repair_without_a_place_says_why() -> None:
-    """Two nodes are too few for another secondary."""
+    """Two nodes are too few for a new secondary, and the reason says so."""
     document = cluster(2, instances={"a": instance("node1", "node2", tags=[PREFIX + "reinstall"])})
     document["nodes"]["node2"]["offline"] = True
     status, found = _of_document(document)
@@ -156,7 +156,7 @@ def _repaired(world: Running, folder: Path, journal: str = "first") -> int:
 
 
 class Killed(BaseException):
-    """The process ends at this moment."""
+    """Represent the end of the process."""
 
 
 @pytest.mark.parametrize("tagged", [0, 1], ids=["before its tag is written", "afterwards"])
@@ -208,7 +208,7 @@ def test_repair_through_rapi_takes_every_step_in_turn(tmp_path: Path) -> None:
 
 
 def test_journal_of_a_repair_is_of_repair_only(tmp_path: Path, capsys: Capture) -> None:
-    """Another command would not update the tags, and `repair` does not resume other journals."""
+    """Another command would not update the tags, and `repair` resumes no other journals."""
     with running(tmp_path, _sick("fix-storage")) as world:
         _repaired(world, tmp_path)
         journal = f"--resume={tmp_path / 'first'}"
@@ -284,7 +284,7 @@ def test_page_of_repairs_shows_all_instances_and_both_ends(tmp_path: Path) -> No
 def test_those_that_must_be_together_are_repaired_as_one(
     homes: dict[str, str], kinds: str, together: bool
 ) -> None:
-    """All members are repaired to one node; none, if one has no way there or no permission."""
+    """All members are repaired to one node, or none if one cannot be or has no permission."""
     constraint = "iallocator:colocate:must:pair"
     held = {
         name: instance(*nodes.split(), tags=[constraint, PREFIX + kind])
@@ -347,7 +347,7 @@ def test_what_is_broken_is_listed_with_the_command_that_repairs_it() -> None:
     ],
 )
 def test_option_allows_repairs_up_to_a_type_this_once(allow: str, repaired: set[str]) -> None:
-    """Each repaired instance is on online nodes; the others name what is missing."""
+    """Each repaired instance is on online nodes; the others have the missing permission."""
     done = run("repair", "--json", f"--allow={allow}", stdin=as_bytes(broken_cluster()))
     found: Json = json.loads(done.stdout)
     conforms(found, "repair")
@@ -371,7 +371,7 @@ def test_option_does_not_lift_a_suspension() -> None:
 def test_instances_on_shared_storage_fail_over_once_allowed(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The command in the text repairs them on the running cluster."""
+    """The printed command repairs them on the running cluster."""
     answers = _sick("suspend:1")
     answers["nodes"][1]["offline"] = True
     answers["instances"] = [

@@ -1,4 +1,4 @@
-"""Harep's tags: which repairs are allowed, and the state of repairs."""
+"""Test harep's tags: the allowed repairs, and the state of repairs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The replay cases in ``fixtures``: every answer, and the ranking behind it."""
+"""Test the stored cases in ``fixtures``: every answer, and its ranking."""

@@ -1,4 +1,4 @@
-"""Snapshots that are kept beside the case they belong to, and not beside the test."""
+"""Store snapshots beside their case instead of beside the test."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 class Beside(SingleFileSnapshotExtension):
-    """One text file in the folder of the case, which is the test's parameter ``case``.
+    """Represent a text file in the folder of the case, which is the test's parameter ``case``.
 
-    The folder holds files that are no snapshots, so nothing in it is ever taken for a
-    snapshot that is not used any more: `discover_snapshots` finds none.
+    The folder holds other files, so `discover_snapshots` reports none of them as unused.
     """
 
     _write_mode = WriteMode.TEXT
@@ -52,13 +51,13 @@ class Beside(SingleFileSnapshotExtension):
 
 
 class Response(Beside):
-    """``response.json``, which ``iallocator replay`` compares with as well."""
+    """Represent ``response.json``, which ``iallocator replay`` also compares."""
 
     stem, file_extension = "response", "json"
 
 
 class Ranking(Beside):
-    """``ranking.txt``."""
+    """Represent ``ranking.txt``."""
 
     stem, file_extension = "ranking", "txt"
 
@@ -87,10 +86,10 @@ def _command(case: Case) -> bool:
 
 
 def allocate_cases() -> list[Path]:
-    """Return the folder of every case that is about placing one new instance."""
+    """Return the folder of every case that places one new instance."""
     return [case for case in all_cases() if case.parent.name == "allocate"]
 
 
 def case_id(case: Path) -> str:
-    """Return what tests of `case` are called."""
+    """Return the test ID of `case`."""
     return str(case.relative_to(FIXTURES))

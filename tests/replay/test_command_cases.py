@@ -1,4 +1,4 @@
-"""The output of every command in ``fixtures`` equals the stored output.
+"""Test that the output of every command in ``fixtures`` equals the stored output.
 
 ``iallocator replay --update fixtures`` stores new answers; read the diff.
 """
@@ -22,7 +22,7 @@ every_case = pytest.mark.parametrize("case", command_cases(), ids=case_id)
 
 @every_case
 def test_command_of_case_run_again_says_what_is_stored(case: Path) -> None:
-    """JSON or text, stderr and the exit status are as stored."""
+    """JSON or text, stderr and the exit status equal the stored ones."""
     outcome = run_case(the_case(case), How(commands=stored_commands()))
     assert (outcome.status, outcome.details) == (OK, ())
 

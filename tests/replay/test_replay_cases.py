@@ -1,4 +1,4 @@
-"""Every case in ``fixtures`` has the stored answer and reasons; so has hail's answer."""
+"""Test that every case in ``fixtures`` has the stored answer, and hail's stored answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ every_case = pytest.mark.parametrize("case", all_cases(), ids=case_id)
 def test_case_answered_again_has_the_stored_response(
     case: Path, snapshot: SnapshotAssertion
 ) -> None:
-    """The response document is, byte for byte, the one stored beside the case."""
+    """The response document equals the one stored beside the case, byte for byte."""
     answered = answer_case(case_of(str(case / "request.json")))
     assert pretty(answered.document) + "\n" == snapshot(extension_class=Response)
 
@@ -96,13 +96,13 @@ READ_BY_HAIL = [case for case in allocate_cases() if not (case / "hail.txt").exi
 
 
 def options_of(case: Path) -> list[str]:
-    """Return the options of a case that hail has, too; hail has `--n1 strict` always."""
+    """Return the options of a case that hail also has; hail always has `--n1 strict`."""
     options = case_of(str(case / "request.json")).options()
     return [option for option in options if option.partition("=")[0] in KNOWN_TO_HAIL]
 
 
 def ask_hail(case: Path) -> tuple[str, str]:
-    """Return the name and the text of the file that would hold hail's answer."""
+    """Return the name and the text of the file with hail's answer."""
     command = [str(HAIL), str(case / "request.json"), *options_of(case)]
     done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE, text=True)
     if done.returncode:
@@ -112,14 +112,14 @@ def ask_hail(case: Path) -> tuple[str, str]:
 
 @pytest.mark.parametrize("case", STORED, ids=case_id)
 def test_stored_answer_of_hail_is_what_hail_says(case: Path) -> None:
-    """The stored answer of the peer is genuine."""
+    """The stored answer of hail is its present answer."""
     name, text = ask_hail(case)
     assert (case / name).read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize("case", allocate_cases(), ids=case_id)
 def test_answer_unlike_that_of_hail_has_it_stored_beside(case: Path) -> None:
-    """Each case that differs from hail shows it."""
+    """Each case with another answer than hail has hail's answer beside it."""
     name, text = ask_hail(case)
     ours = json.loads((case / "response.json").read_text(encoding="utf-8"))
     theirs = json.loads(text) if name == "hail.json" else {}
@@ -129,7 +129,7 @@ def test_answer_unlike_that_of_hail_has_it_stored_beside(case: Path) -> None:
 
 @pytest.mark.parametrize("case", READ_BY_HAIL, ids=case_id)
 def test_case_with_compat_hail_has_the_answer_of_hail(case: Path) -> None:
-    """With ``--compat hail`` all differences are gone, but for invalid requests."""
+    """With ``--compat hail`` there are no differences, except for invalid requests."""
     if "error" in json.loads((case / "response.json").read_text(encoding="utf-8")):
         pytest.skip("we refuse the request")
     ours = answer((case / "request.json").read_bytes(), [*options_of(case), "--compat=hail"])

@@ -1,4 +1,4 @@
-"""The outcome of one stored request, and the comparison of two JSON documents."""
+"""Test the outcome of one stored request, and the comparison of two JSON documents."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from iallocator.reply import Reply
 
 @pytest.fixture
 def case(tmp_path: Path) -> Case:
-    """A request without a response."""
+    """Return a request without a response."""
     (tmp_path / "request.json").write_text("{}")
     return case_of(str(tmp_path / "request.json"))
 
 
 @pytest.fixture
 def chatty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that warns."""
+    """Replace the program by one that warns."""
 
     def respond(raw: bytes, settings: Settings) -> Reply:
         print("node1 is missing memory", file=sys.stderr)
@@ -34,7 +34,7 @@ def chatty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("chatty")
 def test_answer_with_unexpected_stderr_differs(case: Case) -> None:
-    """A warning that is not stored is a difference, unless only some members count."""
+    """A warning that is not stored is a difference, unless only some members are compared."""
     run_case(case, How(update=True))
     Path(case.stderr).unlink()
     outcome = run_case(case, How())
@@ -55,7 +55,7 @@ def test_answer_with_stored_stderr_is_ok(case: Case) -> None:
 
 
 def test_answer_without_warning_removes_the_stored_one(case: Case) -> None:
-    """An update leaves no file where nothing is said any more."""
+    """An update removes the stored warning if there is none any more."""
     Path(case.stderr).write_text("node1 is missing memory\n")
     assert run_case(case, How(update=True)).status == WRITTEN
     assert not Path(case.stderr).exists()
@@ -64,7 +64,7 @@ def test_answer_without_warning_removes_the_stored_one(case: Case) -> None:
 def test_bug_while_answering_is_an_error_with_its_traceback(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is no RequestError does not stop the command, and does not pass."""
+    """An exception that is not a RequestError fails the case, but not the command."""
 
     def respond(raw: bytes, settings: Settings) -> Reply:
         raise ZeroDivisionError("no nodes")
@@ -76,7 +76,7 @@ def test_bug_while_answering_is_an_error_with_its_traceback(
 
 
 def test_request_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    """A file that vanished is said so."""
+    """A file that does not exist any more is reported."""
     outcome = run_case(case_of(str(tmp_path / "gone.request.json")), How())
     assert outcome.status == ERROR
     assert "No such file or directory" in outcome.details[0]
@@ -96,7 +96,7 @@ def told(stored: object, now: object) -> list[str]:
     ],
 )
 def test_differences_of_equal_documents_are_none(stored: object, now: object) -> None:
-    """The order of members and what lies behind the eighth decimal do not count."""
+    """The order of members and differences beyond the eighth decimal are ignored."""
     assert told(stored, now) == []
 
 
@@ -114,12 +114,12 @@ def test_differences_of_equal_documents_are_none(stored: object, now: object) ->
 def test_difference_of_values_is_reported_with_its_place(
     stored: object, now: object, difference: str
 ) -> None:
-    """Booleans are no numbers, and what is missing is not null."""
+    """Booleans are not numbers, and a missing member is not null."""
     assert told(stored, now) == [difference]
 
 
 def test_difference_of_long_values_takes_two_lines() -> None:
-    """Long values stand one below the other, so that the eye finds what differs."""
+    """Long values are printed on two lines."""
     assert told({"info": "a" * 60}, {"info": "b" * 60}) == [
         f'info: "{"a" * 60}"\n    → "{"b" * 60}"'
     ]

@@ -1,4 +1,4 @@
-"""What instances of unknown spindles leave of nodes with exclusive storage, as hail counts it."""
+"""Test instances with unknown spindles on nodes with exclusive storage, as hail counts them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _free(state: State) -> dict[str, float]:
 
 
 def test_node_to_which_unknown_spindles_come_has_one_less_than_none_and_keeps_that() -> None:
-    """Others take from there; what the node had before never comes back, nor anything at home."""
+    """The node then has one spindle less than none, and its earlier spindles do not return."""
     state = _state()
     known, unknown = sorted(state.cluster.instances, key=lambda one: one.name)
     index = {node.name: node.index for node in state.cluster.nodes}
@@ -51,7 +51,7 @@ def test_node_to_which_unknown_spindles_come_has_one_less_than_none_and_keeps_th
 
 @pytest.mark.parametrize("arrays", [False, True])
 def test_candidate_with_unknown_spindles_has_the_score_of_the_state_after_it(arrays: bool) -> None:
-    """The kernels forget what the nodes have free as the state does."""
+    """The kernels drop the node's free spindles, as the state does."""
     state = _state()
     scope = range(len(state.cluster.nodes))
     unknown = next(one for one in state.cluster.instances if one.name == "unknown")

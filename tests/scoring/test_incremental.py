@@ -1,4 +1,4 @@
-"""Scores that are kept while equal instances are placed equal those of a new kernel."""
+"""Test that scores kept while equal instances are placed equal those of a new kernel."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def newcomer(template: str, number: int) -> Instance:
 
 
 def plainly(state: State, kernels: Kernels, template: str) -> list[tuple[float, tuple[int, ...]]]:
-    """Return every placement that the kernel allows, best first; pairs within one group."""
+    """Yield every placement that the kernel allows, best first; pairs within one group."""
     kernel = kernels.make(state, range(len(state.cluster.nodes)))
     one = newcomer(template, 0)
     if template != "drbd":
@@ -109,7 +109,7 @@ def test_incremental_scores_names_the_place_that_the_kernel_ranks_first(
 def test_incremental_scores_are_right_after_a_copy_followed_other_placements(
     seed: int, template: str
 ) -> None:
-    """The original names the node that the kernel ranks first, whatever its copy has followed."""
+    """The original names the node that the kernel ranks first, after placements on its copy."""
     state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))
     kernels, rng = Kernels(state, [(9999, 9999)] * 100), Random(seed)
     equal = incremental_for(state, kernels, template)
@@ -186,7 +186,7 @@ def test_incremental_scores_pairs_have_the_scores_of_the_kernel_and_none_is_belo
 
 
 def test_pick_goes_by_rounded_scores() -> None:
-    """The first of equal rounded scores is picked; none, if rounding is in doubt."""
+    """The first of equal rounded scores is chosen, or none if rounding is in doubt."""
     assert pick(np.array([2.0, 1.00000000004, 1.0])) == 1
     assert pick(np.array([1.0000000002, 1.0])) == 1
     assert pick(np.array([1.00000000005, 1.0])) is None
@@ -198,7 +198,7 @@ def test_pick_goes_by_rounded_scores() -> None:
 def test_a_path_leads_where_the_kernel_ranks_first_step_by_step(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Placements go on until no node accepts one more; without a result, the kernel decides."""
+    """Placements continue until no node accepts one more; without a result, the kernel decides."""
     monkeypatch.setattr(incremental, "LIFETIME", 64)
     state = State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
@@ -245,7 +245,7 @@ def _plain(state: State, rows: list[int], columns: list[int], memory: float) -> 
 
 
 def test_reservations_kept_while_nodes_change_are_the_plain_ones() -> None:
-    """After moves, within trials and after these, of any rows and columns, also none."""
+    """After moves, and during tentative changes, the values equal simple sums."""
     rng = Random(7)
     names = [f"node{k}" for k in range(1, 7)]
     instances = {

@@ -1,4 +1,4 @@
-"""Check the table of statistics: its formulas, and its page in the manual."""
+"""Test the table of statistics: its formulas, and its page in the manual."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_formulas_are_linear_except_those_with_code_of_their_own() -> None:
 
 @pytest.mark.parametrize("k", [k for k, linear in enumerate(LINEAR) if linear is not None])
 def test_coefficients_are_the_changes_of_the_value(k: int) -> None:
-    """One more in a column adds its coefficient, whatever the other columns are."""
+    """One more in a column adds its coefficient, whatever the other columns have."""
     rng = np.random.default_rng(k)
     columns = list(rng.random((len(COLUMNS), 5)))
     view = NodeView(columns, list(rng.random((len(CAPACITIES), 5))), rng.random(5))
@@ -48,7 +48,7 @@ def test_coefficients_are_the_changes_of_the_value(k: int) -> None:
 
 
 def test_page_of_the_manual_lists_every_statistic_with_its_weight() -> None:
-    """In the order of the table."""
+    """The rows have the order of the table."""
     rows = re.findall(r"^\| `(\w+)` .*\| ([\d.]+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
     assert rows == [(one.name, f"{one.weight:g}") for one in STATISTICS]
 
@@ -60,7 +60,7 @@ def test_page_of_the_manual_lists_every_statistic_with_its_weight() -> None:
 def test_scores_by_running_sums_are_those_of_the_kernel_whatever_adds_them_up(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Moved or new, location and exclusion tags included; arrays add up to the same last digit."""
+    """Instances are moved or new, with tags; array sums are equal to the last digit."""
     reading = Reading(behaviour=behaviour_of("hail"), static_kvm_memory=0)
     made = read_cluster(crowd(seed, 4 + seed % 5), reading)
     state, rng, scope = State(made), Random(seed), range(len(made.nodes))

@@ -1,4 +1,4 @@
-"""A kernel that updates the changed nodes equals a new kernel."""
+"""Test that a kernel that updates the changed nodes equals a new kernel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def moves(state: State, seed: int, count: int) -> Iterator[set[int]]:
 def places(
     kernel: ScalarKernel | ArrayKernel, one: Instance
 ) -> list[tuple[tuple[int, ...], float]]:
-    """Return the allowed places of `one`, and their scores."""
+    """Return the allowed nodes of `one`, and their scores."""
     found = kernel.singles(one, range(len(kernel.state.cluster.nodes)), {}).ranked()
     return sorted((nodes, round(score, 9)) for score, nodes in found)
 
@@ -47,7 +47,7 @@ def places(
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_kernel_renewed_answers_as_a_new_one(seed: int, arrays: bool) -> None:
-    """The score and the places of a new instance are equal after each of twelve moves."""
+    """The score and the nodes of a new instance are equal after each of twelve moves."""
     state = state_of(seed)
     scope, kernels = range(len(state.cluster.nodes)), Kernels(state, ())
 
@@ -83,7 +83,7 @@ def test_successive_kernels_score_as_new_ones(
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", [1, 3])
 def test_kernel_follows_the_state_in_trials_and_after_them(seed: int, arrays: bool) -> None:
-    """At the end of a trial, a changed node and the score are as before."""
+    """At the end of a tentative change, a changed node and the score are as before."""
     state = state_of(seed)
     scope, kernels = range(len(state.cluster.nodes)), Kernels(state, ())
     kernel = (
@@ -110,7 +110,7 @@ def test_history_of_nodes_answers_as_a_new_one(seed: int) -> None:
     scope, kernels, history = range(len(state.cluster.nodes)), Kernels(state, ()), NodeHistory()
 
     def facts(known: KnownNodes) -> list[tuple[dict[str, object], dict[int, float]]]:
-        """Return every number of each node, and what it reserves."""
+        """Return every number of each node, and its reserves."""
         names = [name for name in NodeView.__slots__ if name != "at"]
         return [
             ({name: getattr(known.views[i], name) for name in names}, dict(known.peers[i]))

@@ -1,1 +1,1 @@
-"""Transitions: what waits for what, and whether any order that this allows is safe."""
+"""Test transitions: the dependencies, and the safety of every allowed order."""

@@ -1,4 +1,4 @@
-"""Transitions in responses and plans."""
+"""Test transitions in responses and plans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SEEDS = seeds(8, 25)
 
 
 def response(request: Json, *options: str) -> Json:
-    """Return our answer."""
+    """Return iallocator's answer."""
     return dict(respond(request, *options))
 
 
@@ -96,7 +96,7 @@ def test_jobs_of_the_result_follow_the_transition() -> None:
 
 
 def test_compat_hail_has_no_transition() -> None:
-    """The answer is hail's, without further members."""
+    """The answer is hail's, without additional members."""
     base = cluster(3, instances={"a": instance("node1", "node2")})
     found = response(evacuate(base, "primary-only", "a"), "--compat=hail")
     assert set(found) == {"success", "info", "result", "solutions"}

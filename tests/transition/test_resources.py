@@ -1,4 +1,4 @@
-"""What is free for steps, what instances hold, and what a step takes and gives back."""
+"""Test the free amounts for steps, the amounts of instances, and the changes by a step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWN = {"exclusive_storage": True, "spindle_count": 1}
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Three nodes: one has a storage pool, one exclusive storage; and an instance of each kind."""
+    """Return three nodes, one with a pool, one with exclusive storage, and all instance kinds."""
     instances = {
         "drbd": builders.instance("node1", "node2", memory=1000, vcpus=2, spindle_use=3),
         "rbd": builders.instance("node1", memory=500, disk_template="rbd"),
@@ -48,7 +48,7 @@ def cluster() -> Cluster:
 
 
 def test_room_is_what_nodes_have_free_but_for_one_mib(cluster: Cluster) -> None:
-    """Memory, disk and pools end a MiB before they are full; cpus and spindles at their ratio."""
+    """Memory, disk and pools keep one MiB; cpus and spindles end at their ratio."""
     state = State(cluster)
     disk = {one.name: one.as_primary for one in cluster.instances}
     assert all(disk.values())
@@ -70,7 +70,7 @@ def test_room_is_what_nodes_have_free_but_for_one_mib(cluster: Cluster) -> None:
 
 
 def held(cluster: Cluster, name: str, nodes: tuple[int, ...], running: bool = True) -> Any:
-    """Return what an instance holds at a place, without cpus and spindles."""
+    """Return the amounts of an instance at a place, without cpus and spindles."""
     instance = cluster.instance_named(name)
     assert instance is not None
     found = footprint(instance, Place(nodes, running))
@@ -78,7 +78,7 @@ def held(cluster: Cluster, name: str, nodes: tuple[int, ...], running: bool = Tr
 
 
 def test_instance_holds_memory_where_it_runs_and_disk_on_all_its_nodes(cluster: Cluster) -> None:
-    """The secondary has no memory of it; one in a storage pool holds space there."""
+    """The secondary has none of its memory; an instance in a storage pool uses space there."""
     drbd = next(one for one in cluster.instances if one.name == "drbd")
     disk = drbd.own_disk
     assert held(cluster, "drbd", (0, 1)) == {
@@ -111,7 +111,7 @@ def test_step_takes_what_is_more_and_gives_back_what_is_less(cluster: Cluster) -
 
 
 def test_role_that_is_new_to_a_node_is_taken_though_it_is_nothing(cluster: Cluster) -> None:
-    """One that does not run must not come to where too much memory is in use either."""
+    """A stopped instance also cannot move to a node with too much memory in use."""
     rbd = next(one for one in cluster.instances if one.name == "rbd")
     takes, _ = change(rbd, Place((0,), False), Place((1,), False))
     assert takes[1, "memory"] == 0
@@ -126,7 +126,7 @@ def test_amounts_are_described_with_their_units() -> None:
 
 
 def test_places_are_equal_by_nodes_and_running() -> None:
-    """So they may be members of sets."""
+    """Places are hashable."""
     assert Place((1, 2), True) == Place((1, 2), True)
     assert len({Place((1,), True), Place((1,), True), Place((1,), False), Place((2,), True)}) == 3
     assert Place((1,), True) != (1,)

@@ -1,4 +1,4 @@
-"""No order of steps overloads a node, and each step has only necessary dependencies."""
+"""Test that no order of steps overloads a node, and that each dependency is necessary."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_any_order_is_safe(seed: int, options: dict[str, float]) -> None:
 @pytest.mark.parametrize("options", KINDS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_steps_lead_to_what_is_wanted(seed: int, options: dict[str, float]) -> None:
-    """Each instance arrives at its target, unless it is reported as left out; then it stays."""
+    """Each instance reaches its target, or is reported as left out and stays."""
     one = world(seed, **options)  # type: ignore[arg-type]
     transition = planned(one)
     left = {name for name, _ in transition.left}
@@ -100,7 +100,7 @@ SMALL = [seed for seed in range(80) if len(planned(world(seed, tight=0.6)).steps
 
 @pytest.mark.parametrize("seed", SMALL)
 def test_every_wait_for_room_is_needed(seed: int) -> None:
-    """In small transitions all moments are safe, and a dependency less makes some moment unsafe."""
+    """In small transitions, every moment is safe, and without one dependency some moment is not."""
     one = world(seed, tight=0.6)
     transition = planned(one)
     waits = {step.number: set(step.after) for step in transition.steps}
@@ -113,7 +113,7 @@ def test_every_wait_for_room_is_needed(seed: int) -> None:
 
 
 def test_every_wait_is_needed_somewhere() -> None:
-    """The test above has dependencies to check."""
+    """There are dependencies, so the test above can fail."""
     assert sum(planned(world(seed, tight=0.6)).waits for seed in SMALL) > 10
 
 
@@ -153,7 +153,7 @@ pytestmark = pytest.mark.skipif(not available(), reason="crm_simulate is not ins
 
 
 def test_fewer_waits_and_never_overfull() -> None:
-    """The result holds on problems that both order safely, and on all problems."""
+    """The comparison uses problems that both order safely, and all problems."""
     figures = measure(range(30))
     for _, theirs, mine in figures.values():
         assert mine.overfull == 0
@@ -165,7 +165,7 @@ def test_fewer_waits_and_never_overfull() -> None:
 
 
 def test_pacemaker_ignores_amounts() -> None:
-    """The comparison relies on it: an arrival with enough capacity waits for a departure."""
+    """An arrival with enough capacity waits for a departure; the comparison relies on this."""
     one = Problem(3, 12, {"comes": (1, 0, 1), "goes": (1, 1, 2)})
     assert pacemakers(one).ordered()["comes"] == {"goes"}
     assert ours(one).ordered()["comes"] == set()

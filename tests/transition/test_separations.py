@@ -1,4 +1,4 @@
-"""Separated instances never share a node, at any moment that a transition allows."""
+"""Test that separated instances never share a node, at any moment of a transition."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def moments(transition: Transition) -> Iterator[tuple[frozenset[int], frozenset[
 
 
 def meetings(case: Case, transition: Transition) -> list[str]:
-    """Return the separated instances that may share a node at some moment, checking all moments."""
+    """Return the separated instances that share a node at some moment, checking all moments."""
     tasks = {step.number: step.action for step in transition.steps}
     found = []
     for begun, done in moments(transition):
@@ -121,7 +121,7 @@ CASES = [(seed, drbd) for drbd in (False, True) for seed in seeds(20, 60)]
 def test_planned_transition_keeps_separate_instances_apart_at_any_moment(
     seed: int, drbd: bool
 ) -> None:
-    """Separations that hold at the beginning and the end hold always, in any overlap."""
+    """Separations that are kept at both ends are kept always, for any overlap of steps."""
     case = Case(seed, drbd)
     transition = plan_transition(case.state, case.wanted, demands=case.demands)
     if case.peaceful and len(transition.steps) <= 9:
@@ -130,7 +130,7 @@ def test_planned_transition_keeps_separate_instances_apart_at_any_moment(
 
 
 def test_peaceful_cases_are_many_and_some_of_them_need_waits() -> None:
-    """The test above has effect: without the separations some instances do share a node."""
+    """Without the separations, some instances share a node, so the test above can fail."""
     cases = [case for case in (Case(*one) for one in CASES) if case.peaceful]
     assert len(cases) > 12
     met = 0
@@ -144,7 +144,7 @@ def test_peaceful_cases_are_many_and_some_of_them_need_waits() -> None:
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_legal_moves_keep_separate_instances_apart_side_by_side(seed: int) -> None:
-    """Moves in an order that keeps separations depend on each other where they would overlap."""
+    """Moves that keep separations in their order depend on each other if they would overlap."""
     case = Case(seed)
     moves, where = [], dict(case.state.where)
     for one in case.state.cluster.instances:
@@ -164,7 +164,7 @@ def test_legal_moves_keep_separate_instances_apart_side_by_side(seed: int) -> No
 
 
 def test_two_on_two_nodes_that_must_be_apart_change_places_with_a_stop() -> None:
-    """There is no third node: one of them is stopped while the other moves."""
+    """There is no third node, so one instance is stopped while the other moves."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (1,), 1)
     one.exclusion = other.exclusion = ("role:a",)
     state = State(make_cluster(2, [one, other]))
@@ -175,7 +175,7 @@ def test_two_on_two_nodes_that_must_be_apart_change_places_with_a_stop() -> None
 
 
 def test_a_wait_for_an_exclusion_tag_says_so() -> None:
-    """The arriving instance waits for the leaving one, and the step names the tag."""
+    """The arriving instance waits for the departing one, and the step names the tag."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (1,), 1)
     one.exclusion = other.exclusion = ("role:a",)
     state = State(make_cluster(3, [one, other]))

@@ -1,4 +1,4 @@
-"""The steps of a transition, on problems small enough to know the answer."""
+"""Test the steps of a transition, on problems with known answers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_arrivals_that_fit_one_by_one_only_do_not_share_the_room() -> None:
 
 
 def test_circle_goes_through_a_third_node() -> None:
-    """The move is live, if some node has capacity for a while."""
+    """The move is live, if some node has temporary capacity."""
     held = [machine("a", (0,), 8), machine("b", (1,), 8)]
     found = plan(make_cluster(3, held), {"a": (1,), "b": (0,)})
     assert lines(found) == [("migrate", "a", []), ("migrate", "b", [1]), ("migrate", "a", [2])]
@@ -89,7 +89,7 @@ def test_circle_goes_through_a_third_node() -> None:
 
 
 def test_circle_without_a_third_node_stops_one() -> None:
-    """The instance that loses less is stopped, and started on its new node."""
+    """The instance with less memory is stopped, and started on its new node."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,)})
     kinds = [kind for kind, name, _ in lines(found) if name == "b"]
@@ -201,7 +201,7 @@ def test_order_must_turns_round_for_stopping() -> None:
 
 
 def test_order_must_in_a_circle_is_reported() -> None:
-    """None of these instances moves; others do."""
+    """None of these instances moves; all others do."""
     held = [machine(name, (0,), 2) for name in "abc"]
     demands = Demands(orders=[("a", "b", MUST), ("b", "a", MUST)])
     found = plan(make_cluster(2, held), {"a": (1,), "b": (1,), "c": (1,)}, (), demands)
@@ -262,7 +262,7 @@ def test_stuck_instance_has_its_node_fenced_after_all_others_left() -> None:
 
 
 def test_stuck_instance_on_which_nothing_depends_stays() -> None:
-    """No node is fenced for it."""
+    """No node is fenced."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
     found = plan(cluster, {"a": (1,)}, (), Demands(stuck=frozenset({"a"})))
     assert found.steps == []
@@ -272,7 +272,7 @@ def test_stuck_instance_on_which_nothing_depends_stays() -> None:
 
 
 def test_stuck_instance_that_stays_or_is_new_is_no_matter() -> None:
-    """Only a running instance that must leave causes steps."""
+    """Only a running instance that must leave needs steps."""
     cluster = make_cluster(2, [machine("stays", (0,), 2), machine("off", (0,), 2, running=False)])
     demands = Demands(stuck=frozenset({"stays", "new", "off"}))
     found = plan(cluster, {"new": (1,), "off": (1,)}, [machine("new", (), 2)], demands)
@@ -332,7 +332,7 @@ def test_unknown_instance_is_an_error() -> None:
 def test_way_goes_round_a_node_where_an_instance_must_not_be(
     open_: bool, primaries: list[int]
 ) -> None:
-    """The secondary may stay there; running there for a while would violate a hard constraint."""
+    """The secondary may stay there, but running there would violate a hard constraint."""
     state = State(make_cluster(3, [machine("vm1", (0, 1), 1, 1)]))
     demands = Demands(may_pass=lambda instance, node, where: node != 1 or open_)
     transition = plan_transition(state, {"vm1": (2, 1)}, demands=demands)

@@ -1,4 +1,4 @@
-"""Random clusters with a present and a wanted placement, both within the limits."""
+"""Generate clusters with an initial and a target placement, both within the limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["World", "machine", "make_cluster", "world"]
 
 
 class World:
-    """A cluster, its state, and where every instance is wanted."""
+    """Represent a cluster, its state, and the target of every instance."""
 
     def __init__(self, cluster: Cluster, wanted: dict[str, Nodes | None]) -> None:
         self.cluster = cluster
@@ -26,7 +26,7 @@ class World:
 def make_cluster(
     nodes: int, instances: list[Instance], memory: int = 10, disk: int = 1000
 ) -> Cluster:
-    """Nodes of one group with room for `memory` and `disk` MiB of instances each, a MiB more."""
+    """Return nodes of one group for `memory` and `disk` MiB of instances each, and one MiB more."""
     group = Group(0, "uuid-default", "default", policy())
     made = [
         Node(
@@ -51,7 +51,7 @@ def make_cluster(
 def machine(
     name: str, nodes: Nodes, memory: int, disk: int = 0, *, running: bool = True
 ) -> Instance:
-    """On shared storage, or drbd if it has two nodes."""
+    """Return an instance on shared storage, or drbd if it has two nodes."""
     template = "drbd" if len(nodes) > 1 else "rbd"
     return instance(
         template, name=name, nodes=nodes, memory=memory, disk=disk, vcpus=1,
@@ -60,7 +60,7 @@ def machine(
 
 
 def world(seed: int, *, drbd: float = 0.0, tight: float = 0.8, large: bool = False) -> World:
-    """World number `seed`; `drbd` is the share of such instances, `tight` how full nodes get."""
+    """Return case number `seed`; `drbd` is the share of such instances, `tight` the fullness."""
     rng = Random(f"{seed}/{drbd}/{tight}/{large}")
     count = rng.randint(3, 5) if not large else rng.randint(6, 12)
     memory, disk = 10, rng.choice([12, 30])
@@ -93,7 +93,7 @@ def world(seed: int, *, drbd: float = 0.0, tight: float = 0.8, large: bool = Fal
 def _fit(
     rng: Random, one: Instance, left: dict[tuple[int, str], float], count: int, two: bool
 ) -> Nodes | None:
-    """Random nodes with room, or None."""
+    """Return random nodes with capacity, or None."""
     for _ in range(20):
         nodes = tuple(rng.sample(range(count), 2 if two else 1))
         held = footprint(one, Place(nodes, one.running))

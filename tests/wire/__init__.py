@@ -1,1 +1,1 @@
-"""Documents: schemas, agreement of schema and parser, bad input."""
+"""Test documents: schemas, agreement of schema and parser, invalid input."""

@@ -1,4 +1,4 @@
-"""Good documents that have every field, and systematic damage to them."""
+"""Provide valid documents that have every field, and systematic damage to them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ KINDS = tuple(REQUESTS)
 
 
 def _modern() -> Json:
-    """A document of Ganeti 3, with every optional field somewhere."""
+    """Return a document of Ganeti 3, with every optional field."""
     document = cluster(
         {"default": 3, "annex": 2},
         instances={
@@ -96,7 +96,7 @@ def _modern() -> Json:
 
 
 def _old() -> Json:
-    """A document of an old Ganeti: no groups, no intervals, no admin_state."""
+    """Return a document of an old Ganeti: no groups, no intervals, no admin_state."""
     document = cluster(2, instances={"web": instance("node1", "node2")})
     document |= {"instances": document["instances"] | {"plain": instance("node1")}}
     document["instances"]["shared"] = instance("node2", disk_template="sharedfile", disks=[])
@@ -127,13 +127,13 @@ def _base_text(age: str, kind: str) -> str:
 
 
 def base(age: str, kind: str) -> Json:
-    """A good document of its own, with a request of that type."""
+    """Return a new valid document, with a request of that type."""
     result: Json = json.loads(_base_text(age, kind))
     return result
 
 
 def paths(value: Any, above: Path = ()) -> Iterator[Path]:
-    """The path of every member and item below `value`."""
+    """Yield the path of every member and item below `value`."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield (*above, key)
@@ -145,7 +145,7 @@ def paths(value: Any, above: Path = ()) -> Iterator[Path]:
 
 
 def replacements() -> list[Any]:
-    """Values of every type, and on every edge of the ranges."""
+    """Return values of every type, and at both ends of each range."""
     return [
         None, True, False, 0, 1, -1, 3, 2.0, -0.0, 2.5, -2.0, 2**53, float(2**53), 2**53 + 1,
         2**64, 1e300, HUGE, float("nan"), "", "12G", "up", "nowhere", "drbd", "plain", "preferred",
@@ -155,7 +155,7 @@ def replacements() -> list[Any]:
 
 
 def parent(document: Json, path: Path) -> Any:
-    """What holds the last key of `path`."""
+    """Return the container of the last key of `path`."""
     value: Any = document
     for key in path[:-1]:
         value = value[key]
@@ -163,9 +163,9 @@ def parent(document: Json, path: Path) -> Any:
 
 
 def damaged(document: Json, path: Path) -> Iterator[bytes]:
-    """`document` with the value at `path` replaced by others, then taken away.
+    """Yield `document` with the value at `path` replaced by others, and then removed.
 
-    By everything else where tests are thorough, in turns by every eighth thing otherwise.
+    Thorough runs use every replacement, other runs every eighth in turn.
     """
     holder, key = parent(document, path), path[-1]
     original = holder[key]
@@ -180,7 +180,7 @@ def damaged(document: Json, path: Path) -> Iterator[bytes]:
 
 
 def as_raw(document: Json) -> bytes:
-    """The bytes of a document."""
+    """Return the bytes of a document."""
     return json.dumps(document).replace(f'"{HUGE}"', HUGE.strip("@")).encode()
 
 
@@ -228,7 +228,7 @@ DAMAGES: dict[str, Damage] = {
 
 
 def combined(seed: int, kind: str) -> bytes:
-    """A modern document with several random damages at once."""
+    """Return a modern document with several random damages."""
     rng = Random(seed)
     document = base("modern", kind)
     for _ in range(rng.randint(2, 5)):

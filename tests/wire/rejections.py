@@ -1,4 +1,4 @@
-"""Documents that are answered, and what is said of those that are not."""
+"""Check documents that are answered, and the errors about invalid ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["good", "rejection"]
 
 
 def rejection(raw: bytes) -> str:
-    """What the program says of a document that it cannot understand."""
+    """Return the error of the program about an invalid document."""
     return complaint(run("-", stdin=raw))
 
 
 def good(**members: Any) -> bytes:
-    """A document that is answered."""
+    """Return a document that is answered."""
     return as_raw({**base("modern", "allocate"), **members})

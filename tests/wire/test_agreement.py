@@ -1,4 +1,4 @@
-"""Parser and schema agree: what one accepts the other accepts."""
+"""Test that parser and schema accept the same documents."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALIKE = {("nodes", "node2"), ("nodes", "node4"), ("nodes", "node5")}
 
 
 def first_problem(raw: bytes) -> str | None:
-    """What the parser says of `raw`; None if it accepts it."""
+    """Return the error of the parser about `raw`; None if it accepts it."""
     try:
         read(raw, Settings())
     except RequestError as error:
@@ -45,7 +45,7 @@ def first_problem(raw: bytes) -> str | None:
 
 
 def disagreement(raw: bytes) -> str:
-    """How parser and schema differ about `raw`; "" if they agree."""
+    """Return the difference between parser and schema about `raw`; "" if they agree."""
     first, found = first_problem(raw), problems(raw)
     if first is None and not found:
         return ""
@@ -55,12 +55,12 @@ def disagreement(raw: bytes) -> str:
 
 
 def no_constant(name: str) -> None:
-    """Reject NaN and Infinity, which are no JSON."""
+    """Reject NaN and Infinity, which are not JSON."""
     raise AssertionError(f"{name} in a response")
 
 
 def damageable(age: str, kind: str) -> list[Path]:
-    """The paths of a base document: all for the first kind, those of the request for the others."""
+    """Return the paths of a base document: all for the first kind, the request for the others."""
     found = (
         path for path in paths(base(age, kind)) if path[-1] not in UNREAD and path[:2] not in ALIKE
     )
@@ -77,7 +77,7 @@ CASES = [
 
 @pytest.mark.parametrize(("age", "kind", "path"), CASES)
 def test_agreement_one_value_damaged_holds(age: str, kind: str, path: Path) -> None:
-    """Whatever stands at a path, parser and schema say the same of it."""
+    """For any value at a path, parser and schema have the same result."""
     found = [disagreement(raw) for raw in damaged(base(age, kind), path)]
     assert not any(found), "\n".join(filter(None, found))
 
@@ -85,7 +85,7 @@ def test_agreement_one_value_damaged_holds(age: str, kind: str, path: Path) -> N
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_agreement_names_and_numbers_damaged_holds(damage: str, kind: str) -> None:
-    """What a schema cannot say is found by the checks beside it."""
+    """Additional checks find the errors that a schema cannot express."""
     changed = base("modern", kind)
     DAMAGES[damage](changed)
     assert disagreement(as_raw(changed)) == ""
@@ -94,14 +94,14 @@ def test_agreement_names_and_numbers_damaged_holds(damage: str, kind: str) -> No
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("start", seeds(100, 400)[::50])
 def test_agreement_several_damages_holds(start: int, kind: str) -> None:
-    """One problem does not hide another, and none makes the checks stumble."""
+    """One problem does not hide another, and none causes an exception."""
     found = [disagreement(combined(seed, kind)) for seed in range(start, start + 50)]
     assert not any(found), "\n".join(filter(None, found))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in GENERATED if kind in KINDS])
 def test_agreement_generated_documents_are_good(kind: str) -> None:
-    """Documents as Ganeti writes them have no problem."""
+    """Documents in Ganeti's form have no problem."""
     for seed in seeds(12, 40):
         raw = as_raw(document(seed, kind))
         assert (first_problem(raw), problems(raw)) == (None, [])
@@ -110,14 +110,14 @@ def test_agreement_generated_documents_are_good(kind: str) -> None:
 @pytest.mark.parametrize("age", BASES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_agreement_base_documents_are_good(age: str, kind: str) -> None:
-    """The documents that are damaged here are good before."""
+    """The documents are valid before they are damaged."""
     assert disagreement(as_raw(base(age, kind))) == ""
     assert problems(as_raw(base(age, kind))) == []
 
 
 @pytest.mark.parametrize(("age", "kind", "path"), CASES)
 def test_answer_accepted_damage_is_complete(age: str, kind: str, path: Path) -> None:
-    """What the parser accepts is answered, however odd its numbers are."""
+    """The program answers every document that the parser accepts."""
     for raw in damaged(base(age, kind), path):
         if first_problem(raw) is None:
             response: dict[str, Any] = json.loads(answer(raw), parse_constant=no_constant)
@@ -156,7 +156,7 @@ def test_answer_accepted_damage_is_complete(age: str, kind: str, path: Path) -> 
     ],
 )  # fmt: skip
 def test_problems_one_damage_is_the_only_problem(expected: str, damage: Any) -> None:
-    """One damage gives one problem: where, what was expected, what was found."""
+    """One damage has one problem: path, expected value, found value."""
     changed = base("modern", "allocate")
     damage(changed)
     assert problems(as_raw(changed)) == [expected]
@@ -164,7 +164,7 @@ def test_problems_one_damage_is_the_only_problem(expected: str, damage: Any) -> 
 
 
 def test_problems_many_damages_lists_all() -> None:
-    """Problems of structure do not hide those of names, nor the other way round."""
+    """Problems of structure and problems of names are reported together."""
     changed = base("modern", "allocate")
     changed["nodes"]["node1"]["total_memory"] = "much"
     changed["instances"]["web"]["nodes"] = ["node1", "lost"]
@@ -182,7 +182,7 @@ def test_problems_many_damages_lists_all() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b" \n", b"{", b"[]", b"nul", b"\xff", b'{"a": NaN}'])
 def test_problems_undecodable_is_one_problem(raw: bytes) -> None:
-    """What is no JSON object has one problem, the one that the parser raises."""
+    """Input that is not a JSON object has one problem, which the parser raises."""
     found = problems(raw)
     assert len(found) == 1
     assert found == [first_problem(raw)]

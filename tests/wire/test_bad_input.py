@@ -1,4 +1,4 @@
-"""Invalid documents in the real command: one clear line, exit status 2, never a traceback."""
+"""Test invalid documents with the real command: one line, exit status 2, no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad command lines and broken streams: one clear line, the right status, never a traceback."""
+"""Test invalid command lines and broken streams: one line, the status, no traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .rejections import good
 def test_command_without_a_reader_of_stdout_is_reported(
     arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """As in `| head -c0`: the reader is gone."""
+    """The reader has ended, as with `| head -c0`."""
     request = tmp_path / "request.json"
     request.write_bytes(good())
     reader, writer = os.pipe()
@@ -33,7 +33,7 @@ def test_command_without_a_reader_of_stdout_is_reported(
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux")
 @pytest.mark.parametrize("arguments", [(), ("--validate",), ("--help",)])
 def test_command_stdout_is_full_is_said(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    """An answer that cannot be written is no success."""
+    """If the answer cannot be written, the status reports it."""
     request = tmp_path / "request.json"
     request.write_bytes(good())
     with open("/dev/full", "wb") as full:
@@ -52,7 +52,7 @@ def test_command_stdout_is_full_is_said(arguments: tuple[str, ...], tmp_path: Pa
 def test_command_closed_stream_is_said(
     redirection: str, raw: bytes, status: int, line: bytes
 ) -> None:
-    """A stream that was closed from the start is no reason for a traceback either."""
+    """A stream that is closed from the start causes no traceback."""
     shell = ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND]
     done = subprocess.run(
         shell, env=ENVIRONMENT, input=raw, capture_output=True, timeout=PATIENCE, check=False
@@ -61,7 +61,7 @@ def test_command_closed_stream_is_said(
 
 
 def test_command_stdin_is_read_with_dash_and_without(tmp_path: Path) -> None:
-    """A file, - and nothing give the same answer."""
+    """A file, - and no argument give the same answer."""
     request = tmp_path / "request.json"
     request.write_bytes(good())
     answers = {
@@ -98,7 +98,7 @@ def test_command_stdin_is_read_with_dash_and_without(tmp_path: Path) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("after", [False, True])
 def test_command_unusable_option_is_named(arguments: list[str], expected: str, after: bool) -> None:
-    """What is wrong with the command line is said, wherever it stands."""
+    """The error about the command line is printed, at any position of the word."""
     ordered = ["-", *arguments] if after else [*arguments, *["-"][: arguments[-1] != "--top"]]
     said = complaint(run(*ordered, stdin=good()))
     assert said.startswith(expected)
@@ -117,7 +117,10 @@ def test_command_unusable_option_is_named(arguments: list[str], expected: str, a
 def test_command_options_in_any_place_and_form_are_the_same(
     arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Before and after the file, with = and without, flags with an empty value."""
+    """Options may be before and after the file, with = and without.
+
+    Flags may have an empty value.
+    """
     request = tmp_path / "request.json"
     request.write_bytes(good())
     usual = run(str(request), "--top=2", "--ignore-soft-errors")
@@ -126,7 +129,7 @@ def test_command_options_in_any_place_and_form_are_the_same(
 
 
 def test_validate_good_document_says_so(tmp_path: Path) -> None:
-    """A document without problems is valid, and is not answered."""
+    """A valid document is reported as valid, and not answered."""
     request = tmp_path / "a\nb.json"
     request.write_bytes(good())
     done = run("--validate", str(request))
@@ -135,7 +138,7 @@ def test_validate_good_document_says_so(tmp_path: Path) -> None:
 
 
 def test_validate_bad_document_lists_every_problem() -> None:
-    """One line per problem, sorted, each as the parser would say it."""
+    """Each problem has one line in the words of the parser, sorted."""
     changed = base("modern", "allocate")
     for damage in ("node-name-with-newline", "plain-on-two", "unknown-type"):
         DAMAGES[damage](changed)
@@ -153,7 +156,7 @@ def test_validate_bad_document_lists_every_problem() -> None:
 
 
 def test_command_number_with_thousands_of_digits_is_one_short_line() -> None:
-    """Neither a traceback nor a page of digits; leading zeros are no harm, and no way round."""
+    """There is neither a traceback nor a long line; leading zeros change nothing."""
     done = run(f"--top={'9' * 5000}", stdin=good())
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"iallocator: --top: expected a whole number from 1 to")

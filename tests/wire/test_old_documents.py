@@ -1,4 +1,4 @@
-"""Documents of older versions of Ganeti get the answers of modern ones with default values."""
+"""Test that documents of older Ganeti versions get the answers for default values."""
 
 from __future__ import annotations
 
@@ -70,25 +70,25 @@ def modern(name: str) -> Json:
 
 
 def without_policy(document: Json) -> None:
-    """Ganeti before 2.6 had no policies."""
+    """Remove the policies, as in Ganeti before 2.6."""
     del document["ipolicy"]
     for group in document["nodegroups"].values():
         del group["ipolicy"]
 
 
 def with_group_policy_only(document: Json) -> None:
-    """The policy of the groups is enough."""
+    """Keep only the policy of the groups."""
     del document["ipolicy"]
 
 
 def with_cluster_policy_only(document: Json) -> None:
-    """Groups without a policy use that of the cluster."""
+    """Keep only the policy of the cluster, which groups without a policy use."""
     for group in document["nodegroups"].values():
         del group["ipolicy"]
 
 
 def with_limits_in_policy(document: Json) -> None:
-    """Before 2.11 a policy had one interval instead of a list."""
+    """Write one interval instead of a list, as in Ganeti before 2.11."""
     for owner in (document, *document["nodegroups"].values()):
         own = owner["ipolicy"] = dict(owner["ipolicy"])
         (interval,) = own.pop("minmax")
@@ -96,13 +96,13 @@ def with_limits_in_policy(document: Json) -> None:
 
 
 def with_should_run(document: Json) -> None:
-    """Before 2.6 an instance had to run or not; there was no third state."""
+    """Write should_run instead of admin_state, as in Ganeti before 2.6."""
     for one in document["instances"].values():
         one["should_run"] = one.pop("admin_state") == "up"
 
 
 def without_spindle_use(document: Json) -> None:
-    """Before 2.6 spindles were not counted."""
+    """Remove the use of spindles, as in Ganeti before 2.6."""
     described = [document["request"], *document["request"].get("instances", [])]
     for one in (*document["instances"].values(), *described):
         if isinstance(one, dict):
@@ -112,14 +112,14 @@ def without_spindle_use(document: Json) -> None:
 
 
 def without_node_parameters(document: Json) -> None:
-    """Before 2.5 nodes had no parameters, and could all run instances."""
+    """Remove node parameters, as in Ganeti before 2.5."""
     for node in document["nodes"].values():
         for key in ("ndparams", "total_spindles", "free_spindles", "vm_capable"):
             del node[key]
 
 
 def without_groups(document: Json) -> None:
-    """Before 2.4 there were no groups: one group has all nodes."""
+    """Remove the groups, as in Ganeti before 2.4: one group has all nodes."""
     del document["nodegroups"]
     for node in document["nodes"].values():
         del node["group"]
@@ -168,7 +168,7 @@ def test_old_document_has_the_answer_of_the_modern_one(name: str, age: Any) -> N
 @every_age
 @every_request
 def test_old_document_validated_has_no_problem(name: str, age: Any) -> None:
-    """The published contract allows what the parser reads."""
+    """The schema allows what the parser reads."""
     old = modern(name)
     age(old)
     assert problems(as_bytes(old)) == []
@@ -194,7 +194,7 @@ def test_document_without_policy_has_the_documented_limits(name: str, excess: st
 
 @pytest.mark.parametrize("name", ["allocate", "allocate-cpu-ratio"])
 def test_document_without_policy_accepts_what_is_within(name: str) -> None:
-    """Usual sizes are accepted, and 8 virtual cpus on 4 at a ratio of 4."""
+    """Usual sizes are accepted, and 8 virtual cpus on 4 cpus at a ratio of 4."""
     old = modern(name)
     without_policy(old)
     assert response_to(old)["success"]

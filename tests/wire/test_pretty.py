@@ -1,4 +1,4 @@
-"""JSON for people, compared with the writer of the standard library."""
+"""Test the writer of readable JSON against that of the standard library."""
 
 from __future__ import annotations
 

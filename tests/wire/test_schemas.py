@@ -1,4 +1,4 @@
-"""The published schemas: valid, complete, installed, and consistent with the program."""
+"""Test the published schemas: valid, complete, installed, and consistent with the program."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_request_schema_unknown_keys_are_allowed(age: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_request_validator_agrees_with_standard_keywords(kind: str) -> None:
-    """Our words for problems change no result."""
+    """The added descriptions of problems change no result."""
     for seed in seeds(16, 60):
         damaged = json.loads(combined(seed, kind).replace(b"1e999", b"1e300"))
         assert request_validator().is_valid(damaged) == validator("request.schema.json").is_valid(
@@ -246,7 +246,7 @@ def test_schemas_are_found_beside_or_inside_the_package(inside: bool, tmp_path: 
 
 
 def test_schemas_missing_is_said_in_one_line(tmp_path: Path) -> None:
-    """An installation without schemas answers requests, but reports that it cannot validate."""
+    """An installation without schemas answers requests, and reports that it cannot validate."""
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator", ignore=lambda *_: ["schemas"])
     good = tmp_path / "good.json"
     good.write_bytes(as_raw(base("modern", "allocate")))

@@ -30,7 +30,7 @@ def tight() -> None:
 
 
 def shown() -> None:
-    """The plan as table, document, script, drawing and page; its scores; its transition."""
+    """Print the plan as table, document, script, drawing and page; its scores; its transition."""
     plan = plan_of("shift", world())
     assert (plan["command"], [m["to"] for m in plan["moves"]]) == ("shift", [["node1"]])
     assert [step["instance"] for step in plan["transition"]["steps"]] == ["i0"]

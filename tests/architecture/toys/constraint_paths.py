@@ -30,7 +30,7 @@ ONLY = ["iallocator:only:ssd"]
 
 
 def world(labels: str, homes: dict[str, str], template: str = "rbd", **members: Any) -> Json:
-    """Nodes, ``s`` in `labels` for one with the label; instances that require it, by home."""
+    """Return nodes, `labels` of them with the label, and instances that require it, by home."""
     residents = {
         name: instance(
             *home.split(), **{"memory": 1000, "disk_template": template, "tags": ONLY, **members}

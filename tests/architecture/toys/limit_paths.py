@@ -22,7 +22,7 @@ REASON = "FailCount"
 
 
 def world(most: list[int], have: list[int], template: str = "rbd", **members: object) -> Json:
-    """Nodes that allow `most` primaries and have as many as `have`; memory is ample."""
+    """Return nodes that allow `most` primaries and have `have`; memory is ample."""
     residents = {}
     for k, count in enumerate(have):
         for number in range(count):
@@ -39,7 +39,7 @@ def world(most: list[int], have: list[int], template: str = "rbd", **members: ob
 
 
 def primaries(document: Json, moves: list[Json]) -> list[int]:
-    """Per node, how many instances it is the primary of after `moves`."""
+    """Return the number of primaries of each node after `moves`."""
     where = {name: one["nodes"][0] for name, one in document["instances"].items()}
     where |= {move["instance"]: move["to"][0] for move in moves}
     return [list(where.values()).count(name) for name in document["nodes"]]

@@ -43,7 +43,7 @@ def unallocable(scene: Scene) -> Iterator[None]:
 
 @feature("group setting: soft errors", PRIMARIES, expect=HERE)
 def group_soft_errors(scene: Scene) -> Iterator[None]:
-    """The group ignores soft errors; each place of the subject violates a soft limit."""
+    """The group ignores soft errors; each placement of the subject violates a soft limit."""
     _unwelcome(scene)
     yield
     scene.tag(scene.group_of(BEST), "iallocator:ignore-soft-errors:yes")
@@ -61,7 +61,7 @@ def other_group_soft_errors(scene: Scene) -> Iterator[None]:
 
 
 def _unwelcome(scene: Scene) -> None:
-    """Make the subject violate a soft limit everywhere: of tags, or of cpus if it has none."""
+    """Let the subject violate a soft limit everywhere: of tags, or of cpus if it has none."""
     if scene.wanted is not None:
         scene.wanted["vcpus"] = 5
         for name in (BEST, NEXT, SPARE):

@@ -1,4 +1,4 @@
-"""Features of nodes: their states, what they have, where their disks may be."""
+"""Features of nodes: their states, resources, and storage pools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .table import ON_DISK, PRIMARIES, feature
 
 @feature("offline")
 def offline(scene: Scene) -> Iterator[None]:
-    """An offline node takes nothing, whatever it says it has."""
+    """An offline node accepts nothing, whatever amounts it reports."""
     _empty_best(scene)
     scene.asleep = True
     yield
@@ -27,7 +27,7 @@ def offline(scene: Scene) -> Iterator[None]:
 
 @feature("drained")
 def drained(scene: Scene) -> Iterator[None]:
-    """A drained node takes nothing new."""
+    """A drained node accepts no new instance."""
     _empty_best(scene)
     yield
     scene.node(BEST)["drained"] = True
@@ -35,7 +35,7 @@ def drained(scene: Scene) -> Iterator[None]:
 
 @feature("not vm_capable")
 def not_vm_capable(scene: Scene) -> Iterator[None]:
-    """A node that cannot run instances takes none, whatever it says it has."""
+    """A node that is not vm_capable accepts no instance, whatever amounts it reports."""
     _empty_best(scene)
     scene.asleep = True
     yield
@@ -43,21 +43,21 @@ def not_vm_capable(scene: Scene) -> Iterator[None]:
 
 
 def _empty_best(scene: Scene) -> None:
-    """Leave nothing on `best` that would be stranded there, nor that it could take over."""
+    """Remove the instances of `best` that would be stranded there, or that it could restart."""
     scene.forgo_n1()
     del scene.document["instances"]["at-best"]
 
 
 @feature("maintenance tag")
 def maintenance(scene: Scene) -> Iterator[None]:
-    """Nothing new comes to a node in maintenance."""
+    """A node in maintenance accepts no new instance."""
     yield
     scene.tag(scene.node(BEST), "iallocator:maintenance")
 
 
 @feature("cpu ratio", PRIMARIES)
 def cpu_ratio(scene: Scene) -> Iterator[None]:
-    """Five virtual cpus on one: more than the ratio of 4."""
+    """Five virtual cpus on one cpu exceed the ratio of 4."""
     scene.subject["vcpus"] = 5
     yield
     scene.node(BEST)["total_cpus"] = 1
@@ -65,7 +65,7 @@ def cpu_ratio(scene: Scene) -> Iterator[None]:
 
 @feature("spindle ratio", ON_DISK)
 def spindle_ratio(scene: Scene) -> Iterator[None]:
-    """40 of one spindle's 32."""
+    """40 uses of one spindle exceed the ratio of 32."""
     scene.subject["spindle_use"] = 40
     for node in scene.document["nodes"].values():
         node["ndparams"]["spindle_count"] = 4
@@ -75,7 +75,7 @@ def spindle_ratio(scene: Scene) -> Iterator[None]:
 
 @feature("exclusive storage", ON_DISK)
 def exclusive_storage(scene: Scene) -> Iterator[None]:
-    """One spindle, which ``at-best`` has."""
+    """There is one spindle, which ``at-best`` uses."""
     scene.forgo_n1()  # from `next` it could go to `best` only
     for name in (BEST, NEXT):
         scene.node(name)["ndparams"]["exclusive_storage"] = True
@@ -86,7 +86,7 @@ def exclusive_storage(scene: Scene) -> Iterator[None]:
 
 @feature("pools", (SHARED, DRBD, PAIR))
 def pools(scene: Scene) -> Iterator[None]:
-    """A node that does not reach the storage pool of the instance."""
+    """The node does not have access to the storage pool of the instance."""
     where = "external" if scene.kind == SHARED else "internal"
     tag = f"iallocator:pool:{where}:fast"
     scene.forgo_n1()  # from `next` it could fail over to `best` only
@@ -109,5 +109,5 @@ def restricted_nodes(scene: Scene) -> Iterator[None]:
 
 
 def _more(scene: Scene) -> list[str]:
-    """The nodes that only pairs need."""
+    """Return the nodes that only pairs need."""
     return ["spare"] if scene.kind == PAIR else []

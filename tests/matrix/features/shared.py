@@ -1,4 +1,4 @@
-"""What several features prepare."""
+"""Prepare facts that several features use."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["excluded_from_best", "only_best_can_rescue"]
 
 
 def excluded_from_best(scene: Scene) -> None:
-    """What is on `best` has the exclusion tag of the subject."""
+    """Give the instance on `best` the exclusion tag of the subject."""
     scene.tag(None, "htools:iextags:service")
     scene.tag(scene.subject, "service:dns")
     scene.tag(scene.instance("at-best"), "service:dns")
 
 
 def only_best_can_rescue(scene: Scene) -> None:
-    """What is on `keeper` finds room on `best` only, and only if nothing more goes there."""
+    """Let the instances of `keeper` fit on `best` only, and only without the subject."""
     size = MEMORY[BEST] - HELD[BEST] - 256
     home = KEEPER
     if scene.group_of(KEEPER) is not scene.group_of(BEST):

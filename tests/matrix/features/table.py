@@ -77,7 +77,7 @@ class Feature:
     build: Build
 
     def leaves_nothing(self, scene: Scene) -> bool:
-        """Return whether not even `next` is left."""
+        """Return whether the feature also excludes `next`."""
         return self.nowhere or scene.node(NEXT)["drained"]
 
     def applied(self, scene: Scene) -> Scene:
@@ -87,7 +87,7 @@ class Feature:
         return scene
 
     def prepared(self, scene: Scene) -> Scene:
-        """Return `scene` with all but the deciding fact."""
+        """Return `scene` without the deciding fact."""
         next(self.build(scene))
         return scene
 

@@ -1,4 +1,4 @@
-"""Tags that htools knows: exclusion, location, migration."""
+"""Features of htools' tags: exclusion, location, migration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def exclusion_tags(scene: Scene) -> Iterator[None]:
 
 @feature("location tags")
 def location_tags(scene: Scene) -> Iterator[None]:
-    """The location that a primary wants; for a secondary, another one than its primary's."""
+    """The desired location of a primary; for a secondary, another location than its primary's."""
     scene.tag(None, "htools:nlocation:site", "htools:desiredlocation:site")
     scene.tag(scene.node(NEXT), "site:a")
     scene.tag(scene.node(KEEPER), "site:b")

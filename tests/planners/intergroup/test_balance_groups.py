@@ -1,4 +1,4 @@
-"""Balancing groups: instances move from the most to the least loaded, per capacity."""
+"""Test balancing of groups: instances move from the most to the least loaded group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .worlds import by_group, on_shared, plan_of
 
 
 def crowd(*counts: int, per: int = 2, **members: str) -> Json:
-    """Return groups of `per` nodes with so many instances on shared storage, of equal load."""
+    """Return groups of `per` nodes with some instances of equal load on shared storage."""
     names = [f"g{k}" for k in range(len(counts))]
     instances = {
         f"i{k}{number}": on_shared(f"node{1 + k * per + number % per}", memory=256)
@@ -25,7 +25,7 @@ def crowd(*counts: int, per: int = 2, **members: str) -> Json:
 
 
 def score(plan: Json, moment: str) -> float:
-    """Return the score that follows from the loads in a plan."""
+    """Return the score that the loads in a plan give."""
     key = "load" if moment == "before" else "load_after"
     loads = [one[key] for one in plan["groups"] if one[key] is not None]
     return sum(
@@ -77,7 +77,7 @@ def test_balance_groups_moves_only_what_is_on_shared_storage() -> None:
 
 
 def test_balance_groups_keeps_to_partitions() -> None:
-    """g0 is furthest from g2, but shares its NAS with g1 only; g3 has no external storage."""
+    """g0 differs most from g2, but shares its NAS only with g1; g3 has no external storage."""
     document = crowd(6, 2, 0, 0)
     for name in document["instances"]:
         document["instances"][name] |= {
@@ -126,7 +126,7 @@ def test_balance_groups_needs_external_storage() -> None:
 
 
 def test_group_that_must_survive_everything_may_be_left() -> None:
-    """Strict N+1 checks arrivals and moves in a group, but no departures of plain instances."""
+    """Strict N+1 checks arrivals and moves inside a group, but no departures of plain instances."""
     document = crowd(4, 0)
     document["instances"] |= {"big": instance("node1", memory=7000)}
     document["nodes"]["node1"]["free_memory"] -= 7000
@@ -200,7 +200,7 @@ def test_balance_groups_ends_only_where_no_single_move_lowers_the_score(tmp_path
 
 
 def test_balance_groups_keeps_strict_n1_without_help_of_a_drained_node() -> None:
-    """A node that is drained takes over nothing, so the group with one other node takes nothing."""
+    """A drained node accepts no instance, so a group with one other node accepts none."""
     document = crowd(6, 0)
     document["nodes"]["node4"]["drained"] = True
     document["nodegroups"]["uuid-g1"]["tags"] = ["iallocator:n1:strict"]

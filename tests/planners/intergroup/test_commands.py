@@ -1,4 +1,4 @@
-"""The output of the three commands between groups, and how they end early."""
+"""Test the output of the three commands between groups, and how they end early."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_super_command_prints_groups_moves_and_commands(command: str, tmp_path: 
 def test_super_command_writes_states_before_and_after(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """-S writes both states as text, which can be read again; -p shows the nodes on stderr."""
+    """-S writes both states as text, which can be read again; -p prints the nodes to stderr."""
     path, saved = written(tmp_path, uneven()), tmp_path / "saved"
     assert main([command, path, "-S", str(saved), "-p", "--print-instances"]) == 0
     said = capsys.readouterr().err
@@ -71,7 +71,7 @@ def test_super_command_writes_states_before_and_after(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_super_command_runs_on_a_simulated_cluster(command: str) -> None:
-    """An empty cluster has no work, which is reported."""
+    """An empty cluster needs no moves, which is reported."""
     groups = ["--simulate=preferred,3,100G,16g,4"] * 2
     plan = json_of(command, *groups)
     assert plan["moves"] == []
@@ -106,7 +106,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, asked: str = "reloc
 def test_redistribute_interrupted_keeps_the_groups_repaired_until_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exit status is 130; in the group that was being repaired no instance moves."""
+    """The exit status is 130; the group in progress keeps all its instances."""
     document = uneven()
     document["instances"] |= {f"w{k}": on_shared("node5", memory=512) for k in range(3)}
     document["nodes"]["node5"]["offline"] = True

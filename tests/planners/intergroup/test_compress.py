@@ -1,4 +1,4 @@
-"""Compression: which groups come into question, which can be emptied, and which is chosen."""
+"""Test compression: which groups can be emptied, and which one is chosen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ THREE = {"east": 2, "north": 2, "west": 2}
 
 
 def test_compress_empties_the_group_with_the_most_free_resources() -> None:
-    """All three could be emptied; north has the most free memory, and so goes first."""
+    """All three groups could be emptied; north has the most free memory and is emptied first."""
     instances = {
         "e1": on_shared("node1", memory=3000),
         "n1": on_shared("node3", memory=1000),
@@ -29,7 +29,7 @@ def test_compress_empties_the_group_with_the_most_free_resources() -> None:
 
 
 def test_compress_prefers_the_larger_group() -> None:
-    """Of equally used groups the one with more nodes gives back more."""
+    """Of equally used groups, the one with more nodes is emptied first."""
     instances = {f"i{k}": on_shared(f"node{k}", memory=1000) for k in (1, 3, 5)}
     sizes = {"east": 2, "north": 3, "west": 2}
     plan = plan_of("compress", cluster(sizes, instances=instances))
@@ -37,7 +37,7 @@ def test_compress_prefers_the_larger_group() -> None:
 
 
 def test_compress_asks_whether_the_others_have_more_free_than_a_group_uses() -> None:
-    """Memory, disk and cpu are compared each by itself, without what the group has free."""
+    """Memory, disk and cpu are compared separately, without the group's own free amounts."""
     pairs = [("node1", "node2"), ("node2", "node1"), ("node3", "node4"), ("node4", "node3")]
     for sizes, reason in (
         ({"memory": 5000}, "uses 10000 MiB memory, the others have 6384 free"),
@@ -55,7 +55,7 @@ def test_compress_asks_whether_the_others_have_more_free_than_a_group_uses() -> 
 
 
 def test_compress_does_not_count_disks_on_shared_storage() -> None:
-    """External pools are opaque: however large its disks are, the instance can go."""
+    """The free space of external pools is unknown, so large disks do not prevent a move."""
     one = on_shared("node1", disk=10**7)
     document = cluster({"east": 1, "west": 2}, instances={"a": one, "w": instance("node2")})
     plan = plan_of("compress", document, "--n1=off")
@@ -64,7 +64,7 @@ def test_compress_does_not_count_disks_on_shared_storage() -> None:
 
 
 def test_compress_leaves_out_groups_alone_in_their_partition() -> None:
-    """Nothing of it could go anywhere."""
+    """No other group has access to the pool, so no instance can move."""
     instances = {"a": on_shared("node1", "nas1"), "b": on_shared("node2", "nas2")}
     document = cluster({"east": 1, "west": 1}, instances=instances)
     for name, pool in (("node1", "nas1"), ("node2", "nas2")):
@@ -86,7 +86,7 @@ def test_compress_does_not_empty_what_is_empty() -> None:
 
 
 def test_compress_fills_no_empty_groups() -> None:
-    """Nothing is won if what one group gives back another takes, unless its nodes are named."""
+    """Filling an empty group gains nothing, unless its nodes are named."""
     sizes = {"east": 1, "north": 1, "west": 1}
     instances = {"a": on_shared("node1", memory=2000), "b": on_shared("node3", memory=3000)}
     document = cluster(sizes, instances=instances)
@@ -105,7 +105,7 @@ def test_compress_fills_no_empty_groups() -> None:
 
 
 def test_compress_of_the_only_group_in_use_moves_nothing() -> None:
-    """Where all other groups are empty, one would be filled to empty another."""
+    """If all other groups are empty, emptying one would fill another."""
     document = cluster({"east": 1, "west": 2}, instances={"a": on_shared("node1")})
     plan = plan_of("compress", document, "--n1=off")
     assert (plan["evacuable_groups"], plan["moves"]) == ([], [])
@@ -115,7 +115,7 @@ def test_compress_of_the_only_group_in_use_moves_nothing() -> None:
 
 
 def test_compress_needs_a_place_for_every_instance() -> None:
-    """One that cannot leave keeps its group, and is named; so does one without a place."""
+    """An instance that cannot leave is named, and its group is kept."""
     instances = {"p": instance("node1"), "a": on_shared("node3", memory=3000)}
     instances |= {f"b{k}": on_shared(f"node{k}", memory=6000) for k in (1, 2)}
     document = cluster({"east": 2, "west": 1}, instances=instances)
@@ -135,7 +135,7 @@ def test_compress_needs_a_place_for_every_instance() -> None:
 
 
 def test_compress_keeps_n1_where_instances_come_to() -> None:
-    """West has the memory for it, but not for a failure as well."""
+    """West has the memory for the instances, but not for a failover as well."""
     instances = {"a": on_shared("node1", memory=5000)}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (2, 3)}
     document = cluster({"east": 1, "west": 2}, instances=instances)
@@ -157,7 +157,7 @@ def test_compress_places_all_at_once_where_one_after_the_other_fails() -> None:
 
 
 def test_compress_says_that_it_is_impossible_where_that_is_proved() -> None:
-    """Three of 3 GiB do not fit on two nodes with 5 GiB each, however they are placed."""
+    """Three instances of 3 GiB cannot be placed on two nodes with 5 GiB each."""
     instances = {name: on_shared("node1", memory=3000) for name in "abc"}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=3192) for k in (2, 3)}
     document = cluster({"east": 1, "west": 2}, instances=instances)
@@ -168,7 +168,7 @@ def test_compress_says_that_it_is_impossible_where_that_is_proved() -> None:
 
 
 def test_compress_at_once_moves_no_instance_to_an_occupied_node() -> None:
-    """The first goes to the rack that the second leaves, the second where it alone fits."""
+    """The first moves to the rack that the second leaves; the second fits on one node only."""
     apart = "iallocator:separate:must:web:rack"
     instances = {
         "a": on_shared("node1", memory=1024, tags=[apart]),
@@ -185,7 +185,7 @@ def test_compress_at_once_moves_no_instance_to_an_occupied_node() -> None:
 
 
 def test_compress_moves_those_that_share_a_rack_one_after_the_other() -> None:
-    """Two that must be in one rack are for a while in two, and in one again in the end."""
+    """Two instances that must share a rack are in two racks between their moves."""
     together = ["iallocator:colocate:must:web:rack"]
     instances = {name: on_shared("node1", memory=1024, tags=together) for name in "ab"}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=6500) for k in (3, 4)}

@@ -1,4 +1,4 @@
-"""Instances on shared storage packed so that every instance that could restart still can."""
+"""Test packing on shared storage that keeps all failovers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _shared_super_cluster(seed: int) -> Json:
-    """Return that of `drbd_super_cluster`, its instances on shared storage.
+    """Return the cluster of `drbd_super_cluster`, with its instances on shared storage.
 
     Of every third one node in four does not reach the pool that half of the instances are in.
     """
@@ -53,7 +53,7 @@ def _mover(seed: int) -> Mover:
 
 
 def _lost(state: State, node: int) -> tuple[int, int]:
-    """Return how many instances, and MiB, are lost at least if `node` fails: all ways are tried."""
+    """Return the least number and MiB of instances lost if `node` fails, by brute force."""
     nodes = state.cluster.nodes
     others = [
         k
@@ -80,7 +80,7 @@ def _losses(state: State, groups: list[Group]) -> dict[int, tuple[int, int]]:
 
 
 def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> None:
-    """By number and by memory, of each failure; also where some lose an instance already."""
+    """No failure loses more instances or memory, also if it lost some before."""
     found = lossy = 0
     for seed in seeds(30, 1000, 4000):
         mover = _mover(seed)
@@ -99,7 +99,7 @@ def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> 
 
 
 def test_failover_plan_as_instances_come_leaves_what_each_failure_asks() -> None:
-    """After each move the room that nodes keep is there, and the order is that of a new one."""
+    """After each move, the reserved capacity and the order of nodes equal those of a new plan."""
     came = 0
     for seed in seeds(20, 100, 5000):
         mover = _mover(seed)

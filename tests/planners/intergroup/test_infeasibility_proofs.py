@@ -1,4 +1,4 @@
-"""Proofs by sums that instances cannot leave are never contradicted by a possible way."""
+"""Test that proofs by sums never contradict a possible plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values kept between moves between groups do not change results."""
+"""Test that values kept between moves between groups do not change results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def made_anew(mover: Mover, seed: int, arrays: bool) -> Mover:
 
 
 def way(mover: Mover, instance: Instance, targets: Sequence[Group]) -> str:
-    """Return the target and the kind of the move of `instance`, or the reason why there is none."""
+    """Return the target and the kind of the move of `instance`, or the reason for none."""
     found = mover.relocate(instance, targets)
     return found.message if found.best is None else f"{found.best.nodes} {found.best.steps}"
 

@@ -1,4 +1,4 @@
-"""The moves between groups equal the choices of the allocation for Ganeti's requests."""
+"""Test that moves between groups equal the answers to Ganeti's allocation requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .worlds import on_shared, plan_of, random_super_cluster
 
 
 def mover_on(document: Json, arrays: bool = False) -> Mover:
-    """Return a mover on the document's cluster; `arrays`: as for a large one."""
+    """Return a mover on the document's cluster, optionally with arrays as for a large one."""
     mover = Mover(IntergroupContext(read_cluster(document, Reading()), Settings()))
     mover.context.kernels.arrays = arrays
     return mover

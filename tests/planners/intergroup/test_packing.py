@@ -1,4 +1,4 @@
-"""What is packed quickly: every move of it is one that the moving engine allows."""
+"""Test that every move found by fast packing is allowed by the moving engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _mover(seed: int, mode: str) -> Mover:
 
 @pytest.mark.parametrize("mode", ["no-new", "strict", "no-worse", "off"])
 def test_packed_moves_are_each_allowed_when_they_are_made(mode: str) -> None:
-    """Limits, global N+1, and the steps on the way; where nothing is found, nothing has moved."""
+    """Limits, global N+1 and all steps are checked; without a result, no instance has moved."""
     found = 0
     for seed in seeds(25, 250):
         mover = _mover(seed, mode)
@@ -57,7 +57,7 @@ def test_packed_moves_are_each_allowed_when_they_are_made(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
 def test_packed_without_a_request_for_room_loses_no_more(mode: str) -> None:
-    """By exact search no failure loses more than before, also where most are lost already."""
+    """By exact search, no failure loses more than before, also if it lost most before."""
     found = lost = 0
     for seed in seeds(40, 2000, 7000):
         settings = Settings()
@@ -81,7 +81,7 @@ def test_packed_without_a_request_for_room_loses_no_more(mode: str) -> None:
 
 
 def test_rooms_renewed_are_in_the_order_of_new_ones() -> None:
-    """After each move only the nodes concerned are looked at again."""
+    """After each move, only the affected nodes are updated."""
     mover = _mover(3, "off")
     state, count = mover.context.state, len(mover.context.cluster.nodes)
 

@@ -1,4 +1,4 @@
-"""Properties of every plan between groups, on random super clusters with overlapping partitions."""
+"""Test properties of plans between groups, on random clusters with overlapping partitions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def held_in(mover: Mover, group: str) -> list[str]:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plan_between_groups_keeps_every_promise(seed: int, command: str) -> None:
-    """No move leaves its partition, violates an N+1 that held, or raises the score."""
+    """Every move stays in its partition, keeps N+1, and does not raise the score."""
     document = random_super_cluster(seed)
     plan = plan_of(command, document)
     before, after = mover_on(document), mover_on(document, plan)
@@ -91,7 +91,7 @@ def test_plan_between_groups_keeps_every_promise(seed: int, command: str) -> Non
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_redistribute_reports_the_health_of_the_model(seed: int) -> None:
-    """States are those before the plan; repaired and healthy groups are healthy after it."""
+    """The states are those before the plan; after it, repaired and healthy groups are healthy."""
     document = random_super_cluster(seed)
     plan = plan_of("redistribute", document)
     before, after = health_of(mover_on(document)), health_of(mover_on(document, plan))

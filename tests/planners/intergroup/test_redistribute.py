@@ -1,4 +1,4 @@
-"""Redistribution: unhealthy groups, leaving instances, their order, and repaired groups."""
+"""Test redistribution: unhealthy groups, leaving instances, their order, and repaired groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def moved(plan: Json) -> list[str]:
 
 
 def drbd_short_of_memory() -> Json:
-    """Return a cluster in which node2 cannot take over the instances of node1.
+    """Return a cluster in which node2 cannot restart the instances of node1.
 
     ``s1`` and ``s2`` reserve 2 + 3 GiB there, ``p`` fills it up: 4 GiB are left.
     """
@@ -43,7 +43,7 @@ def test_redistribute_moves_what_is_on_offline_nodes() -> None:
 
 
 def test_redistribute_takes_secondaries_of_failing_nodes_before_their_primaries() -> None:
-    """A group with nodes that fail N+1 is weakly unhealthy; one moved secondary is enough."""
+    """A group that violates N+1 is weakly unhealthy; moving one secondary repairs it."""
     plan = plan_of("redistribute", drbd_short_of_memory())
     assert moved(plan) == ["s1"]
     east = by_group(plan)["east"]
@@ -52,7 +52,7 @@ def test_redistribute_takes_secondaries_of_failing_nodes_before_their_primaries(
 
 
 def test_redistribute_takes_primaries_where_secondaries_are_not_enough() -> None:
-    """Shared storage has no secondaries: the primaries of the failing node leave, by name."""
+    """Shared storage has no secondaries, so primaries of the failing node move, by name."""
     instances = {"big": on_shared("node1", memory=6000), "other": on_shared("node2", memory=5000)}
     plan = plan_of("redistribute", cluster(TWO, instances=instances))
     assert moved(plan) == ["big"]
@@ -62,7 +62,7 @@ def test_redistribute_takes_primaries_where_secondaries_are_not_enough() -> None
 
 
 def test_redistribute_takes_offline_nodes_before_nodes_that_fail_n1() -> None:
-    """The victims are in order: on offline nodes, secondaries, primaries."""
+    """Instances on offline nodes move first, then secondaries, then primaries."""
     instances = {
         "z": on_shared("node1"),
         "s": instance("node2", "node3", memory=5000),
@@ -189,7 +189,7 @@ def test_redistribute_never_makes_a_healthy_group_unhealthy() -> None:
 
 
 def test_redistribute_packs_where_one_after_the_other_fails() -> None:
-    """The first takes the only place of the second; placed together, both fit."""
+    """The first uses the only node for the second; placed jointly, both fit."""
     document = cluster(
         {"east": 1, "west": 1, "south": 1},
         instances={
@@ -211,7 +211,7 @@ def test_redistribute_packs_where_one_after_the_other_fails() -> None:
 
 
 def test_redistribute_asks_whether_moves_between_groups_are_allowed() -> None:
-    """The command line or a tag of the cluster can forbid the moves; the default allows them."""
+    """The command line or a tag can forbid moves between groups; by default they are allowed."""
     document = cluster(TWO, instances={"a": on_shared("node1")}, changes=OFFLINE)
     plan = plan_of("redistribute", document, "--inter-group=no")
     assert plan["reason"] == "moves between groups are not allowed: --inter-group=no"

@@ -1,4 +1,4 @@
-"""Instances that must be together change their group as one unit."""
+"""Test that colocation groups change their node group as one unit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OFFLINE = {"node1": {"offline": True}}
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_redistribute_takes_a_unit_out_of_an_unhealthy_group(template: str) -> None:
-    """One of a pair has a node that is offline, and takes the other along, next to it."""
+    """One instance of a pair is on an offline node; both move to one node."""
     instances = {
         "a": instance(*(["node2", "node1"] if template == "drbd" else ["node1"]), memory=512,
                       disk_template=template, tags=PAIR),
@@ -32,7 +32,7 @@ def test_redistribute_takes_a_unit_out_of_an_unhealthy_group(template: str) -> N
 
 
 def test_compress_moves_units_together() -> None:
-    """A group with two pairs is emptied; each pair is on one node then."""
+    """A group with two pairs is emptied; each pair ends on one node."""
     instances = {
         name: on_shared("node1", memory=1024, tags=[f"iallocator:colocate:must:{name[0]}"])
         for name in ("a1", "b1", "a2", "b2")
@@ -48,7 +48,7 @@ def test_compress_moves_units_together() -> None:
 
 
 def test_balance_groups_moves_a_unit_or_nothing_of_it() -> None:
-    """A pair is all the load there is: it moves whole, or not at all."""
+    """A pair is the only load; it moves completely or not at all."""
     instances = {
         name: on_shared("node1", memory=1024, tags=PAIR if name in "ab" else [])
         for name in ("a", "b", "c", "d")

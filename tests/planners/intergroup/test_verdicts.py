@@ -1,4 +1,4 @@
-"""The result for every group: found, proved impossible, out of time, undecided, nothing to do."""
+"""Test the result of each group: found, impossible, out of time, undecided, nothing to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _crowded(east: int) -> Json:
 
 
 def _quarrelsome() -> Json:
-    """Return three instances of which two lack memory on one node, and the third lacks cpus."""
+    """Return three instances; two lack memory on one node, and the third lacks cpus."""
     document = _crowded(3000)
     for name, memory, vcpus in (("a", 3000, 17), ("b", 3000, 17), ("c", 1000, 15)):
         document["instances"][name] |= {"memory": memory, "vcpus": vcpus}
@@ -49,7 +49,7 @@ def _result(plan: Json, group: str = "east") -> str:
 def test_compress_says_a_verdict_for_each_group(
     document: Json, options: tuple[str, ...], result: str
 ) -> None:
-    """Two fit on each node, or one, or none; a case that sums do not decide needs a search."""
+    """Two, one or none fit on each node; if sums do not decide, a search does."""
     plan = plan_of("compress", document, "--n1=off", *options)
     assert _result(plan) == result
 
@@ -115,7 +115,7 @@ def test_compress_with_nothing_left_to_spend_tries_quickly(
 def test_compress_where_a_search_would_be_too_large_is_out_of_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A search that cannot end is not started, and its size is reported."""
+    """A search that is too large is not started, and its size is reported."""
     monkeypatch.setattr(evacuation, "SEARCHED", 5)
     plan = plan_of("compress", _quarrelsome(), "--n1=off")
     assert _result(plan) == "out of time"
@@ -143,7 +143,7 @@ def test_groups_that_time_does_not_suffice_for_are_out_of_time(
 
 
 def test_redistribute_says_a_verdict_for_each_group() -> None:
-    """East is repaired; more moves would break west; every other group has nothing to do."""
+    """East is repaired; more moves would violate N+1 in west; other groups need none."""
     instances = {"a": on_shared("node1", memory=5000)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
     plan = plan_of("redistribute", document)
@@ -157,7 +157,7 @@ def test_redistribute_says_a_verdict_for_each_group() -> None:
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
 def test_verdicts_agree_with_what_is_planned(command: str) -> None:
-    """A group is found if it can be emptied or is repaired; all other results have a reason."""
+    """A group that is emptied or repaired has the result found; other results have a reason."""
     seen: set[str] = set()
     for seed in range(25):
         document = random_super_cluster(seed)

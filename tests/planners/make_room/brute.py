@@ -1,4 +1,4 @@
-"""Enumerate all ways to make room by moves on shared storage, checking memory only."""
+"""Enumerate all ways to free capacity by moves on shared storage, checking memory only."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class World:
     def steps(
         self, homes: Homes, fixed: Sequence[int], left: Sequence[str]
     ) -> Iterator[tuple[int, int, Homes]]:
-        """Yield moves, MiB and homes after each legal move, without `fixed` and `left`."""
+        """Yield moves, MiB and homes after each legal move; `fixed` and `left` do not move."""
         free = self.free(homes)
         for unit in self.units:
             if not set(unit).isdisjoint(fixed):

@@ -1,4 +1,4 @@
-"""Make room with affinity constraints and pools, compared with all ways by brute force."""
+"""Test make-room with affinity constraints and pools against brute force."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 3
 
 
 def planned(document: Json, *words: str) -> Json:
-    """Return the plan that makes room, after the verifier has accepted it."""
+    """Return the plan of make-room, after the verifier has accepted it."""
     done = run("make-room", "--json", "--verify-plan", *words, stdin=as_bytes(document))
     assert done.returncode in (0, 1), done.stderr.decode()
     plan: Json = json.loads(done.stdout)
@@ -40,7 +40,7 @@ def held_to(
     least: tuple[int, int] | None,
     *words: str,
 ) -> int | None:
-    """Assert that the plan has the moves and MiB of `least`, and that the request fits then."""
+    """Assert that the plan has the moves and MiB of `least`, and that the request fits after it."""
     plan = planned({**world.document(), "request": request}, "--n1=off", *words)
     found = len(plan["moves"]), sum(move["copied_mib"] for move in plan["moves"])
     assert found == (least or (0, 0))
@@ -59,7 +59,7 @@ def new(memory: int, tags: list[str]) -> Json:
 
 
 def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools() -> None:
-    """A colocation group moves as a unit; separations and pools are respected."""
+    """A colocation group moves as a unit; separations and pools are enforced."""
     counts = set()
     for seed in range(24):
         rng = Random(f"allocate/{seed}")
@@ -73,7 +73,7 @@ def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools() -> None:
 
 
 def test_allocation_gets_the_fewest_moves_with_racks() -> None:
-    """Two that must be in one rack leave it together; compared with all sequences of two moves."""
+    """Two instances that must share a rack leave it together."""
     crossed, counts = 0, set()
     for seed in (*range(12), 320):
         rng = Random(f"racks/{seed}")
@@ -123,7 +123,7 @@ def test_evacuation_gets_the_fewest_moves_of_other_instances() -> None:
 
 
 def test_change_of_group_gets_the_fewest_moves_of_other_instances() -> None:
-    """Room is made in the target group, by moving its own instances."""
+    """Moves inside the target group free the capacity."""
     counts = set()
     for seed in range(16):
         world = World(Random(f"change/{seed}"), {"east": 1, "west": 3})
@@ -150,7 +150,7 @@ def test_unit_is_one_move_in_the_plan() -> None:
 
 
 def mirrored(rng: Random) -> tuple[Json, Json]:
-    """Return four nearly full nodes with drbd instances, some in groups, and a request for more."""
+    """Return four nearly full nodes with drbd instances, some in groups, and a large request."""
     names = ["node1", "node2", "node3", "node4"]
     instances = {}
     for number in range(10):
@@ -163,7 +163,7 @@ def mirrored(rng: Random) -> tuple[Json, Json]:
 
 @pytest.mark.parametrize("n1", ["off", "no-new", "no-worse", "strict"])
 def test_request_fits_where_the_plan_ends_in_every_mode(n1: str) -> None:
-    """The request fits after the plan, for drbd instances, too."""
+    """The request fits after the plan, also for drbd instances."""
     made = 0
     for seed in seeds(2, 8, 4):
         instances, document = mirrored(Random(f"mirrored/{seed}"))
@@ -181,7 +181,7 @@ def test_request_fits_where_the_plan_ends_in_every_mode(n1: str) -> None:
 
 
 def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members() -> None:
-    """Both fail over; one keeps its old secondary, because node1 could not take them back."""
+    """Both fail over; one keeps its old secondary, because node1 could not run both."""
     unit = {"tags": ["iallocator:colocate:must:u"]}
     instances = {
         "a": instance("node1", "node3", memory=1000, **unit),
@@ -196,7 +196,7 @@ def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members() -> None:
 
 
 def test_those_apart_do_not_meet_on_the_way() -> None:
-    """To leave node2 in one move, a would run on node3 for a while, where b is."""
+    """A direct move would place a on node3 for a while, where b is."""
     apart = {"tags": ["iallocator:separate:must:x"]}
     instances = {
         "a": instance("node2", "node3", disk=3000, disk_space_total=3128, **apart),
@@ -212,7 +212,7 @@ def test_those_apart_do_not_meet_on_the_way() -> None:
 
 
 def test_those_bound_by_a_rack_leave_it_at_once() -> None:
-    """One alone would be separated from the other; no node of its rack has capacity for it."""
+    """One alone would be separated from the other, and no node of its rack has capacity for it."""
     rack = {"tags": ["iallocator:colocate:must:u:rack"], "disk_template": "rbd"}
     instances = {
         "a": instance("node1", memory=2000, **rack), "b": instance("node2", memory=2000, **rack),
@@ -233,9 +233,9 @@ def test_those_bound_by_a_rack_leave_it_at_once() -> None:
 
 
 def test_unit_that_would_cost_a_survivor_waits_for_the_room() -> None:
-    """If node3 fails, only node2 can restart e: d leaves it before a and b arrive.
+    """If node3 fails, only node2 can restart e; d leaves node2 before a and b arrive.
 
-    Each of a and b uses the capacity for e, so the reason names neither alone.
+    Each of a and b uses the capacity for e, so the reason names neither of them.
     """
     pool = [POOL]
     unit = {"tags": [POOL, "iallocator:colocate:must:u"], "disk_template": "rbd"}
@@ -261,7 +261,7 @@ def test_unit_that_would_cost_a_survivor_waits_for_the_room() -> None:
 def test_unit_is_checked_by_failures_as_a_whole() -> None:
     """Between the moves of a and b, a failure of node1 loses less than before, then more.
 
-    It loses two at first and two at the end, and as much memory.
+    It loses two instances before and two after the plan, and as much memory.
     """
     unit, other = ({"tags": [f"iallocator:colocate:must:{name}"]} for name in "uv")
     instances = {

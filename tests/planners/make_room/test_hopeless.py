@@ -1,4 +1,4 @@
-"""Requests for which no plan can make room are rejected without a search."""
+"""Test that requests which no plan can make possible are rejected without a search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.command import run
 
 
 def planned(document: Json, *words: str) -> Json:
-    """Return the plan that makes room."""
+    """Return the plan of make-room."""
     done = run("make-room", "--json", *words, stdin=as_bytes(document))
     assert done.returncode in (0, 1), done.stderr.decode()
     plan: Json = json.loads(done.stdout)
@@ -46,6 +46,6 @@ def who_never_moves() -> Json:
 def test_room_that_cannot_be_made_is_not_searched(
     document: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No moves of other instances help, and a proof shows it."""
+    """A proof shows that no moves of other instances help."""
     monkeypatch.setattr(RoomSearch, "run", lambda *_: pytest.fail("searched in vain"))
     assert planned(document, "--n1=off")["reason"] == "room is not made by 3 moves of others"

@@ -1,4 +1,4 @@
-"""Room for requests: the fewest moves of others, beside every way there is on small clusters."""
+"""Test make-room: the fewest moves of other instances, against brute force."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tight(seed: int) -> Json:
 
 
 def ways(homes: tuple[str, ...], sizes: list[int]) -> list[tuple[str, ...]]:
-    """Return what one legal migration makes of `homes`, by memory alone."""
+    """Return the placements after each legal migration from `homes`, by memory alone."""
     free = {n: 8000 - sum(s for h, s in zip(homes, sizes) if h == n) for n in NAMES}
     return [
         (*homes[:k], target, *homes[k + 1 :])
@@ -58,7 +58,7 @@ def ways(homes: tuple[str, ...], sizes: list[int]) -> list[tuple[str, ...]]:
 
 
 def fewest(document: Json, most: int) -> tuple[int, int, list[tuple[str, ...]]] | None:
-    """Return how many moves make room, the least traffic of so many, and all ends they lead to."""
+    """Return the fewest moves, the least traffic of so many, and all their final placements."""
     instances = document["instances"].values()
     sizes, need = [one["memory"] for one in instances], document["request"]["memory"]
     reached = {tuple(one["nodes"][0] for one in instances): 0}
@@ -92,20 +92,20 @@ def lowest_score(document: Json, ends: list[tuple[str, ...]]) -> float:
 
 
 def ask(document: Json, *words: str) -> tuple[int, str]:
-    """Return exit status and what is said about `document`."""
+    """Return the exit status and the output for `document`."""
     done = run(*words, stdin=as_bytes(document))
     return done.returncode, done.stdout.decode()
 
 
 def planned(document: Json, *words: str) -> Json:
-    """Return the plan that makes room, which fits its schema."""
+    """Return the plan of make-room, which fits its schema."""
     plan: Json = json.loads(ask(document, "make-room", "--json", *words)[1])
     conforms(plan, "plan")
     return plan
 
 
 def test_moves_are_the_fewest_of_those_the_least_traffic_then_the_lowest_score() -> None:
-    """Beside every sequence of up to three migrations, by memory alone."""
+    """The plan is compared with every sequence of up to three migrations, by memory alone."""
     counts, chosen = set(), 0
     for seed in seeds(14, 40, 17):
         document = tight(seed)
@@ -134,7 +134,7 @@ TWO = allocate(
 
 
 def test_rejection_says_after_which_moves_it_would_fit() -> None:
-    """For Ganeti it is a rejection; the plan is in ``solutions``, with its transition."""
+    """The answer to Ganeti is a rejection; ``solutions`` has the plan with its transition."""
     _, said = ask(TWO, "--n1=off", "--make-room=2")
     answer = json.loads(said)
     conforms(answer, "response")
@@ -146,14 +146,14 @@ def test_rejection_says_after_which_moves_it_would_fit() -> None:
 
 
 def test_rejection_without_the_option_says_nothing_of_moves() -> None:
-    """Off by default."""
+    """By default, a rejection has no plan."""
     answer = json.loads(ask(TWO, "--n1=off")[1])
     assert "would fit" not in answer["info"]
     assert all("make_room" not in one for one in answer["solutions"])
 
 
 def test_traffic_above_the_cost_is_no_way() -> None:
-    """``--cost`` limits what the moves copy."""
+    """``--cost`` limits the copied data."""
     status, said = ask(TWO, "make-room", "--n1=off", "--cost=2")
     assert (status, "room is not made by 3 moves of others" in said) == (1, True)
     assert ask(TWO, "make-room", "--n1=off", "--cost=3")[0] == 0
@@ -163,7 +163,7 @@ def test_traffic_above_the_cost_is_no_way() -> None:
     ("tag", "targets"), [("", {"node2", "node3"}), ("iallocator:separate:must:x", {"node3"})]
 )
 def test_those_apart_never_meet_for_the_sake_of_room(tag: str, targets: set[str]) -> None:
-    """Only where nothing binds them may one of the two join the other."""
+    """Only instances without a constraint may share a node."""
     tags = {"tags": [tag] if tag else []}
     full = {"c": shared("node3", 3000)} if tag else {"c": shared("node3", 6000)}
     instances = {"a": shared("node1", 3000, **tags), "b": shared("node2", 4000, **tags), **full}
@@ -175,12 +175,12 @@ def test_those_apart_never_meet_for_the_sake_of_room(tag: str, targets: set[str]
 
 
 def test_failures_that_were_survived_are_survived_after_the_moves() -> None:
-    """With N+1 the moves that memory alone allows make no room here."""
+    """With N+1, the moves that memory allows are rejected."""
     assert planned(TWO)["moves"] == []
 
 
 def test_moves_of_other_instances_let_an_evacuation_succeed() -> None:
-    """The evacuated instance needs more than any node has, until another instance moves."""
+    """The evacuated instance needs more memory than each node has, until another one moves."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
     }  # fmt: skip
@@ -193,7 +193,7 @@ def test_moves_of_other_instances_let_an_evacuation_succeed() -> None:
 
 
 def test_moves_of_other_instances_let_instances_change_their_group() -> None:
-    """The other group has room on no node, until one of its instances moves."""
+    """The other group has no free capacity, until one of its instances moves."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
     }  # fmt: skip
@@ -206,21 +206,21 @@ def test_moves_of_other_instances_let_instances_change_their_group() -> None:
 
 
 def test_request_that_fits_needs_no_moves() -> None:
-    """Said in the reason; exit status 0."""
+    """The reason states that the request fits; the exit status is 0."""
     document = allocate(cluster(3), memory=1000, disk_template="rbd")
     status, said = ask(document, "make-room")
     assert (status, "it fits as things are" in said) == (0, True)
 
 
 def test_document_without_a_request_is_rejected() -> None:
-    """Exit status 2."""
+    """Without a request, the exit status is 2."""
     assert ask(cluster(2), "make-room")[0] == 2
 
 
 def test_cluster_without_a_request_is_reported_what_is_missing(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """The cluster comes from elsewhere, and the file has nothing in it."""
+    """The cluster is read from elsewhere, and the file has no request."""
     (tmp_path / "nothing").write_bytes(b"\n")
     assert main(["make-room", "--simulate=p,3,9g,9g,9", str(tmp_path / "nothing")]) == 2
     assert capsys.readouterr().err.startswith("iallocator: make-room needs a request: a document")
@@ -240,7 +240,7 @@ def test_mirrored_instances_make_room_by_their_failover() -> None:
 def test_search_for_room_interrupted_prints_what_was_found(
     found: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The moves found until then are the plan, which is not proved; without any it says so."""
+    """The moves found so far are the plan, which is not proved; without any, there is no plan."""
     whole = RoomSearch.over
 
     def interrupt(self: RoomSearch) -> bool:
@@ -264,7 +264,7 @@ def test_search_for_room_interrupted_prints_what_was_found(
 
 
 def wanted(name: str, memory: int) -> Json:
-    """Return what a batch says of one new instance."""
+    """Return the description of one new instance of a batch."""
     request: Json = allocate({}, name, memory=memory, disk_template="rbd")["request"]
     return {key: value for key, value in request.items() if key != "type"}
 
@@ -278,7 +278,7 @@ SEVERAL = {
 
 
 def test_batch_of_which_one_finds_no_place_says_after_which_moves_all_would() -> None:
-    """It is a success with one instance left out; ``explain`` reports this for each instance."""
+    """The batch succeeds partly; ``explain`` reports the moves for each instance."""
     words = ("--n1=off", "--make-room=2")
     answer = json.loads(ask(SEVERAL, *words)[1])
     conforms(answer, "response")
@@ -290,7 +290,7 @@ def test_batch_of_which_one_finds_no_place_says_after_which_moves_all_would() ->
 
 
 def test_evacuation_that_others_make_room_for_is_explained() -> None:
-    """The entry about the room is none about an instance."""
+    """The entry about the moves names no instance."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
     }  # fmt: skip
@@ -304,7 +304,7 @@ def test_evacuation_that_others_make_room_for_is_explained() -> None:
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_question_in_words_stands_for_the_request(asked: bool) -> None:
-    """As for ``ask``; a request in the file is not looked at then."""
+    """With a question, as for ``ask``, the request of the file is ignored."""
     other = allocate(TWO, memory=100, disk_template="rbd") if asked else {**TWO}
     if not asked:
         del other["request"]
@@ -316,7 +316,7 @@ def test_question_in_words_stands_for_the_request(asked: bool) -> None:
 
 
 def test_question_in_words_is_put_to_a_cluster_from_elsewhere(capsys: Output) -> None:
-    """No file is needed then."""
+    """With a question and a cluster from elsewhere, no file is needed."""
     question = "--request=allocate --memory {} --template rbd --disk 1G"
     for memory, status, told in (("1G", 0, "it fits as things are"), ("1T", 1, "room is not made")):
         words = ["make-room", "--simulate=p,3,9g,9g,9", question.format(memory)]
@@ -336,7 +336,7 @@ def test_question_in_words_is_put_to_a_cluster_from_elsewhere(capsys: Output) ->
 def test_question_that_is_none_is_rejected(
     words: str, told: str, tmp_path: Path, capsys: Output
 ) -> None:
-    """One line, exit status 2."""
+    """The error is one line, with exit status 2."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(TWO))
     assert main(["make-room", f"--request={words}", str(path)]) == 2
@@ -344,7 +344,7 @@ def test_question_that_is_none_is_rejected(
 
 
 def test_search_without_time_says_so() -> None:
-    """It proves nothing."""
+    """Without time, nothing is proved."""
     status, told = ask(TWO, "make-room", "--n1=off", "--time-limit=0")
     assert status == 1
     assert "no room was found to be made by 3 moves of others (time is up)" in told
@@ -363,7 +363,7 @@ def several(groups: list[str | None]) -> Json:
 def test_room_for_a_group_that_does_not_exist_is_not_searched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No moves of others make such a group; those that fit beside it have their places."""
+    """No move creates the missing group; the instances of other groups are placed."""
     monkeypatch.setattr(RoomSearch, "run", lambda search: pytest.fail("searched in vain"))
     _, told = ask(several([None, "gone"]), "make-room", "--n1=off", "--json")
     assert json.loads(told)["reason"].startswith("room is not made by 3 moves")
@@ -372,7 +372,7 @@ def test_room_for_a_group_that_does_not_exist_is_not_searched(
 def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is dearer to ask is asked less often: the budget is one of work, not of questions."""
+    """The budget counts work, so that expensive checks are made less often."""
     asked: list[int] = []
     whole = RoomSearch.reached
 
@@ -393,7 +393,7 @@ def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
 
 
 def test_exact_searches_for_room_share_what_one_may_spend() -> None:
-    """Each gets a part of what is left; one that spends it leaves the outcome unproved."""
+    """Each search has a part of the remaining budget; one that exhausts it proves nothing."""
     context = RoomContext(read_cluster(cluster(2), Reading()), Settings())
     first = context.budget()
     start = first.work[ITERATIONS]
@@ -404,7 +404,7 @@ def test_exact_searches_for_room_share_what_one_may_spend() -> None:
 
 
 def test_secondary_that_stays_keeps_the_memory_for_another_primary() -> None:
-    """On node3 a would fail over to node2 together with b, for which node2 has no memory."""
+    """On node3, a would fail over to node2 together with b, and node2 lacks the memory."""
     instances = {
         "a": instance("node1", "node2", memory=2000), "b": instance("node3", "node2", memory=2000),
     }  # fmt: skip
