@@ -164,7 +164,7 @@ def instance(*nodes: str, **members: Any) -> Json:
 
 
 def allocate(document: Json, name: str = "new", **members: Any) -> Json:
-    """Return `document` with a request to place a new instance, drbd if nothing else is said.
+    """Return `document` with a request to place a new instance, drbd by default.
 
     `members` may set anything in the request, `disk` the size of its only disk;
     `restrict` stands for ``restrict-to-nodes``.

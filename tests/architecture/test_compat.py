@@ -49,6 +49,8 @@ def test_every_deviation_is_asked_for_somewhere() -> None:
 
 def test_behaviour_of_hail_differs_in_all_that_it_says() -> None:
     """A behaviour equal to the default is not listed."""
-    said = {name: value for name, value in vars(HailBehaviour).items() if not name.startswith("_")}
-    assert said
-    assert all(getattr(OURS, name) != value for name, value in said.items())
+    output = {
+        name: value for name, value in vars(HailBehaviour).items() if not name.startswith("_")
+    }
+    assert output
+    assert all(getattr(OURS, name) != value for name, value in output.items())

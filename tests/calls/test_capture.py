@@ -43,8 +43,8 @@ class Plugin:
         """Return the exit status and both streams of a captured call."""
         self.request.write_bytes(raw or self.raw)
         status = main([f"--log={self.log}", f"--capture={self.calls}", *words, str(self.request)])
-        said = self._capsys.readouterr()
-        return status, said.out, said.err
+        output = self._capsys.readouterr()
+        return status, output.out, output.err
 
     def kept(self, number: int, kind: str) -> bytes:
         """Return the content of a file of a call."""
@@ -105,14 +105,18 @@ def test_request_that_is_not_understood_is_kept_with_its_error(plugin: Plugin) -
 
 
 @pytest.mark.parametrize(
-    ("error", "told", "status"),
+    ("error", "reported", "status"),
     [
         (RuntimeError("oh"), "crash: RuntimeError: oh", 1),
         (Stopped(SIGNALLED), "interrupted", 130),
     ],
 )
 def test_call_that_ends_without_answer_is_kept(
-    error: BaseException, told: str, status: int, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+    error: BaseException,
+    reported: str,
+    status: int,
+    plugin: Plugin,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An exception shows its traceback as without capturing.
 
@@ -129,9 +133,9 @@ def test_call_that_ends_without_answer_is_kept(
     else:
         assert plugin.run()[0] == status
     assert plugin.names() == [f"000001.{kind}" for kind in KINDS if kind != "response.json.gz"]
-    assert (plugin.call(1)["error"], plugin.call(1)["status"]) == (told, status)
+    assert (plugin.call(1)["error"], plugin.call(1)["status"]) == (reported, status)
     assert plugin.call(1)["type"] == "allocate"
-    assert told in plugin.log.read_text()
+    assert reported in plugin.log.read_text()
 
 
 def test_request_is_kept_before_the_work(plugin: Plugin) -> None:
@@ -251,17 +255,17 @@ def test_log_of_the_system_is_reported(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """An invalid request is logged as an error; a missing daemon is a warning."""
-    heard: list[tuple[int, str]] = []
+    logged: list[tuple[int, str]] = []
     fake = ModuleType("syslog")
     fake.LOG_PID, fake.LOG_DAEMON, fake.LOG_ERR, fake.LOG_INFO = 1, 2, 3, 6  # type: ignore[attr-defined]
     fake.openlog = lambda *_: None  # type: ignore[attr-defined]
-    fake.syslog = lambda weight, line: heard.append((weight, line))  # type: ignore[attr-defined]
+    fake.syslog = lambda weight, line: logged.append((weight, line))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "syslog", fake)
     monkeypatch.setattr(log, "SOCKET", str(plugin.calls))
     plugin.run("--log=syslog")
     plugin.run("--log=syslog", raw=b"{}")
-    assert [weight for weight, _ in heard] == [6, 3]
-    assert heard[0][1].startswith("allocate web: rbd, ")
+    assert [weight for weight, _ in logged] == [6, 3]
+    assert logged[0][1].startswith("allocate web: rbd, ")
     monkeypatch.setattr(log, "SOCKET", str(tmp_path / "nobody"))
     assert (
         "--log=syslog: this call is not logged" in json.loads(plugin.run("--log=syslog")[1])["info"]
@@ -274,7 +278,7 @@ MISUSED = {
     "--capture-keep=3": "it goes with --capture FOLDER",
     "second.json": "one request file at most",
 }
-"""What cannot be understood among the options -> what is said of it."""
+"""What cannot be understood among the options -> the error."""
 
 
 @pytest.mark.parametrize("known", ["before", "after", "file", "damaged file"])
@@ -289,9 +293,9 @@ def test_options_that_are_not_understood_are_logged(
     where = {"before": [f"--log={plugin.log}"], "after": []}.get(known, [f"--config={file}"])
     words = [*where, word, "doc.json", *([f"--log={plugin.log}"] if known == "after" else [])]
     assert main(words) == 2
-    said = capsys.readouterr().err
-    assert "exit status 2: " + said.removeprefix("iallocator: ") in plugin.log.read_text()
-    assert MISUSED[word] in said or known == "damaged file"
+    output = capsys.readouterr().err
+    assert "exit status 2: " + output.removeprefix("iallocator: ") in plugin.log.read_text()
+    assert MISUSED[word] in output or known == "damaged file"
 
 
 def test_invalid_options_without_a_log_are_not_logged(plugin: Plugin, capsys: Capture) -> None:

@@ -26,22 +26,22 @@ class Desk:
         self._folder = folder
         self._capsys = capsys
 
-    def asked(self, document: dict[str, Any], *words: str) -> dict[str, Any]:
+    def capture(self, document: dict[str, Any], *words: str) -> dict[str, Any]:
         """Capture a call, and return its answer."""
         path = self._folder / "request.json"
         path.write_bytes(as_bytes(document))
-        answer = self.said(f"--capture={self.calls}", *words, str(path))[1]
+        answer = self.output_of(f"--capture={self.calls}", *words, str(path))[1]
         return json.loads(answer) if answer else {}
 
-    def said(self, *words: str) -> tuple[int, str, str]:
+    def output_of(self, *words: str) -> tuple[int, str, str]:
         """Return the exit status and both streams."""
         status = main(list(words))
-        said = self._capsys.readouterr()
-        return status, said.out, said.err
+        streams = self._capsys.readouterr()
+        return status, streams.out, streams.err
 
     def history(self, *words: str) -> list[dict[str, Any]]:
         """Return the listed calls."""
-        status, out, _ = self.said("history", "--json", str(self.calls), *words)
+        status, out, _ = self.output_of("history", "--json", str(self.calls), *words)
         assert status == 0
         calls: list[dict[str, Any]] = json.loads(out)["calls"]
         return calls
@@ -51,11 +51,11 @@ class Desk:
 def desk(tmp_path: Path, capsys: Capture) -> Desk:
     """Return a desk with four calls: successful, failed, in error, and killed."""
     desk = Desk(tmp_path, capsys)
-    desk.asked(allocate(BUSY, "web", disk_template="rbd"), "--top=2")
-    desk.asked(allocate(BUSY, "huge", memory=10**6, disk_template="rbd"))
-    desk.asked({**BUSY, "request": {"type": "guess"}})
+    desk.capture(allocate(BUSY, "web", disk_template="rbd"), "--top=2")
+    desk.capture(allocate(BUSY, "huge", memory=10**6, disk_template="rbd"))
+    desk.capture({**BUSY, "request": {"type": "guess"}})
     leave = {"type": "node-evacuate", "instances": ["old"], "evac_mode": "all"}
-    desk.asked({**BUSY, "request": leave})
+    desk.capture({**BUSY, "request": leave})
     for kind in ("response.json.gz", "call.json"):
         (desk.calls / f"000004.{kind}").unlink()
     return desk
@@ -63,7 +63,7 @@ def desk(tmp_path: Path, capsys: Capture) -> Desk:
 
 def test_history_lists_every_call_with_what_came_of_it(desk: Desk) -> None:
     """The oldest call is first; the request of a killed call is listed, too."""
-    status, out, err = desk.said("history", str(desk.calls))
+    status, out, err = desk.output_of("history", str(desk.calls))
     assert (status, err) == (0, "")
     rows = [line.split("  ") for line in out.splitlines()]
     assert [row for row in rows[0] if row][:2] == ["call", "time"]
@@ -112,13 +112,13 @@ def test_history_of_damaged_calls_is_a_history(desk: Desk) -> None:
     assert [call["outcome"] for call in desk.history()] == [
         "no answer", "error", "error", "no answer",
     ]  # fmt: skip
-    assert desk.said("history", str(desk.calls))[0] == 0
+    assert desk.output_of("history", str(desk.calls))[0] == 0
 
 
 def test_history_without_a_folder_is_rejected(desk: Desk) -> None:
     """One line names the error."""
     for words in (("history",), ("history", "a", "b"), ("history", str(desk.calls / "none"))):
-        status, out, err = desk.said(*words)
+        status, out, err = desk.output_of(*words)
         assert (status, out, err.count("\n")) == (2, "", 1)
 
 
@@ -126,48 +126,48 @@ def test_call_is_explained_with_the_settings_that_it_had(desk: Desk, tmp_path: P
     """The settings are those of its command line and its configuration file at that time."""
     file = tmp_path / "conf"
     file.write_text('top = 3\nstrategy = "pacemaker-minimal"\n')
-    then = desk.asked(allocate(BUSY, "app", disk_template="rbd"), "--top=2", f"--config={file}")
+    then = desk.capture(allocate(BUSY, "app", disk_template="rbd"), "--top=2", f"--config={file}")
     file.write_text('top = 1\nn1 = "strict"\n[explain]\njson = true\n')
-    status, out, _ = desk.said("explain", f"{desk.calls}#5", f"--config={file}")
+    status, out, _ = desk.output_of("explain", f"{desk.calls}#5", f"--config={file}")
     assert status == 0
-    told = json.loads(out)
-    assert told["response"] == then
-    kept = told["request_settings"]["strategy"], told["request_settings"]["n1"]
+    reported = json.loads(out)
+    assert reported["response"] == then
+    kept = reported["request_settings"]["strategy"], reported["request_settings"]["n1"]
     assert kept == ("pacemaker-minimal", "no-worse")
-    other = json.loads(desk.said("explain", "--json", "--top=1", f"-I{desk.calls}#5")[1])
+    other = json.loads(desk.output_of("explain", "--json", "--top=1", f"-I{desk.calls}#5")[1])
     assert "placements" not in other["response"]["solutions"][0]
-    assert desk.said("replay", f"{desk.calls}#5", f"--config={file}")[0] == 0
+    assert desk.output_of("replay", f"{desk.calls}#5", f"--config={file}")[0] == 0
 
 
 def test_explanation_says_if_the_answer_was_another_then(desk: Desk) -> None:
     """The options have changed, or there was no answer."""
     call = f"{desk.calls}#1"
-    assert "answer then" not in desk.said("explain", call)[1]
-    node = desk.asked(allocate(BUSY, "web", disk_template="rbd"))["result"][0]
+    assert "answer then" not in desk.output_of("explain", call)[1]
+    node = desk.capture(allocate(BUSY, "web", disk_template="rbd"))["result"][0]
     other = "node3" if node == "node2" else "node2"
     words = ("explain", "--json", call, f"--restrict-allocation-to={other}")
-    changed = json.loads(desk.said(*words)[1])["remarks"]
+    changed = json.loads(desk.output_of(*words)[1])["remarks"]
     assert changed == [
         f"The answer then was another: iallocator replay '{call}' shows how it differs."
     ]
-    assert "not answered then" in desk.said("explain", f"{desk.calls}#4")[1]
+    assert "not answered then" in desk.output_of("explain", f"{desk.calls}#4")[1]
 
 
 def test_calls_are_replayed_by_number_and_all_together(desk: Desk) -> None:
     """Errors are replayed, too; a call without an answer has no comparison."""
-    status, out, _ = desk.said("replay", f"{desk.calls}#1", f"{desk.calls}#3")
+    status, out, _ = desk.output_of("replay", f"{desk.calls}#1", f"{desk.calls}#3")
     assert (status, out.splitlines()[-1]) == (0, "2 passed, 0 failed")
     assert f"ok                  {desk.calls}#1" in out
-    status, out, _ = desk.said("replay", str(desk.calls))
+    status, out, _ = desk.output_of("replay", str(desk.calls))
     assert (status, out.splitlines()[-1]) == (1, "3 passed, 1 failed")
     assert f"no stored response  {desk.calls}#4" in out
-    assert desk.said("replay", "--compat=hail", f"{desk.calls}#1")[0] == 1
+    assert desk.output_of("replay", "--compat=hail", f"{desk.calls}#1")[0] == 1
 
 
 def test_captured_calls_are_not_updated(desk: Desk) -> None:
     """Captured calls are records."""
     before = (desk.calls / "000001.response.json.gz").read_bytes()
-    status, out, _ = desk.said("replay", "--update", "--n1=strict", f"{desk.calls}#1")
+    status, out, _ = desk.output_of("replay", "--update", "--n1=strict", f"{desk.calls}#1")
     assert status == 1
     assert "stays as it was answered" in out
     assert (desk.calls / "000001.response.json.gz").read_bytes() == before
@@ -176,7 +176,7 @@ def test_captured_calls_are_not_updated(desk: Desk) -> None:
 def test_number_that_is_no_call_is_rejected(desk: Desk) -> None:
     """The error says where the numbers are listed."""
     for command in ("explain", "replay"):
-        status, _, err = desk.said(command, f"{desk.calls}#77")
+        status, _, err = desk.output_of(command, f"{desk.calls}#77")
         assert status == 2
         why = f"no such call; iallocator history {desk.calls} lists them"
         assert err == f"iallocator: {desk.calls}#77: {why}\n"
@@ -184,7 +184,7 @@ def test_number_that_is_no_call_is_rejected(desk: Desk) -> None:
 
 def test_planners_take_the_cluster_of_a_call(desk: Desk) -> None:
     """Every planner accepts a call instead of a file with a cluster."""
-    status, _, err = desk.said("balance", "-v", f"{desk.calls}#1")
+    status, _, err = desk.output_of("balance", "-v", f"{desk.calls}#1")
     assert status == 0
     assert err.startswith("read 1 groups, 3 nodes")
 
@@ -192,10 +192,10 @@ def test_planners_take_the_cluster_of_a_call(desk: Desk) -> None:
 def test_words_of_any_kind_are_asked_again_as_they_were(desk: Desk) -> None:
     """Options with blanks and quotes are quoted so that they can be parsed again."""
     document = {**BUSY, "cluster_tags": ["it's a #tag:strategy:pacemaker-minimal"]}
-    desk.asked(allocate(document, "app", disk_template="rbd"), "--tag-prefix", "it's a #tag:")
-    assert desk.said("replay", f"{desk.calls}#5")[0] == 0
-    told = json.loads(desk.said("explain", "--json", f"{desk.calls}#5")[1])
-    assert told["request_settings"]["strategy"] == "pacemaker-minimal"
+    desk.capture(allocate(document, "app", disk_template="rbd"), "--tag-prefix", "it's a #tag:")
+    assert desk.output_of("replay", f"{desk.calls}#5")[0] == 0
+    reported = json.loads(desk.output_of("explain", "--json", f"{desk.calls}#5")[1])
+    assert reported["request_settings"]["strategy"] == "pacemaker-minimal"
 
 
 def test_what_is_no_file_among_the_calls_is_let_alone(desk: Desk) -> None:
@@ -207,10 +207,10 @@ def test_what_is_no_file_among_the_calls_is_let_alone(desk: Desk) -> None:
     (desk.calls / "000009.request.json.gz").mkdir()
     (desk.calls / f"{'9' * 30}.request.json.gz").touch()
     assert [call["number"] for call in desk.history()] == [1, 2, 3, 4]
-    assert desk.said("explain", f"{desk.calls}#1")[0] == 0
-    assert desk.said("replay", f"{desk.calls}#1")[0] == 1
-    assert desk.said("explain", f"{desk.calls}#8")[0] == 2
-    assert "not captured" not in desk.asked(allocate(BUSY, "new"), "--capture-keep=1")["info"]
+    assert desk.output_of("explain", f"{desk.calls}#1")[0] == 0
+    assert desk.output_of("replay", f"{desk.calls}#1")[0] == 1
+    assert desk.output_of("explain", f"{desk.calls}#8")[0] == 2
+    assert "not captured" not in desk.capture(allocate(BUSY, "new"), "--capture-keep=1")["info"]
     assert (desk.calls / "000010.response.json.gz").is_file()
     assert (desk.calls / "000009.request.json.gz").is_dir()
 
@@ -222,14 +222,16 @@ def test_history_of_a_folder_without_calls_is_an_error(
     """It is probably the wrong folder."""
     (tmp_path / "notes.txt").write_text("no call")
     assert main(["history", *words, str(tmp_path)]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == (f"iallocator: {tmp_path}: no captured calls; --capture FOLDER keeps them\n")
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err == (
+        f"iallocator: {tmp_path}: no captured calls; --capture FOLDER keeps them\n"
+    )
 
 
 def test_history_where_no_call_matches_shows_no_header(desk: Desk) -> None:
     """The number of existing calls is on stderr."""
-    status, out, err = desk.said("history", "--text=nowhere", str(desk.calls))
+    status, out, err = desk.output_of("history", "--text=nowhere", str(desk.calls))
     assert (status, out, err) == (0, "", "none of 4 captured calls matches\n")
     assert desk.history("--text=nowhere") == []
 
@@ -241,10 +243,10 @@ def test_file_with_a_long_number_hides_no_later_call(
 ) -> None:
     """Calls are listed in order, whatever other files the folder contains."""
     desk = Desk(tmp_path, capsys)
-    desk.asked(allocate(BUSY, "first", disk_template="rbd"))
+    desk.capture(allocate(BUSY, "first", disk_template="rbd"))
     (desk.calls / f"{digits}.{kind}").touch()
     for name in ("second", "third"):
-        desk.asked(allocate(BUSY, name, disk_template="rbd"))
+        desk.capture(allocate(BUSY, name, disk_template="rbd"))
     listed = [call["asked"] for call in desk.history() if "asked" in call]
     assert [text.split()[0].rstrip(":") for text in listed] == ["first", "second", "third"]
     assert [call["number"] for call in desk.history()][:3] == [1, 2, 3]

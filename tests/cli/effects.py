@@ -76,11 +76,11 @@ def measured(document: Json) -> str:
 def measuring(document: Json, *words: str) -> dict[str, Effect]:
     """Return the effects of the options for monitoring daemons, with reports from files."""
     files = {"mond.json": measured(document), "none.json": "[]"}
-    told = "--mond-data={folder}/mond.json"
+    reported = "--mond-data={folder}/mond.json"
     return {
-        "--mond": Effect(document, "--mond=no", (told, *words), files),
-        "--mond-data": Effect(document, told, words, files),
-        "--mond-xen": Effect(document, "--mond-xen", (told, *words), files),
+        "--mond": Effect(document, "--mond=no", (reported, *words), files),
+        "--mond-data": Effect(document, reported, words, files),
+        "--mond-xen": Effect(document, "--mond-xen", (reported, *words), files),
         "--exit-on-missing-mond-data": Effect(
             document, "--exit-on-missing-mond-data", ("--mond-data={folder}/none.json", *words),
             files,
@@ -602,10 +602,10 @@ json = true
 
 for command in ("", *COMMANDS):
     usual = EFFECTS[command, "--max-input"]
-    told = usual.words
+    reported = usual.words
     written = {**usual.files, "it.toml": CONFIGURATION}
     _add(command, {
         "--config": replace(usual, option="--config={folder}/it.toml", files=written),
         "--no-config": replace(usual, option="--no-config", files=written,
-                               words=(*told, "--config={folder}/it.toml")),
+                               words=(*reported, "--config={folder}/it.toml")),
     })  # fmt: skip

@@ -30,16 +30,16 @@ class Desk:
         document = {**allocate(cluster(3, instances=old), disk_template="rbd"), **changes}
         self.request.write_bytes(as_bytes(document))
 
-    def said(self, text: str, *words: str) -> tuple[int, str, str]:
+    def output_of(self, text: str, *words: str) -> tuple[int, str, str]:
         """Return exit status and both streams of a command line with this configuration."""
         self.file.write_text(text)
         status = main([*words, f"--config={self.file}"])
-        said = self._capsys.readouterr()
-        return status, said.out, said.err.replace(str(self.file), "FILE")
+        streams = self._capsys.readouterr()
+        return status, streams.out, streams.err.replace(str(self.file), "FILE")
 
     def settings(self, text: str, *words: str) -> dict[str, tuple[Any, str]]:
         """Return what ``config`` shows: name -> value and origin."""
-        status, out, _ = self.said(text, "config", "--json", str(self.request), *words)
+        status, out, _ = self.output_of(text, "config", "--json", str(self.request), *words)
         assert status == 0
         rows = json.loads(out.replace(str(self.file), "FILE"))["settings"]
         return {row["name"]: (row["value"], row["origin"]) for row in rows}
@@ -65,12 +65,12 @@ def test_file_sets_what_no_other_source_sets(desk: Desk) -> None:
 
 def test_file_changes_answers_of_requests_and_what_explains_them(desk: Desk) -> None:
     """The file applies to the plugin's call and explain, and to the command of its table."""
-    assert len(json.loads(desk.said("top = 2", str(desk.request))[1])["solutions"][0]) > len(
-        json.loads(desk.said("", str(desk.request))[1])["solutions"][0]
+    assert len(json.loads(desk.output_of("top = 2", str(desk.request))[1])["solutions"][0]) > len(
+        json.loads(desk.output_of("", str(desk.request))[1])["solutions"][0]
     )
     for text in ("top = 2", "top = 1\n[explain]\ntop = 2\n[balance]\nnonsense = 3"):
-        told = json.loads(desk.said(text, "explain", "--json", str(desk.request))[1])
-        assert len(told["response"]["solutions"][0]["placements"]) == 2
+        reported = json.loads(desk.output_of(text, "explain", "--json", str(desk.request))[1])
+        assert len(reported["response"]["solutions"][0]["placements"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_cluster_on_the_command_line_takes_the_place_of_that_in_the_file(desk: D
     """A file or another source replaces the source in the table of the command."""
     table = '[balance]\nrapi = "nowhere.invalid"\ncredentials = "/none"\nverbose = 1\n'
     for words in ((str(desk.request),), ("--simulate=p,2,10g,4g,2",)):
-        status, _, err = desk.said(table, "balance", *words)
+        status, _, err = desk.output_of(table, "balance", *words)
         assert status == 0
         assert err.startswith("read 1 groups")
 
@@ -104,7 +104,7 @@ def test_cluster_on_the_command_line_takes_the_place_of_that_in_the_file(desk: D
 def test_words_of_a_question_are_no_cluster(desk: Desk) -> None:
     """The words that follow `ask` are a question; they do not replace the cluster in its table."""
     words = ["ask", "allocate", "--memory=1G", "--disk=1G", "--template=plain", "-v"]
-    status, _, err = desk.said('[ask]\nsimulate = "p,7,100g,8g,4"\n', *words)
+    status, _, err = desk.output_of('[ask]\nsimulate = "p,7,100g,8g,4"\n', *words)
     assert status == 0
     assert err.startswith("read 1 groups, 7 nodes")
 
@@ -136,7 +136,7 @@ def test_file_that_is_wrong_is_one_line_and_status_2(
     text: str, expected: str, command: str, desk: Desk
 ) -> None:
     """With an invalid file, the command ends with an error instead of using other settings."""
-    status, out, err = desk.said(text, *filter(None, [command]), str(desk.request))
+    status, out, err = desk.output_of(text, *filter(None, [command]), str(desk.request))
     assert (status, out) == (2, "")
     assert err.startswith(f"iallocator: FILE: {expected}")
     assert err.count("\n") == 1
@@ -157,10 +157,10 @@ def test_table_that_is_wrong_is_reported_where_it_counts(
     """The command itself and `config` report an invalid table; requests ignore the table."""
     text = text if text.startswith("[") else f"[balance]\n{text}"
     for command in ("balance", "config"):
-        status, _, err = desk.said(text, command, str(desk.request))
+        status, _, err = desk.output_of(text, command, str(desk.request))
         assert status == 2
         assert err.startswith(f"iallocator: FILE [balance]: {expected}")
-    assert desk.said(text, str(desk.request))[0] == 0
+    assert desk.output_of(text, str(desk.request))[0] == 0
 
 
 def test_file_is_found_by_environment_or_in_its_place(
@@ -184,10 +184,10 @@ def test_file_is_found_by_environment_or_in_its_place(
 def test_cases_are_replayed_without_the_settings_of_this_machine(desk: Desk) -> None:
     """A stored case uses only the settings beside it; only `replay` reads the machine's file."""
     folder = str(desk.request.parent)
-    assert desk.said("", "replay", "--update", folder)[0] == 0
-    assert desk.said("top = 3", "replay", folder)[0] == 0
-    assert desk.said("[replay]\ntop = 3", "replay", folder)[0] == 1
-    assert "none of moves" in desk.said('[replay]\nkeys = ["moves"]', "replay", folder)[1]
+    assert desk.output_of("", "replay", "--update", folder)[0] == 0
+    assert desk.output_of("top = 3", "replay", folder)[0] == 0
+    assert desk.output_of("[replay]\ntop = 3", "replay", folder)[0] == 1
+    assert "none of moves" in desk.output_of('[replay]\nkeys = ["moves"]', "replay", folder)[1]
 
 
 @pytest.mark.parametrize("arguments", ["--verbose", "config --json"])
@@ -197,7 +197,7 @@ def test_file_beside_a_case_is_the_one_that_counts(
     """The file beside the case applies to its requests and commands, and replaces the machine's."""
     folder = desk.request.parent
     (folder / "args").write_text(arguments)
-    assert desk.said("", "replay", "--update", str(folder))[0] == 0
+    assert desk.output_of("", "replay", "--update", str(folder))[0] == 0
     machine = folder / "machine.conf"
     machine.write_text("top = 3")
     monkeypatch.setenv(options.NAMED_BY, str(machine))
@@ -208,8 +208,8 @@ def test_file_beside_a_case_is_the_one_that_counts(
 
 def test_strategy_in_the_table_of_capacity_is_rejected_where_it_cannot_act(desk: Desk) -> None:
     """In the top table, the option is ignored, as in the example of the manual."""
-    status, _, err = desk.said('[capacity]\nstrategy = "score"', "capacity", str(desk.request))
+    status, _, err = desk.output_of('[capacity]\nstrategy = "score"', "capacity", str(desk.request))
     assert (status, err) == (
         2, "iallocator: --strategy is for requests (--replay): sizes are placed by score\n",
     )  # fmt: skip
-    assert desk.said('strategy = "score"', "capacity", "-l1", str(desk.request))[0] == 0
+    assert desk.output_of('strategy = "score"', "capacity", "-l1", str(desk.request))[0] == 0

@@ -15,7 +15,7 @@ from iallocator.ranking import ALIASES
 from iallocator.ranking import STRATEGIES as NAMES
 
 from .effects import EFFECTS, Effect
-from .test_option_effects import said_by
+from .test_option_effects import output_of
 
 Capture = pytest.CaptureFixture[str]
 
@@ -71,9 +71,9 @@ def test_option_in_the_file_acts_as_on_the_command_line(
     folder = tmp_path / "run"
     file = tmp_path / "conf"
     file.write_text(written(command, option, effect.option.replace("{folder}", str(folder))))
-    typed = said_by(command, effect, (*effect.words, effect.option), folder, capsys)
+    typed = output_of(command, effect, (*effect.words, effect.option), folder, capsys)
     folder.rename(tmp_path / "before")
-    filed = said_by(command, effect, (*effect.words, f"--config={file}"), folder, capsys)
+    filed = output_of(command, effect, (*effect.words, f"--config={file}"), folder, capsys)
     if command == "config" or name in TELLS_MORE:
         assert (typed[0], typed[3].keys()) == (filed[0], filed[3].keys())
     else:
@@ -122,7 +122,7 @@ def test_no_option_at_the_top_of_the_file_makes_a_command_fail(
         file = tmp_path / "conf"
         file.write_text(conf)
         effect = replace(usual, files=files)
-        done = said_by(command, effect, (*words, f"--config={file}"), folder, capsys)
+        done = output_of(command, effect, (*words, f"--config={file}"), folder, capsys)
         if done[0] == 2:
             failing.append((conf, done[2]))
     assert not failing

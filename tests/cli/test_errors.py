@@ -35,7 +35,7 @@ def document(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         ("balanc FILE", "balanc: no such command or file (did you mean balance"),
         ("balanc --all-groups FILE", "balanc: no such command or file (did you mean balance"),
@@ -99,11 +99,13 @@ def document(tmp_path: Path) -> str:
         ),
     ],
 )
-def test_unknown_word_is_reported_with_a_suggestion(words: str, told: str, document: str) -> None:
+def test_unknown_word_is_reported_with_a_suggestion(
+    words: str, reported: str, document: str
+) -> None:
     """The message names the wrong word and suggests a similar one; the status is 2."""
     arguments = words.replace("FILE", document).split()
     found = complaint(run(*arguments)).replace("-l:", "--max-length:")
-    assert found.replace("-O:", "--offline:").replace(document, "FILE").startswith(told)
+    assert found.replace("-O:", "--offline:").replace(document, "FILE").startswith(reported)
 
 
 @pytest.mark.parametrize(
@@ -128,11 +130,11 @@ def test_same_file_twice_is_no_contradiction() -> None:
     )
 
 
-@pytest.mark.parametrize(("most", "said"), [(2, "2 moves"), (1, "1 move"), (0, "0 moves")])
-def test_plan_that_ends_at_its_limit_of_moves_names_the_option(most: int, said: str) -> None:
+@pytest.mark.parametrize(("most", "output"), [(2, "2 moves"), (1, "1 move"), (0, "0 moves")])
+def test_plan_that_ends_at_its_limit_of_moves_names_the_option(most: int, output: str) -> None:
     """The reason has the value of the limit and the name of the option."""
     text = printed("balance", "-l", str(most), str(ROOT / "docs/examples/cluster.json"))
-    assert f"  limit of {said} reached (--max-length)\n" in text
+    assert f"  limit of {output} reached (--max-length)\n" in text
 
 
 def test_evacuation_without_a_node_to_leave_says_so() -> None:
@@ -150,9 +152,9 @@ def test_invalid_document_is_reported_with_the_name_of_its_file(
     """A document from standard input has no file name in the message."""
     path = tmp_path / "broken.json"
     path.write_text('{"nodes":')
-    said = complaint(run(*words, str(path)))
-    assert said.startswith(f"{path}: invalid JSON: ")
-    assert complaint(run(*words, stdin=path.read_bytes())) == said.removeprefix(f"{path}: ")
+    output = complaint(run(*words, str(path)))
+    assert output.startswith(f"{path}: invalid JSON: ")
+    assert complaint(run(*words, stdin=path.read_bytes())) == output.removeprefix(f"{path}: ")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_overlong_words_are_cut_in_messages(words: str, document: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "reported"),
     [
         (b"\xff\xfe{\x00", "not UTF-8 (byte 1)"),
         (b'{"nodes": {"a": {"x": 1, "y": 2, "x": 3}}}',
@@ -182,12 +184,12 @@ def test_overlong_words_are_cut_in_messages(words: str, document: str) -> None:
     ],
 )  # fmt: skip
 def test_bytes_that_are_no_document_are_reported_in_plain_words(
-    raw: bytes, told: str, tmp_path: Path
+    raw: bytes, reported: str, tmp_path: Path
 ) -> None:
     """The message names the position in the file, and has no terms of codecs or parsers."""
     path = tmp_path / "document"
     path.write_bytes(raw)
-    assert told in complaint(run(str(path)))
+    assert reported in complaint(run(str(path)))
 
 
 def test_double_member_of_a_large_document_is_an_error(tmp_path: Path) -> None:
@@ -206,9 +208,9 @@ def test_double_member_that_decides_nothing_is_a_warning(document: str, capsys: 
     assert "Warning" not in plain.err
     path.write_text('{"enabled_hypervisors": ["kvm"],' + path.read_text().lstrip()[1:])
     assert main([document]) == 0
-    told = capsys.readouterr()
-    assert told.out == plain.out
-    assert "Warning: enabled_hypervisors is there twice; the last one counts\n" in told.err
+    reported = capsys.readouterr()
+    assert reported.out == plain.out
+    assert "Warning: enabled_hypervisors is there twice; the last one counts\n" in reported.err
 
 
 def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
@@ -221,7 +223,7 @@ def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
 
 @pytest.mark.parametrize("checks", [(), ("--validate",)], ids=["answer", "validate"])
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"version": 3}, "version: expected 2, got 3"),
         ({"nodegroups": {"u1": group("one"), "u2": group("one")}},
@@ -230,7 +232,7 @@ def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
     ids=["version", "groups"],
 )  # fmt: skip
 def test_odd_document_is_rejected_with_the_place_but_not_as_hail(
-    change: dict[str, object], told: str, checks: tuple[str, ...], tmp_path: Path
+    change: dict[str, object], reported: str, checks: tuple[str, ...], tmp_path: Path
 ) -> None:
     """The version is unknown, or two groups have one name. hail checks neither."""
     document = allocate(cluster()) | {"nodegroups": {"u1": group("one")}} | change
@@ -238,7 +240,7 @@ def test_odd_document_is_rejected_with_the_place_but_not_as_hail(
         node["group"] = "u1"
     path = tmp_path / "document"
     path.write_text(json.dumps(document))
-    expected = told if checks else f"{path}: {told}"
+    expected = reported if checks else f"{path}: {reported}"
     assert complaint(run(*checks, str(path))) == expected
     if not checks:
         assert main(["--compat=hail", str(path)]) == 0
@@ -279,9 +281,9 @@ def test_nothing_on_a_terminal_shows_the_usage(
 
     monkeypatch.setattr(sys, "stdin", Terminal())
     assert main([]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("usage: iallocator COMMAND [OPTIONS] [FILE]\n")
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("usage: iallocator COMMAND [OPTIONS] [FILE]\n")
     assert main(["balance"]) == 2
     on_terminal = capsys.readouterr().err
     assert on_terminal.startswith("iallocator: no cluster is given: expected FILE (- for stdin), ")
@@ -309,12 +311,12 @@ def test_short_names_and_options_mean_the_whole_ones(
     short: str, whole: str, document: str, capsys: Capture
 ) -> None:
     """As in htools, a host name may be cut at a dot, and an option may be a unique prefix."""
-    said = []
+    output = []
     for words in (short, whole):
         assert main([*words.split(), document]) == 0
-        said.append(capsys.readouterr())
-    assert said[0] == said[1]
-    assert said[0].out
+        output.append(capsys.readouterr())
+    assert output[0] == output[1]
+    assert output[0].out
 
 
 def test_short_name_that_several_may_be_is_rejected(tmp_path: Path) -> None:
@@ -323,8 +325,8 @@ def test_short_name_that_several_may_be_is_rejected(tmp_path: Path) -> None:
     text = text.replace('"node1"', '"node.a.org"').replace('"node2"', '"node.b.org"')
     path = tmp_path / "document"
     path.write_text(text)
-    told = complaint(run("balance", "-O", "node", str(path)))
-    assert told == "--offline: node may be any of the nodes node.a.org, node.b.org"
+    reported = complaint(run("balance", "-O", "node", str(path)))
+    assert reported == "--offline: node may be any of the nodes node.a.org, node.b.org"
 
 
 @pytest.mark.parametrize("command", ["", *sorted(COMMANDS)])
@@ -357,5 +359,5 @@ def test_number_that_json_cannot_hold_ends_with_its_place(
         (["show", "--json", document], "terms/0/value"),
     ):
         assert main(words) == 2
-        said = capsys.readouterr()
-        assert (said.out, said.err) == ("", f"iallocator: {place}: {expected}\n")
+        output = capsys.readouterr()
+        assert (output.out, output.err) == ("", f"iallocator: {place}: {expected}\n")

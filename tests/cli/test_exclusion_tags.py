@@ -32,7 +32,7 @@ def _same_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("iallocator.planners.repair.round.time.time", lambda: 1.0)
 
 
-def said(folder: Path, capsys: Capture, command: str, document: Json, *more: str) -> Any:
+def output_of(folder: Path, capsys: Capture, command: str, document: Json, *more: str) -> Any:
     """Return the exit status, stdout and stderr of a command."""
     path = folder / "document"
     path.write_bytes(as_bytes(document))
@@ -68,12 +68,12 @@ def test_option_says_what_a_tag_of_the_cluster_says(
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     document = EXCLUDED[command][0]
-    plain = said(tmp_path, capsys, command, document)
-    by_option = said(tmp_path, capsys, command, document, "--exclusion-tags=srv")
+    plain = output_of(tmp_path, capsys, command, document)
+    by_option = output_of(tmp_path, capsys, command, document, "--exclusion-tags=srv")
     assert plain[0] in (0, 1)
     assert by_option != plain
     if command not in ORIGINS:
-        assert by_option == said(tmp_path, capsys, command, tagged(document))
+        assert by_option == output_of(tmp_path, capsys, command, tagged(document))
 
 
 @pytest.mark.parametrize("command", ["ask", "balance", "show"])

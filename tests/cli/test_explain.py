@@ -303,7 +303,7 @@ def test_explain_brief_says_what_was_decided_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (["--node", "x"], "--node: unknown node x"),
         (["--node="], "--node: unknown node "),
@@ -314,10 +314,10 @@ def test_explain_brief_says_what_was_decided_and_no_more() -> None:
         ),
     ],
 )
-def test_explain_of_unknown_names_ends_with_two(words: list[str], said: str) -> None:
+def test_explain_of_unknown_names_ends_with_two(words: list[str], output: str) -> None:
     """The error is one line on stderr, and stdout is empty."""
     done = run(SCARCE, *words)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"iallocator: {said}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"iallocator: {output}\n")
 
 
 @pytest.mark.parametrize(
@@ -335,8 +335,10 @@ def test_explain_says_nothing_of_scores_where_they_did_not_decide(
     end = found.index("Response")
     assert not any("lower is better" in line or "statistic" in line for line in found[:end])
     (decision,) = json.loads(run(request_, "--json", *words).stdout)["decisions"]
-    told = [decision["answer"], *decision["comparisons"]]
-    assert not {"score", "terms", "statistics", "difference"} & {key for one in told for key in one}
+    reported = [decision["answer"], *decision["comparisons"]]
+    assert not {"score", "terms", "statistics", "difference"} & {
+        key for one in reported for key in one
+    }
 
 
 def test_explain_node_that_only_n1_rejects_says_which_failure() -> None:

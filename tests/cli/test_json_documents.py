@@ -224,9 +224,9 @@ def test_nagios_gets_one_line_with_performance_data(
     words: tuple[str, ...], status: int, text: str
 ) -> None:
     """Instances that are down are critical, anything else that is wrong is a warning."""
-    found, said, data = nagios(*words, CLUSTER)
+    found, output, data = nagios(*words, CLUSTER)
     assert found == status
-    assert said.startswith(text)
+    assert output.startswith(text)
     assert data["offline_primary"] == f"{2 if status == 2 else 0};0;0;0"
     assert data["score"].partition(";")[0].replace(".", "").isdigit()
     assert (data["global_n1"].partition(";")[0] == "0") == (status == 0 or "node4" not in words[0])

@@ -62,7 +62,7 @@ def prepared(case: str, folder: Path) -> list[str]:
     return [names.get(word, word) for word in words if word != "--json"] + ["doc"]
 
 
-def said(capsys: Capture, *arguments: str) -> str:
+def output_of(capsys: Capture, *arguments: str) -> str:
     """Return stdout, after checking both streams."""
     assert main(arguments) in (0, 1)
     out, err = capsys.readouterr()
@@ -84,14 +84,14 @@ def test_plans_about_odd_names_print_their_codes(
 ) -> None:
     """Tables, lists, commands, graphs and JSON print codes; a saved drawing is XML."""
     words = [*command.split(), prepared(case, tmp_path)[-1]]
-    said(capsys, *words)
-    document = json.loads(said(capsys, *words, "--json", "-v"))
+    output_of(capsys, *words)
+    document = json.loads(output_of(capsys, *words, "--json", "-v"))
     assert any(EVIL in text for text in _texts(document))
-    said(capsys, *words, *LISTS)
+    output_of(capsys, *words, *LISTS)
     if words[0] in WITHOUT_GRAPH:
         return
-    said(capsys, *words, "-C", "--graph=-")
-    said(capsys, *words, "--print-commands=script", "--graph=steps.svg")
+    output_of(capsys, *words, "-C", "--graph=-")
+    output_of(capsys, *words, "--print-commands=script", "--graph=steps.svg")
     ElementTree.parse(tmp_path / "steps.svg")
     script = (tmp_path / "script").read_text()
     assert all(line.isprintable() for line in script.split("\n"))
@@ -115,10 +115,10 @@ def test_answers_about_odd_names_print_their_codes(
     *words, document = prepared(case, tmp_path)
     for about in ABOUT:
         taken = words if about in ((), ("explain",)) else []
-        said(capsys, *about, *taken, document)
-    answer = json.loads(said(capsys, *words, *LISTS, "-v", document))
+        output_of(capsys, *about, *taken, document)
+    answer = json.loads(output_of(capsys, *words, *LISTS, "-v", document))
     if answer.get("transition", {}).get("steps"):
-        said(capsys, "explain", *words, "--graph=steps.svg", document)
+        output_of(capsys, "explain", *words, "--graph=steps.svg", document)
         ElementTree.parse("steps.svg")
 
 
@@ -171,9 +171,9 @@ def test_short_names_in_a_file_of_loads_count_as_whole_ones(
     assert plan("a 5 5 5 5") == plan("a.example.com 5 5 5 5") != usual
     assert plan("a.exampl 5 5 5 5")[1] == usual[1]
     assert plan("a.exampl 5 5 5 5")[2] == f"{loads}: 1 unknown: a.exampl; left out\n"
-    status, _, told = plan("b 5 5 5 5")
+    status, _, reported = plan("b 5 5 5 5")
     assert status == 2
-    assert "b may be any of the instances b.example.com, b.example.org" in told
+    assert "b may be any of the instances b.example.com, b.example.org" in reported
 
 
 def test_short_name_of_the_master_node_is_known_to_reboot(

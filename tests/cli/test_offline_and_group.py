@@ -48,7 +48,7 @@ BOTH = [
 ]  # fmt: skip
 
 
-def said(command: str, document: Json, *options: str, folder: Path, capsys: Capture) -> str:
+def output_of(command: str, document: Json, *options: str, folder: Path, capsys: Capture) -> str:
     """Return the output of a command on `document`."""
     file = folder / "document.json"
     file.write_bytes(as_bytes(document))
@@ -69,9 +69,9 @@ def test_node_of_the_option_is_offline_as_if_the_document_said_so(
     """The output is that for a document with the node marked as offline."""
     marked = json.loads(json.dumps(ASKED))
     marked["nodes"][DOWN]["offline"] = True
-    chosen = said(command, ASKED, f"--offline={DOWN}", folder=tmp_path, capsys=capsys)
-    assert chosen == said(command, marked, folder=tmp_path, capsys=capsys)
-    assert chosen != said(command, ASKED, folder=tmp_path, capsys=capsys)
+    chosen = output_of(command, ASKED, f"--offline={DOWN}", folder=tmp_path, capsys=capsys)
+    assert chosen == output_of(command, marked, folder=tmp_path, capsys=capsys)
+    assert chosen != output_of(command, ASKED, folder=tmp_path, capsys=capsys)
 
 
 @pytest.mark.parametrize("command", BOTH)

@@ -51,12 +51,12 @@ EXCLUDES = {
 }
 """Option -> words that cannot be given with it: it names one file, or reads none."""
 
-Said = tuple[int, str, str, dict[str, bytes]]
+Output = tuple[int, str, str, dict[str, bytes]]
 
 
-def said_by(
+def output_of(
     command: str, effect: Effect, words: tuple[str, ...], folder: Path, capsys: Capture
-) -> Said:
+) -> Output:
     """Return the status, both streams, and the written files of a command."""
     folder.mkdir()
     for name, text in effect.files.items():
@@ -89,15 +89,15 @@ def _always_the_same_repairs() -> Iterator[None]:
         yield
 
 
-WITHOUT: dict[str, Said] = {}
+WITHOUT: dict[str, Output] = {}
 """Output without any option; many options of a command use one document."""
 
 
-def said_without(command: str, effect: Effect, folder: Path, capsys: Capture) -> Said:
+def output_without(command: str, effect: Effect, folder: Path, capsys: Capture) -> Output:
     """Return the output for the fixed arguments alone; each command line runs once."""
     asked = json.dumps([command, effect.document, effect.words, effect.files])
     if asked not in WITHOUT:
-        WITHOUT[asked] = said_by(command, effect, effect.words, folder, capsys)
+        WITHOUT[asked] = output_of(command, effect, effect.words, folder, capsys)
     return WITHOUT[asked]
 
 
@@ -123,8 +123,8 @@ def test_option_that_is_accepted_changes_what_is_said(
         pytest.importorskip("jinja2", reason="the template library is not installed")
     effect = EFFECTS[command, option]
     assert effect.option.startswith(option)
-    plain = said_without(command, effect, tmp_path / "plain", capsys)
-    changed = said_by(command, effect, with_option(effect), tmp_path / "with", capsys)
+    plain = output_without(command, effect, tmp_path / "plain", capsys)
+    changed = output_of(command, effect, with_option(effect), tmp_path / "with", capsys)
     assert {plain[0], changed[0]} <= ANSWERED | ({2} if option in REJECTS else set())
     assert plain != changed
 

@@ -104,10 +104,12 @@ def test_option_at_both_ends_of_its_range_is_accepted_and_beyond_them_rejected(
     within, beyond = ends(option)
     for number, value in enumerate(within):
         status = status_of(effect, command, f"{name}={value}", tmp_path / f"within{number}")
-        said = capsys.readouterr().err
-        assert status in (0, 1, 2, 3), said
-        assert f"{name}: expected" not in said
-        assert status != 2 or (command, name, value) in ENDS_REJECTED or name == "--max-input", said
+        output = capsys.readouterr().err
+        assert status in (0, 1, 2, 3), output
+        assert f"{name}: expected" not in output
+        assert status != 2 or (command, name, value) in ENDS_REJECTED or name == "--max-input", (
+            output
+        )
     for number, value in enumerate(beyond):
         assert status_of(effect, command, f"{name}={value}", tmp_path / f"beyond{number}") == 2
         rejected = capsys.readouterr()

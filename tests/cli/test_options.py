@@ -53,9 +53,9 @@ def test_option_that_does_not_act_is_rejected_with_its_reason(
     """One line names the command and the reason; the exit status is 2."""
     for name in option.names:
         assert main([command, word(option).replace(option.names[0], name, 1), "-"]) == 2
-        said = capsys.readouterr()
-        assert said.out == ""
-        begin, _, reason = said.err.partition(": ")[2].partition(": ")
+        output = capsys.readouterr()
+        assert output.out == ""
+        begin, _, reason = output.err.partition(": ")[2].partition(": ")
         assert begin == f"{shown_name(command)} takes no {name}"
         assert reason.count("\n") == 1
         assert len(reason) > len("it is so\n")
@@ -104,15 +104,15 @@ def test_options_that_cancel_each_other_are_rejected(
 ) -> None:
     """One line names both options; no input is read."""
     assert main([command, one, other, "/no/such/file"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert one.partition("=")[0] in said.err
-    assert other.partition("=")[0] in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.count("\n") == 1
+    assert one.partition("=")[0] in output.err
+    assert other.partition("=")[0] in output.err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (["--cost=3"], "--cost is about the moves of others: it goes with --make-room N"),
         (
@@ -122,20 +122,20 @@ def test_options_that_cancel_each_other_are_rejected(
     ],
 )
 def test_option_that_has_nothing_to_act_on_is_rejected(
-    words: list[str], said: str, tmp_path: Path, capsys: Capture
+    words: list[str], output: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """A new instance moves no other instance, and the command writes no output file."""
     path = tmp_path / "request.json"
     path.write_bytes(as_bytes(allocate(cluster())))
     assert main([*words, str(path)]) == 2
-    assert capsys.readouterr() == ("", f"iallocator: {said}\n")
+    assert capsys.readouterr() == ("", f"iallocator: {output}\n")
 
 
 def test_option_that_does_not_exist_is_unknown(capsys: Capture) -> None:
     """The error names the help of the command."""
     assert main(["balance", "--guess=2", "-"]) == 2
-    said = capsys.readouterr().err
-    assert said == "iallocator: unknown option --guess; iallocator balance --help lists them\n"
+    output = capsys.readouterr().err
+    assert output == "iallocator: unknown option --guess; iallocator balance --help lists them\n"
 
 
 def test_validate_of_a_planner_looks_at_the_cluster(tmp_path: Path, capsys: Capture) -> None:
@@ -161,9 +161,9 @@ def test_validate_looks_at_the_cluster_from_elsewhere_too(tmp_path: Path, capsys
     path.write_bytes(as_bytes(allocate(cluster())))
     data.write_text("nonsense\n")
     assert main(["--validate", "-t", str(data), str(path)]) == 2
-    said = capsys.readouterr()
-    assert said.out == f"{path}: valid\n"
-    assert said.err.startswith(f"iallocator: {data}:1: ")
+    output = capsys.readouterr()
+    assert output.out == f"{path}: valid\n"
+    assert output.err.startswith(f"iallocator: {data}:1: ")
     assert main(["balance", "--validate", "-t", str(data)]) == 2
     assert capsys.readouterr().err.startswith(f"iallocator: {data}:1: ")
 
@@ -177,16 +177,16 @@ def test_validate_with_json_prints_one_document(
     document = allocate(cluster(instances={"a": instance("node1")}))
     path.write_bytes(as_bytes(document))
     assert main([command, "--validate", "--json", str(path)]) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     inputs = [{"name": str(path), "errors": []}]
-    found = json.loads(said.out)
-    assert (found["valid"], found["inputs"], said.err) == (True, inputs, "")
+    found = json.loads(output.out)
+    assert (found["valid"], found["inputs"], output.err) == (True, inputs, "")
     del document["nodes"]["node1"]
     path.write_bytes(as_bytes(document))
     assert main([command, "--validate", "--json", str(path)]) == 2
-    said = capsys.readouterr()
-    found = json.loads(said.out)
-    assert (found["valid"], said.err) == (False, "")
+    output = capsys.readouterr()
+    found = json.loads(output.out)
+    assert (found["valid"], output.err) == (False, "")
     assert "instances/a/nodes" in found["inputs"][0]["errors"][0]
 
 
@@ -205,6 +205,6 @@ def test_validate_takes_no_option_that_would_not_act(
     path = tmp_path / "cluster.json"
     path.write_bytes(as_bytes(allocate(cluster())))
     assert main([*([command] if command else []), "--validate", word, str(path)]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("iallocator: --validate only checks the input: no --")
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("iallocator: --validate only checks the input: no --")

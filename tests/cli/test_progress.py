@@ -148,13 +148,13 @@ def test_ctrl_c_on_a_terminal_prints_what_was_found(words: str, tmp_path: Path) 
             start_new_session=True, env=os.environ | {"TERM": "xterm"},
         )  # fmt: skip
     os.close(theirs)
-    told = Terminal(ours).rest()  # reads all the time, otherwise the writer would block
+    reported = Terminal(ours).rest()  # reads all the time, otherwise the writer would block
     running.wait(PATIENCE)
     os.close(ours)
-    assert ("Ctrl-C" if _has_rich() else "...") in told
-    assert running.returncode == 130, told
-    assert "Traceback" not in told
-    assert "interrupted" in (tmp_path / "out").read_text() + told
+    assert ("Ctrl-C" if _has_rich() else "...") in reported
+    assert running.returncode == 130, reported
+    assert "Traceback" not in reported
+    assert "interrupted" in (tmp_path / "out").read_text() + reported
 
 
 def _has_rich() -> bool:

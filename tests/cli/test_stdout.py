@@ -118,7 +118,7 @@ def fixture(path: str) -> Json:
     return found
 
 
-def asked(document: Json, **request: Any) -> Json:
+def with_request(document: Json, **request: Any) -> Json:
     """Return `document` with a request."""
     return document | {"request": request}
 
@@ -130,10 +130,10 @@ SQUEEZE = str(ROOT / "fixtures/squeeze/survivable/cluster.data")
 REQUESTS = {
     "allocate": Case("doc", allocate(cluster(400), disk_template="drbd")),
     "multi-allocate": Case("--n1=off doc", batch(), solver=True),
-    "allocate-secondary": Case("doc", asked(PLAIN, type="allocate-secondary", name="i1")),
+    "allocate-secondary": Case("doc", with_request(PLAIN, type="allocate-secondary", name="i1")),
     "relocate": Case(
         "doc",
-        asked(DRBD, type="relocate", name="i1", required_nodes=1, relocate_from=["node2"],
+        with_request(DRBD, type="relocate", name="i1", required_nodes=1, relocate_from=["node2"],
               disk_space_total=1152),
     ),
     "node-evacuate": Case("doc", evacuation(0, "rbd", "all"), solver=True),
@@ -424,8 +424,10 @@ def test_page_on_stdout_is_alone_there(words: str, name: str, tmp_path: Path) ->
 def test_two_documents_on_stdout_are_rejected(words: str, option: str, other: str) -> None:
     """A program that reads stdout could not separate two documents."""
     document = as_bytes(evacuation(0, "rbd", "all"))
-    said = complaint(run(*words.split(), "-", stdin=document))
-    assert said == f"{option}: expected the name of a file: {other} writes to standard output, too"
+    message = complaint(run(*words.split(), "-", stdin=document))
+    assert (
+        message == f"{option}: expected the name of a file: {other} writes to standard output, too"
+    )
 
 
 def test_output_file_named_stdout_goes_where_the_answer_goes(
@@ -438,10 +440,10 @@ def test_output_file_named_stdout_goes_where_the_answer_goes(
             "balance", "--graph=/dev/stdout", "doc", cwd=tmp_path, env=loud, stdout=target,
             stderr=subprocess.PIPE,
         )  # fmt: skip
-        said = done.stdout if target == subprocess.PIPE else (tmp_path / "out").read_bytes()
-        assert b"\n\nGroups\n" in said.partition(b"digraph")[0]
-        assert said.endswith(b"}\n")
-        assert b"digraph transition" in said
+        message = done.stdout if target == subprocess.PIPE else (tmp_path / "out").read_bytes()
+        assert b"\n\nGroups\n" in message.partition(b"digraph")[0]
+        assert message.endswith(b"}\n")
+        assert b"digraph transition" in message
         assert b"digraph" not in done.stderr
 
 

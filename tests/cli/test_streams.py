@@ -54,9 +54,9 @@ def ended(words: list[str], folder: Path, **options: Any) -> int:
     done = subprocess.run(
         [*COMMAND, *words], cwd=folder, env=environment, timeout=600, check=False, **options
     )
-    said = (done.stdout or b"") + (done.stderr or b"")
-    assert b"Traceback" not in said
-    assert b"Exception" not in said
+    output = (done.stdout or b"") + (done.stderr or b"")
+    assert b"Traceback" not in output
+    assert b"Exception" not in output
     return done.returncode
 
 
@@ -73,9 +73,9 @@ def test_warnings_that_find_no_room_leave_the_answer(tmp_path: Path) -> None:
     document = allocate(cluster(3), disk_template="rbd")
     document["nodes"]["node1"]["free_memory"] = 1000  # another is not accounted for
     (tmp_path / "doc").write_bytes(as_bytes(document))
-    told = subprocess.PIPE
+    reported = subprocess.PIPE
     whole, full = tmp_path / "whole", tmp_path / "full"
-    for path, stream in ((whole, told), (full, os.open("/dev/full", os.O_WRONLY))):
+    for path, stream in ((whole, reported), (full, os.open("/dev/full", os.O_WRONLY))):
         with path.open("wb") as out:
             assert ended(["-v", "doc"], tmp_path, stdout=out, stderr=stream) == 0
             assert ended(["-v", "doc", "none"], tmp_path, stderr=stream) == 2

@@ -230,8 +230,8 @@ def test_limit_that_ends_something_is_named(
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
     assert main([*PATHS[path][1], str(file)]) in ((3,) if path == "capacity" else (0, 1))
-    said = capsys.readouterr()
-    assert "the time limit of 600 s was reached (--time-limit)" in said.out + said.err
+    output = capsys.readouterr()
+    assert "the time limit of 600 s was reached (--time-limit)" in output.out + output.err
 
 
 @pytest.mark.parametrize(("seconds", "late"), [(1, True), (9, False)])
@@ -256,9 +256,9 @@ def test_limit_counts_from_the_start_of_the_program(
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["balance", f"--time-limit={seconds}", str(file)]) == 0
-    said = capsys.readouterr().err
-    assert ("the time limit of 1 s was reached" in said) is late
-    assert (": reading the cluster alone took 5.0 s" in said) is late
+    output = capsys.readouterr().err
+    assert ("the time limit of 1 s was reached" in output) is late
+    assert (": reading the cluster alone took 5.0 s" in output) is late
     assert Running.began is None
 
 
@@ -276,8 +276,10 @@ def test_request_says_if_reading_alone_takes_longer_than_the_limit(
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     monkeypatch.setattr("iallocator.engine.read_cluster", slowly)
     response = json.loads(answer(as_bytes(allocate(cluster(3))), [f"--time-limit={seconds}"]))
-    told = "Request failed: time is up: no answer within 1 s: reading the cluster alone took 5.0 s"
-    assert (response["info"] == told) is late
+    reported = (
+        "Request failed: time is up: no answer within 1 s: reading the cluster alone took 5.0 s"
+    )
+    assert (response["info"] == reported) is late
     assert response["success"] is not late
 
 
@@ -295,12 +297,12 @@ def test_time_that_is_up_before_planning_begins_leaves_a_document(
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
     assert main([*words, str(file)]) in ((3,) if path == "capacity" else (0, 1))
-    said = capsys.readouterr()
-    document = json.loads(said.out)
+    output = capsys.readouterr()
+    document = json.loads(output.out)
     if words[0] != "explain":
         conforms(document, "capacity" if words[0] == "capacity" else "plan")
     assert document.get("moves", []) == []
-    assert any(text in said.out + said.err for text in SAID)
+    assert any(text in output.out + output.err for text in SAID)
 
 
 def test_page_of_a_plan_without_time_says_what_is_not_checked(
@@ -330,11 +332,11 @@ def test_repair_without_time_leaves_the_rest_for_the_next_time(
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(document))
     status = main(["repair", "--json", f"--time-limit={seconds}", str(file)])
-    said = capsys.readouterr()
-    (found,) = json.loads(said.out)["instances"]
+    output = capsys.readouterr()
+    (found,) = json.loads(output.out)["instances"]
     assert status == late
     assert ("time is up" in found["note"], "opcodes" in found) == (late, not late)
-    assert ("the time limit of 1 s was reached (--time-limit)" in said.err) is late
+    assert ("the time limit of 1 s was reached (--time-limit)" in output.err) is late
 
 
 def test_report_without_time_says_what_is_not_checked(
@@ -344,9 +346,9 @@ def test_report_without_time_says_what_is_not_checked(
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["report", "--time-limit=0", str(file)]) == 0
-    said = capsys.readouterr()
-    assert "Not analysed: time was up." in said.out
-    assert "the time limit of 0 s was reached (--time-limit)" in said.err
+    output = capsys.readouterr()
+    assert "Not analysed: time was up." in output.out
+    assert "the time limit of 0 s was reached (--time-limit)" in output.err
 
 
 def test_report_to_a_file_examines_the_cluster_once(
@@ -356,9 +358,9 @@ def test_report_to_a_file_examines_the_cluster_once(
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["report", "--time-limit=0", f"--html={tmp_path / 'page.html'}", str(file)]) == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("the time limit of 0 s was reached (--time-limit)") == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.count("the time limit of 0 s was reached (--time-limit)") == 1
 
 
 def test_multi_allocate_without_time_fails_those_that_are_left(

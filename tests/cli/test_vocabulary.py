@@ -112,8 +112,8 @@ def test_balance_says_that_it_plans_for_one_group(
 ) -> None:
     """The remark names the group and the options; with a chosen group there is no remark."""
     assert main(["balance", *words, path]) == 0
-    said = "Plan for group east only, of 2 groups.\n--all-groups plans for every group"
-    assert (said in capsys.readouterr().err) == (not words)
+    output = "Plan for group east only, of 2 groups.\n--all-groups plans for every group"
+    assert (output in capsys.readouterr().err) == (not words)
 
 
 def test_place_uses_the_default_strategy_of_pacemaker(path: str, capsys: Capture) -> None:

@@ -31,7 +31,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def said(*words: object) -> str:
+def output_of(*words: object) -> str:
     """Return the stdout of a command."""
     done = run(*map(str, words))
     assert done.returncode in (0, 1)
@@ -43,7 +43,7 @@ def said(*words: object) -> str:
 )
 def test_tables_leave_the_domain_out_and_fit(words: str, text: Path) -> None:
     """Host names in one domain are shortened, with a note; no line is wider than a page."""
-    out = said(*words.split(), "-t", text).partition("\n\necho ")[0]
+    out = output_of(*words.split(), "-t", text).partition("\n\necho ")[0]
     assert max(map(len, out.splitlines())) <= WIDTH
     if words != "capacity":
         assert out.count(DOMAIN) == 1
@@ -54,13 +54,13 @@ def test_reason_that_is_long_goes_on_below_itself() -> None:
     """Only the last column is wrapped."""
     stored = FIXTURES / "redistribute"
     for case in sorted(path for path in stored.iterdir() if (path / "request.json").exists()):
-        out = said("redistribute", case / "request.json")
+        out = output_of("redistribute", case / "request.json")
         assert max(map(len, out.splitlines())) <= WIDTH, case
 
 
 def test_columns_of_moves_and_groups_have_titles_and_units(text: Path) -> None:
     """Groups, moves, steps: each number has a title."""
-    out = said("balance", "-G", "rack2", "-t", text, "--verify-plan")
+    out = output_of("balance", "-G", "rack2", "-t", text, "--verify-plan")
     assert "  move  instance  from   to     " in out
     assert "  score then  GiB copied  steps" in out
     assert "  group  score before  score after  moves  why" in out
@@ -71,7 +71,7 @@ def test_columns_of_moves_and_groups_have_titles_and_units(text: Path) -> None:
 def test_steps_have_one_layout_in_plans_and_explanations() -> None:
     """The steps have one table under one heading."""
     case = FIXTURES / "node-evacuate/drbd-all/request.json"
-    explained = said("explain", case)
+    explained = output_of("explain", case)
     begin = explained.index("Transition: ")
     assert explained[begin:].splitlines()[1].split() == [
         "step", "what", "of", "way", "after",
@@ -81,7 +81,7 @@ def test_steps_have_one_layout_in_plans_and_explanations() -> None:
 def test_compress_counts_instances_and_no_scores() -> None:
     """`compress` minimizes the number of instances that remain in the group; no score is shown."""
     case = next(path for path in sorted((FIXTURES / "compress").iterdir()) if path.is_dir())
-    out = said("compress", case / "request.json")
+    out = output_of("compress", case / "request.json")
     assert "Instances in the chosen group: 2 -> 0" in out
     assert "core" not in out
 
@@ -89,7 +89,7 @@ def test_compress_counts_instances_and_no_scores() -> None:
 def test_loads_of_groups_are_named() -> None:
     """Each kind of load has a column, before and after."""
     case = next(path for path in sorted((FIXTURES / "balance-groups").iterdir()) if path.is_dir())
-    found = said("balance-groups", case / "request.json").splitlines()
+    found = output_of("balance-groups", case / "request.json").splitlines()
     above, titles = found[found.index("Groups") + 1 :][:2]
     assert [word for word in above.split() if "load" in word]
     assert "  cpu  memory   disk    net    cpu  memory   disk    net  out  in  why" in titles
@@ -112,30 +112,30 @@ def test_check_says_first_how_it_is_and_what_balancing_would_do(
     words: tuple[str, ...], result: str
 ) -> None:
     """The result is one sentence; kinds of problems with count 0 are omitted."""
-    out = said("check", "-t", TEXT, *words)
+    out = output_of("check", "-t", TEXT, *words)
     assert out.splitlines()[0] == result
     assert "0  " not in out
 
 
 def test_check_reports_what_is_wrong_node_by_node(text: Path) -> None:
     """Instances with the same problem on one node share a line."""
-    out = said("check", "-t", text)
+    out = output_of("check", "-t", text)
     assert "  node3  b1, b2, b3: primary on node3, which is offline\n" in out
     assert out.startswith("Something is wrong; balancing would help (3 moves; ")
     lines = text.read_text()
     more = "".join(f"m{n}|16|1024|1|running|Y|node3{DOMAIN}||rbd||1|1|N\n" for n in range(1, 10))
     text.write_text(lines.replace("c1|", f"{more}c1|"))
-    assert "12 instances, b1, b2, b3, m1, m2, ...: primary on " in said("check", "-t", text)
+    assert "12 instances, b1, b2, b3, m1, m2, ...: primary on " in output_of("check", "-t", text)
 
 
 @pytest.mark.parametrize("words", ["balance -G rack2", "squeeze -G rack2 --target-resources=1"])
 def test_lists_of_a_planner_for_one_group_show_that_group(words: str, capsys: Capture) -> None:
     """As with hbal, the lists have the nodes and instances of the group, before and after."""
     assert main([*words.split(), "-p=name", "--print-instances", "-t", str(TEXT)]) == 0
-    told = capsys.readouterr().err
-    assert told.count("node3") >= 2
-    assert "node1" not in told
-    assert "a1" not in told
+    reported = capsys.readouterr().err
+    assert reported.count("node3") >= 2
+    assert "node1" not in reported
+    assert "a1" not in reported
 
 
 def test_quiet_keeps_complaints(capsys: Capture) -> None:
@@ -152,5 +152,5 @@ def test_graph_with_its_file_apart_says_how_to_attach_it(
 ) -> None:
     """Without `=`, the file name would be read as the cluster file."""
     assert main(["balance", "--graph", name, "--simulate", "preferred,2,10g,8g,4"]) == 2
-    told = capsys.readouterr().err
-    assert told == f"iallocator: --graph: its file must be attached: --graph={name}\n"
+    reported = capsys.readouterr().err
+    assert reported == f"iallocator: --graph: its file must be attached: --graph={name}\n"

@@ -75,14 +75,14 @@ def test_violated_soft_of_the_chosen_place_are_listed_with_their_costs() -> None
     document["nodes"]["node2"]["free_memory"] = 100
     request = builders.allocate(document, memory=1024, disk_template="rbd")
     request["request"]["tags"] = [tag]
-    told = f"should be apart from db1 (tag {tag}): costs 0.5"
+    reported = f"should be apart from db1 (tag {tag}): costs 0.5"
     decision = explained(request)
-    assert any(told in note for note in decision["notes"])
-    assert told in " ".join(decision["page"].split())
+    assert any(reported in note for note in decision["notes"])
+    assert reported in " ".join(decision["page"].split())
     document["instances"]["db2"] = builders.instance("node2", disk_template="rbd", tags=[tag])
     move = {"type": "node-evacuate", "evac_mode": "all", "instances": ["db2"]}
     decision = explained(document | {"request": move})
-    assert any(told in note for note in decision["notes"])
+    assert any(reported in note for note in decision["notes"])
 
 
 def test_companions_without_room_are_named() -> None:

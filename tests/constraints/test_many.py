@@ -134,8 +134,8 @@ def _same_sums(relations: Relations, state: State, arrays: MoveBonds, names: lis
         assert [costs.get(n, 0.0) for n in range(5)] == pytest.approx([c for _, c in plain])
         assert np.flatnonzero(arrays.barred[row]).tolist() == rejected
         assert arrays.costs[row] == pytest.approx([cost for _, cost in plain])
-        told = relations.violated_hard(name, rejected[0], rule_counts) if rejected else []
-        assert len(told) == (plain[rejected[0]][0] if rejected else 0)
+        reported = relations.violated_hard(name, rejected[0], rule_counts) if rejected else []
+        assert len(reported) == (plain[rejected[0]][0] if rejected else 0)
 
 
 def _same_breaks(

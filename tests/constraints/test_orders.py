@@ -155,7 +155,7 @@ def _after_dead() -> Json:
 
 
 @pytest.mark.parametrize(
-    ("request_", "told"),
+    ("request_", "reported"),
     [
         (
             {"type": "node-evacuate", "instances": ["app", "web"], "evac_mode": "primary-only"},
@@ -177,12 +177,12 @@ def _after_dead() -> Json:
     ids=["evacuate", "base starts too", "relocate"],
 )  # fmt: skip
 def test_move_off_a_dead_node_says_what_the_instance_waits_for_in_vain(
-    request_: Json, told: list[str]
+    request_: Json, reported: list[str]
 ) -> None:
     """The instance must start after one that is stopped, or that is on a dead node."""
     info = respond(_after_dead() | {"request": request_})["info"]
-    assert all(text in info for text in told)
-    assert info.count("starts after") == len(told)
+    assert all(text in info for text in reported)
+    assert info.count("starts after") == len(reported)
 
 
 def test_place_starts_what_follows_something_that_it_starts() -> None:

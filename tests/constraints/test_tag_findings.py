@@ -128,8 +128,8 @@ def test_cycle_of_orders_is_reported_for_each_instance_in_it() -> None:
     }
     listed, checked = _commands(builders.cluster(2, instances=instances))
     for found in (listed, checked):
-        told = {one["owner"] for one in found["tag_findings"] if one["kind"] == "contradiction"}
-        assert told == {"instance a", "instance b"}
+        reported = {one["owner"] for one in found["tag_findings"] if one["kind"] == "contradiction"}
+        assert reported == {"instance a", "instance b"}
 
 
 def test_keys_that_some_nodes_lack_are_listed() -> None:
@@ -165,12 +165,12 @@ def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(tag: str) -> None:
     tags: Any = {owner: [tag]}
     document = _world(**tags)
     for found in _commands(document):
-        (told,) = found["tag_findings"]
-        assert (told["tag"], words in told["text"]) == (tag, True)
+        (reported,) = found["tag_findings"]
+        assert (reported["tag"], words in reported["text"]) == (tag, True)
     info = respond(document)["info"]
     assert (words in info) == (owner == "cluster")
-    said = run("repair", stdin=as_bytes(document)).stderr.decode()
-    assert (words in said) == ("watcher" in tag)
+    output = run("repair", stdin=as_bytes(document)).stderr.decode()
+    assert (words in output) == ("watcher" in tag)
 
 
 def test_good_tags_are_not_told() -> None:

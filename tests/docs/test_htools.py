@@ -41,7 +41,7 @@ def test_page_has_every_option_of_the_tool_that_is_installed(tool: str) -> None:
     if which(tool) is None:
         pytest.skip(f"{tool} is not installed")
     text = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True).stdout
-    told = {
+    reported = {
         name
         for names, tools, _ in ROWS
         if tool in tools.split(", ")
@@ -49,4 +49,4 @@ def test_page_has_every_option_of_the_tool_that_is_installed(tool: str) -> None:
     }
     heads = " ".join(line[:45] for line in text.splitlines())
     listed = set(re.findall(r"(?<!\S)--([a-z0-9-]+)", heads))
-    assert {f"--{name}" for name in listed} == told
+    assert {f"--{name}" for name in listed} == reported

@@ -58,9 +58,9 @@ class Running:
 
     def answer(self, method: str, arguments: list[Any]) -> Any:
         """Return the answer to one question."""
-        said = self.meddle(method)
-        if said is not None:
-            return said
+        output = self.meddle(method)
+        if output is not None:
+            return output
         if method == "SubmitManyJobs":
             return self._submit(arguments[0])
         if method == "QueryJobs":

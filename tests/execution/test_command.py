@@ -129,9 +129,9 @@ def test_name_that_steers_terminals_is_shown_as_its_code(tmp_path: Path, capsys:
     with running(tmp_path, answers) as world:
         main(["balance", f"-L{world.path}", "-X", "--dry-run"])
         carried_out(tmp_path, world)
-    said = capsys.readouterr()
-    assert "\\u202e" in said.out
-    assert "\u202e" not in said.out + said.err
+    output = capsys.readouterr()
+    assert "\\u202e" in output.out
+    assert "\u202e" not in output.out + output.err
 
 
 def test_quiet_execution_says_nothing_where_nothing_is_wrong(
@@ -419,8 +419,8 @@ def test_failed_job_whose_instance_is_elsewhere_asks_for_a_new_plan(
         world.fails = set()
         world.found("i0")["pnode"] = "node5"
         assert main(["balance", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]) == 1
-        said = "i0 is on node5, off its way: make a new plan with iallocator balance"
-        assert said in capsys.readouterr().out
+        output = "i0 is on node5, off its way: make a new plan with iallocator balance"
+        assert output in capsys.readouterr().out
 
 
 def test_second_execution_on_the_cluster_is_rejected(tmp_path: Path, capsys: Capture) -> None:
@@ -478,12 +478,12 @@ def test_option_that_would_do_nothing_is_rejected(
     case: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """The message is one line, with exit status 2."""
-    words, said = WRONG[case]
+    words, output = WRONG[case]
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))
     source = () if "-X" in words[1:] or "-Lx" in words or "-mx" in words else (str(path),)
     assert main(["balance", *words, *source]) == 2
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err
 
 
 def test_every_option_of_executions_is_tried_here() -> None:
@@ -503,9 +503,9 @@ def test_squeeze_that_does_not_reach_the_reserve_is_not_carried_out(
     with running(tmp_path, answers) as world:
         assert carried_out(tmp_path, world, *words, command="squeeze") == 1
         assert not world.submitted
-        said = capsys.readouterr()
-        assert "the plan is not carried out: not enough even so" in said.err
-        assert "--even-if-short" in said.err
-        assert "node5" in said.out
+        output = capsys.readouterr()
+        assert "the plan is not carried out: not enough even so" in output.err
+        assert "--even-if-short" in output.err
+        assert "node5" in output.out
         carried_out(tmp_path, world, *words, "--even-if-short", command="squeeze")
         assert "now by hand: power-on node5" in capsys.readouterr().err

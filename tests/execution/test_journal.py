@@ -147,7 +147,7 @@ def test_damaged_line_of_a_journal_is_one_clear_message(
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("event", "output"),
     [
         ({"event": "submit"}, "line 2: jobs: expected a list of integers, got null"),
         ({"event": "submit", "jobs": [99]}, "no job 99 in the plan of the journal"),
@@ -156,7 +156,7 @@ def test_damaged_line_of_a_journal_is_one_clear_message(
     ],
 )
 def test_wrong_event_of_a_journal_is_named(
-    event: Json, said: str, tmp_path: Path, capsys: Capture
+    event: Json, output: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """The message names the line, the member, and what was expected."""
     with running(tmp_path) as world:
@@ -166,7 +166,7 @@ def test_wrong_event_of_a_journal_is_named(
         journal.write_text("\n".join([lines[0], json.dumps(event), *lines[1:], ""]))
         capsys.readouterr()
         assert main(["balance", f"-L{world.path}", "-X", f"--resume={journal}"]) == 2
-        assert said in capsys.readouterr().err
+        assert output in capsys.readouterr().err
 
 
 def test_step_of_a_journal_that_ends_nowhere_is_named(tmp_path: Path, capsys: Capture) -> None:
@@ -181,5 +181,7 @@ def test_step_of_a_journal_that_ends_nowhere_is_named(tmp_path: Path, capsys: Ca
         capsys.readouterr()
         assert main(["balance", f"-L{world.path}", "-X", f"--resume={journal}"]) == 2
         last = len(damaged["transition"]["steps"]) - 1
-        said = f"line 1: transition/steps/{last}/to: expected at least one node, got an empty array"
-        assert said in capsys.readouterr().err
+        output = (
+            f"line 1: transition/steps/{last}/to: expected at least one node, got an empty array"
+        )
+        assert output in capsys.readouterr().err

@@ -161,6 +161,6 @@ def test_execution_stops_when_a_node_stops_answering(tmp_path: Path) -> None:
         stopped = run(*on)
         again = run(*on, "--assume-offline")
     assert stopped.returncode in (0, 1)
-    said = (done.stderr + stopped.stderr).decode()
-    assert "gnt-node modify --offline=yes node5" in said, said
+    output = (done.stderr + stopped.stderr).decode()
+    assert "gnt-node modify --offline=yes node5" in output, output
     assert again.returncode == 0, again.stderr.decode()

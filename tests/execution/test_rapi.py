@@ -155,14 +155,14 @@ def _run(journal: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "output"),
     [
         (404, "failed: migrate i0 (node1 -> node2): not taken: no: no such thing (HTTP 404)"),
         (503, "no: no such thing (HTTP 503)"),
     ],
 )
 def test_rejection_of_one_job_or_of_all_is_reported(
-    status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    status: int, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """404: that job failed, the others are tried; 503: no more jobs are submitted."""
     cluster = Running(shared_cluster())
@@ -172,7 +172,7 @@ def test_rejection_of_one_job_or_of_all_is_reported(
         words = ["balance", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
         assert main([*words, "--journal", str(tmp_path / "journal")]) == 1
         out, err = capsys.readouterr()
-        assert said in out + err
+        assert output in out + err
         assert not cluster.submitted
 
 
@@ -182,8 +182,8 @@ def test_drained_queue_is_reported_at_once_and_its_reason_shown(
     """Ganeti 3.0 answers status 500: no job was accepted, and none is tried again."""
     cluster = Running(shared_cluster())
     door = RapiDoor(cluster)
-    said = b'{"code": 500, "message": "Queue drained", "explain": "Server got itself in trouble"}'
-    door.rejection = Raw(500, said)
+    output = b'{"code": 500, "message": "Queue drained", "explain": "Server got itself in trouble"}'
+    door.rejection = Raw(500, output)
     with fake_rapi(tmp_path, door.reply) as server:
         words = ["balance", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
         journal = tmp_path / "journal"

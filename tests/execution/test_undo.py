@@ -118,7 +118,7 @@ def test_undo_gives_up_only_what_breaks_a_limit(tmp_path: Path, capsys: Capture)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (("--max-length=3",), "--undo moves back what the journal has moved: no --max-length"),
         (("--cost=3",), "no --cost"),
@@ -126,13 +126,13 @@ def test_undo_gives_up_only_what_breaks_a_limit(tmp_path: Path, capsys: Capture)
     ],
 )
 def test_option_that_does_nothing_beside_undo_is_rejected(
-    words: tuple[str, ...], said: str, tmp_path: Path, capsys: Capture
+    words: tuple[str, ...], output: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """Without a search, options of the search have no effect."""
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))
     assert main(["balance", "--undo=nowhere", *words, str(path)]) == 2
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err
 
 
 def test_undo_of_a_file_that_is_no_journal_is_one_line(tmp_path: Path, capsys: Capture) -> None:

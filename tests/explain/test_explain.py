@@ -196,7 +196,7 @@ def test_policy_rejection_names_the_bound(low: Any, high: Any, text: str) -> Non
     request["nodegroups"]["uuid-default"]["ipolicy"] = policy(low, high)
     found = decision(request)
     expected = f"outside the policy of the group: {text}"
-    assert {told[0].partition(": ")[2] for told in rejections(found).values()} == {expected}
+    assert {texts[0].partition(": ")[2] for texts in rejections(found).values()} == {expected}
     assert found.groups[0].closest == expected
 
 

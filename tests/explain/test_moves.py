@@ -87,7 +87,7 @@ def only(request: Json, *options: str) -> Decision:
     return found
 
 
-def told(decision: Decision) -> dict[str, list[str]]:
+def node_results(decision: Decision) -> dict[str, list[str]]:
     """Return the rejections and exclusions of each node of a decision's group."""
     return {
         node.name: node.excluded + [r.wording for role in node.roles for r in role.rejections]
@@ -182,7 +182,7 @@ def test_relocate_new_secondary_excludes_the_present_nodes() -> None:
     request = relocate(cluster(4, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
     decision = only(request)
     assert decision.steps[0].words == "new secondary node4"
-    assert told(decision) == {
+    assert node_results(decision) == {
         "node1": ["is the primary, which stays"],
         "node2": ["is the secondary now"],
         "node3": ["FailMem: could not take over its 4096 MiB memory, 3120 free"],
@@ -218,7 +218,7 @@ def test_evacuate_shared_storage_excludes_what_is_evacuated() -> None:
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster(4, instances=held, changes={"node2": {"drained": True}})
     decision = only(evacuate(document, "primary-only", "a"))
-    assert told(decision) == {
+    assert node_results(decision) == {
         "node1": ["is to be evacuated"],
         "node2": ["drained"],
         "node3": [],
@@ -232,7 +232,7 @@ def test_evacuate_down_instance_fails_over() -> None:
     held = {"a": instance("node1", "node2", admin_state="down")}
     decision = only(evacuate(cluster(instances=held), "primary-only", "a"))
     assert [step.words for step in decision.steps] == ["fail over to node2"]
-    assert told(decision) == {
+    assert node_results(decision) == {
         "node1": ["is the primary now, and becomes the secondary"],
         "node2": [],
         "node3": ["is not its secondary"],
@@ -244,7 +244,7 @@ def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
     held = {"a": instance("node1", "node2", memory=4096)}
     document = cluster(2, instances=held, changes={"node2": {"free_memory": 3000}})
     decision = only(evacuate(document, "primary-only", "a"))
-    assert told(decision)["node2"] == [
+    assert node_results(decision)["node2"] == [
         "FailMem: needs 4096 MiB memory, 3000 free, and 1 MiB must remain"
     ]
     assert decision.groups[0].closest == "node2 lacks 1097 MiB memory"
@@ -255,11 +255,11 @@ def test_evacuate_pair_reports_the_step_that_fails() -> None:
     held = {"a": instance("node1", "node2", memory=4096, disk=5000)}
     changes = {"node3": {"free_memory": 3120}, "node4": {"free_disk": 5128}}
     decision = only(evacuate(cluster(6, instances=held, changes=changes), "all", "a"))
-    assert told(decision)["node3"] == [
+    assert node_results(decision)["node3"] == [
         "FailMem as secondary of node1: could not take over its 4096 MiB memory, 3120 free",
         "FailMem: could not take over its 4096 MiB memory, 3120 free",
     ]
-    assert told(decision)["node4"] == [
+    assert node_results(decision)["node4"] == [
         "FailDisk as secondary of node1: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
         "FailDisk: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
     ]
@@ -289,7 +289,9 @@ def test_evacuate_migration_tags_are_named() -> None:
         2, instances=held, changes={"node1": {"tags": ["cpu:new"]}}, tags=("htools:migration:cpu",)
     )
     decision = only(evacuate(document, "primary-only", "a"))
-    assert told(decision)["node2"] == ["FailMig: does not receive what node1 requires: cpu:new"]
+    assert node_results(decision)["node2"] == [
+        "FailMig: does not receive what node1 requires: cpu:new"
+    ]
     assert "requires: cpu:new" in decision.groups[0].closest
 
 
@@ -399,7 +401,7 @@ def test_allocate_secondary_keeps_the_primary() -> None:
     decision = only({**document, "request": {"type": "allocate-secondary", "name": "a"}})
     assert decision.answer is not None
     assert decision.answer.nodes == ["node1", "node2"]
-    assert told(decision)["node3"] == [
+    assert node_results(decision)["node3"] == [
         "FailMem: could not take over its 4096 MiB memory, 3120 free"
     ]
 
@@ -429,7 +431,7 @@ def test_amounts_of_a_million_and_more_keep_their_digits() -> None:
     document = cluster(2, disk=4123456, memory=65536)
     request = allocate(document, disk=5000000, disk_template="plain")
     (decision,) = explained(request).decisions
-    assert told(decision)["node1"] == [
+    assert node_results(decision)["node1"] == [
         "FailDisk: needs 5000000 MiB disk, 4123456 free, and 1 MiB must remain"
     ]
 

@@ -44,11 +44,11 @@ def complaints(case: Case, done: Outcome) -> list[str]:
     if done.status == 2 and not (problems_on_stdout or last.startswith("iallocator: ")):
         # Warnings may come before the error
         wrong.append(f"status 2 without a word: {done.err[:200]!r}")
-    said = done.out.decode("utf-8", "replace") + done.err
-    shown = done.err if case.arguments[0] == "snapshot" else said  # it writes a file of data
+    output = done.out.decode("utf-8", "replace") + done.err
+    shown = done.err if case.arguments[0] == "snapshot" else output  # it writes a file of data
     if not all(line.isprintable() for line in shown.split("\n")):
         wrong.append("control characters in the output")
-    found = LONE_NUMBER.search(said) if done.status in (0, 1) else None
+    found = LONE_NUMBER.search(output) if done.status in (0, 1) else None
     if found and not _is_a_name(found.group(), case):
         wrong.append(f"{found.group()} among the numbers")
     if "does not stand the test" in done.err or "iallocator: left out: " in done.err:

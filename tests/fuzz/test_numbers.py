@@ -210,7 +210,7 @@ def daemons(chances: Random, most: int) -> Iterator[Source]:
     whole = sources._answers_of_daemons()
     for name, answer in whole.items():
         for raw in spoilt({"": json.loads(json.dumps(answer))}, chances, most):
-            files = {f"{LUXI}{one}": json.dumps(said).encode() for one, said in whole.items()}
+            files = {f"{LUXI}{one}": json.dumps(output).encode() for one, output in whole.items()}
             files[f"{LUXI}{name}"] = raw[raw.index(b":") + 1 : -1]
             yield ["--luxi=luxi.sock"], files
 

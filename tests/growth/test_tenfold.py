@@ -58,7 +58,7 @@ def inputs() -> Iterator[tuple[str, list[str]]]:
         yield json.dumps(crowded_batch(number)), words.split()
 
 
-def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[Any, float]:
+def output_of(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[Any, float]:
     """Return the status and both streams of a run, and its seconds."""
     clock = Clock(step)
     with pytest.MonkeyPatch.context() as patched:
@@ -80,10 +80,10 @@ def test_limit_of_ten_times_the_time_gives_the_same_answer(
     path, spent, differing = tmp_path / "doc", 0, []
     for number, (text, words) in enumerate(inputs()):
         path.write_text(text)
-        first, seconds = said(path, words, step, capsys)
+        first, seconds = output_of(path, words, step, capsys)
         spent += "budget of work" in first[1]
         limit = f"--time-limit={max(10 * seconds, 100 * step):.3f}"
-        if said(path, [*words, limit], step, capsys)[0] != first:
+        if output_of(path, [*words, limit], step, capsys)[0] != first:
             differing.append((number, words, limit))
     assert differing == []
     assert spent

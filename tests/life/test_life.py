@@ -96,8 +96,8 @@ def test_table_and_picture_name_every_policy() -> None:
         "hail": [Outcome(10, 4, 1, 1024, 0.9, 5.0), Outcome(10, 6, 1, 1024, 0.9, 5.0)],
         "ours": [Outcome(10, 1, 0, 0, 1.0, 4.0), Outcome(10, 3, 0, 0, 1.0, 4.0)],
     }
-    told = table({"drbd": lives})
-    assert "| drbd | ours | 10 | 2.0 | -3.0 ± 0.0 | 0.0 | -1.0 ± 0.0 |" in told
+    reported = table({"drbd": lives})
+    assert "| drbd | ours | 10 | 2.0 | -3.0 ± 0.0 | 0.0 | -1.0 ± 0.0 |" in reported
     assert drawn({"drbd": lives}).count("<circle") == 4
     middle, half = interval([1, 2, 3], [0, 0, 0])
     assert (middle, round(half, 2)) == (2, 2.48)
@@ -115,9 +115,9 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def chosen(document: Json, strategy: str) -> list[str]:
     """Return the nodes of the answer."""
-    told = json.loads(answer(as_bytes(document), [f"--strategy={strategy}", "--n1=off"]))
-    assert told["success"], told["info"]
-    nodes: list[str] = told["result"]
+    reported = json.loads(answer(as_bytes(document), [f"--strategy={strategy}", "--n1=off"]))
+    assert reported["success"], reported["info"]
+    nodes: list[str] = reported["result"]
     return nodes
 
 
@@ -232,7 +232,7 @@ def test_program_lives_only_what_is_missing(
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "reported"),
     [
         ("--only=shard", "'shard' is none of drbd, shared, mixed, groups"),
         ("--policies=no-new,", "'' is none of hail, strict, no-new"),
@@ -241,13 +241,13 @@ def test_program_lives_only_what_is_missing(
     ],
 )
 def test_program_with_a_wrong_word_says_what_it_takes(
-    word: str, told: str, capsys: pytest.CaptureFixture[str]
+    word: str, reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A wrong word is an error, and no simulation starts."""
     with pytest.raises(SystemExit) as ended:
         program.main([word])
     assert ended.value.code == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -16,16 +16,16 @@ ROLES = (PRIMARY, SECONDARY)
 
 
 @pytest.mark.parametrize(
-    ("amount", "said"),
+    ("amount", "output"),
     [(1, "1 virtual cpu"), (0, "0 virtual cpus"), (0.5, "0.5 virtual cpus"), (2, "2 virtual cpus")],
 )
-def test_quantity_of_one_is_singular(amount: float, said: str) -> None:
+def test_quantity_of_one_is_singular(amount: float, output: str) -> None:
     """All other amounts, also halves, are plural."""
-    assert quantity(amount, "virtual cpus") == said
+    assert quantity(amount, "virtual cpus") == output
 
 
 @pytest.mark.parametrize(
-    ("unit", "said"),
+    ("unit", "output"),
     [
         ("spindles of its own", "1 spindle of its own"),
         ("spindles under the policy's ratio", "1 spindle under the policy's ratio"),
@@ -35,9 +35,9 @@ def test_quantity_of_one_is_singular(amount: float, said: str) -> None:
         ("the number of spindles of a disk", "the number of spindles of a disk"),
     ],
 )
-def test_quantity_of_one_changes_the_noun_only(unit: str, said: str) -> None:
+def test_quantity_of_one_changes_the_noun_only(unit: str, output: str) -> None:
     """Other words of the unit are unchanged."""
-    assert quantity(1, unit) == said
+    assert quantity(1, unit) == output
 
 
 def test_disk_without_spindles_is_what_the_closest_node_lacks() -> None:

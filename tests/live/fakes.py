@@ -130,8 +130,8 @@ def _handler(reply: Reply, asked: list[tuple[str, str, Any, str]]) -> type[BaseH
             raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             body = json.loads(raw) if raw else None
             asked.append((self.command, self.path, body, self.headers.get("Authorization") or ""))
-            said = reply(self.command, self.path, body)
-            answer = said if isinstance(said, Raw) else Raw(200, json.dumps(said).encode())
+            output = reply(self.command, self.path, body)
+            answer = output if isinstance(output, Raw) else Raw(200, json.dumps(output).encode())
             size = len(answer.content) if answer.announced is None else answer.announced
             self.send_response(answer.status)
             self.send_header("Content-Length", str(size))

@@ -20,7 +20,7 @@ Capture = pytest.CaptureFixture[str]
 NEW = ("allocate", "--memory", "4G", "--disk", "20G", "--template", "drbd")
 
 
-def asked(*words: str) -> Json:
+def explained(*words: str) -> Json:
     """Return the explanation as JSON data."""
     done = run("ask", *words, "--json")
     assert (done.returncode, done.stderr) == (0, b"")
@@ -32,23 +32,23 @@ def test_ask_allocate_answers_on_every_kind_of_source(tmp_path: Path) -> None:
     """LUXI, RAPI, a text file and a document give the same nodes and scores."""
     answers = rapi_answers()
     address = write_answers(tmp_path / "rapi", answers)
-    found = asked(*NEW, "-m", address)
+    found = explained(*NEW, "-m", address)
     assert found["response"]["success"]
     assert len(found["response"]["result"]) == 2
     with fake_luxi(tmp_path, lambda method, args: luxi_answer(answers, method, args)) as server:
         source = {"source": f"luxi:{server.path}"}
-        assert asked(*NEW, f"-L{server.path}") == found | source
+        assert explained(*NEW, f"-L{server.path}") == found | source
         assert {method for method, _ in server.asked} == {"Query", "QueryClusterInfo"}
     for form, where in (("text", ("-t",)), ("json", ())):
         file = tmp_path / f"cluster.{form}"
         file.write_text(printed("snapshot", "-m", address, "--form", form))
-        assert asked(*NEW, *where, str(file))["response"] == found["response"]
+        assert explained(*NEW, *where, str(file))["response"] == found["response"]
 
 
 def test_ask_allocate_of_several_and_in_a_group(tmp_path: Path) -> None:
     """A batch has the form of Ganeti's request; `--group` restricts it."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
-    found = asked(*NEW, "--count=3", "--name=web", "--group=two", "-m", address)
+    found = explained(*NEW, "--count=3", "--name=web", "--group=two", "-m", address)
     placed, failed = found["response"]["result"]
     assert (sorted(name for name, _ in placed), failed) == (["web-1", "web-2", "web-3"], [])
     assert {node for _, nodes in placed for node in nodes} == {
@@ -69,7 +69,7 @@ def test_ask_evacuate_is_about_instances_on_the_node_in_that_role(
 ) -> None:
     """A short node name selects the node."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
-    found = asked("evacuate", "node1", f"--mode={mode}", "-m", address)
+    found = explained("evacuate", "node1", f"--mode={mode}", "-m", address)
     placed, failed, _ = found["response"]["result"]
     assert {name.partition(".")[0] for name, *_ in (*placed, *failed)} == moved
     assert bool(failed) == (mode == "all")  # both nodes of each, and the group has one more
@@ -79,10 +79,10 @@ def test_ask_evacuate_is_about_instances_on_the_node_in_that_role(
 def test_ask_relocate_and_change_group(tmp_path: Path) -> None:
     """Relocation keeps the primary; target groups have a name or a uuid."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
-    found = asked("relocate", "inst1", "-m", address)
+    found = explained("relocate", "inst1", "-m", address)
     assert found["response"]["result"] == ["node3.example.com"]
     for target in ("two", "uuid-two"):
-        found = asked("change-group", "inst1,inst2", "--to", target, "-m", address)
+        found = explained("change-group", "inst1,inst2", "--to", target, "-m", address)
         placed, failed, _ = found["response"]["result"]
         assert ([group for _, group, _ in placed], failed) == (["two", "two"], [])
 
@@ -91,7 +91,7 @@ def test_ask_explains_in_words_and_heeds_the_options_of_requests(tmp_path: Path)
     """The explanation has the reason for one node, and the chosen strategy."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     assert "node2" in printed("ask", *NEW, "-m", address, "--node", "node2.example.com")
-    found = asked(*NEW, "-m", address, "--strategy=pacemaker-balanced")
+    found = explained(*NEW, "-m", address, "--strategy=pacemaker-balanced")
     assert found["request_settings"]["strategy"] == "pacemaker-balanced"
 
 
@@ -130,4 +130,4 @@ def test_snapshot_with_a_request_is_a_complete_request(
     file.write_text(capsys.readouterr().out)
     assert problems(file.read_bytes(), "needed") == []
     response = json.loads(printed(str(file)))
-    assert response == asked(*question.split(), "-m", address)["response"]
+    assert response == explained(*question.split(), "-m", address)["response"]

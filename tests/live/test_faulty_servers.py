@@ -66,7 +66,7 @@ FOREIGN = re.compile(
 """Words of the libraries, which no message has."""
 
 
-def heard(done: Done, *causes: str) -> str:
+def error_line(done: Done, *causes: str) -> str:
     """Return the only line on stderr, after checking that stdout is empty and the status is 2."""
     error = done.stderr.decode()
     assert (done.returncode, done.stdout, error.count("\n")) == (2, b"", 1), (causes, done)
@@ -100,15 +100,15 @@ def test_faulty_rapi_ends_every_command_with_one_line(command: str, tmp_path: Pa
         assert run(*words, *reach).returncode in (0, 1)
         for name, fault in HTTP_FAULTS.items():
             server.become(fault)
-            said = heard(run(*words, *reach, *patience(name)), name)
-            assert ("(--read-timeout)" in said) == (name in SLOW), (name, said)
+            message = error_line(run(*words, *reach, *patience(name)), name)
+            assert ("(--read-timeout)" in message) == (name in SLOW), (name, message)
         for name, fault in CONNECTING.items():
             server.become(None, fault)
-            said = heard(run(*words, *reach, *patience(name)), name)
-            assert ("no TLS handshake within" in said) == (name in SLOW), (name, said)
+            message = error_line(run(*words, *reach, *patience(name)), name)
+            assert ("no TLS handshake within" in message) == (name in SLOW), (name, message)
         for name, data in JSON_FAULTS.items():
             server.become(of_bytes(http(data)))
-            heard(run(*words, *reach), name)
+            error_line(run(*words, *reach), name)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -119,13 +119,13 @@ def test_faulty_luxi_ends_every_command_with_one_line(command: str, tmp_path: Pa
         assert run(*words, *reach).returncode in (0, 1)
         for name, fault in LUXI_FAULTS.items():
             server.become(fault)
-            said = heard(run(*words, *reach, *patience(name)), name)
-            assert ("(--read-timeout)" in said) == (name in SLOW), (name, said)
+            message = error_line(run(*words, *reach, *patience(name)), name)
+            assert ("(--read-timeout)" in message) == (name in SLOW), (name, message)
         for name, data in JSON_FAULTS.items():
             server.become(of_bytes(data + b"\x03"))
-            heard(run(*words, *reach), name)
+            error_line(run(*words, *reach), name)
             server.become(of_bytes(b'{"success": true, "result": ' + data + b"}\x03"))
-            heard(run(*words, *reach), name)
+            error_line(run(*words, *reach), name)
 
 
 MEASURING = [
@@ -211,7 +211,7 @@ def test_fields_of_wrong_types_are_one_line_or_count(what: str, tmp_path: Path) 
             done = run(command[number % 2], "--no-simulation" if number % 2 == 0 else "-l1",
                        "-m", address)  # fmt: skip
             if done.returncode == 2:
-                heard(done, what, str(key), str(odd))
+                error_line(done, what, str(key), str(odd))
             assert b"Traceback" not in done.stderr
 
 
@@ -268,23 +268,23 @@ def startup() -> float:
 
 def test_time_limit_ends_reading_within_half_a_second(tmp_path: Path, startup: float) -> None:
     """The program ends in time, with LUXI and RAPI, in every phase; the message names the limit."""
-    said = "within the 0.5 s for the whole run (--time-limit)"
+    message = "within the 0.5 s for the whole run (--time-limit)"
     with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
         for name in SLOWEST:
             server.become(HTTP_FAULTS.get(name), CONNECTING.get(name))
             words = ["balance", *reach, "--time-limit=0.5"]
             took, error = seconds_of(*words, enough=startup + 1)
-            assert said in error, (name, error)
+            assert message in error, (name, error)
             assert took < startup + 1, name
     with faulty_luxi(tmp_path, partial(luxi_answer, rapi_answers())) as (server, reach):
         server.become(LUXI_FAULTS["trickling"])
         words = ["balance", *reach, "--time-limit=0.5"]
         took, error = seconds_of(*words, enough=startup + 1)
-        assert said in error
+        assert message in error
         assert took < startup + 1
     words = ["balance", "-m", "cluster.example.com", "--time-limit=0.5"]
     took, error = seconds_of(*words, script=NO_NAMES, enough=startup + 1)
-    assert f"no address of cluster.example.com {said}" in error
+    assert f"no address of cluster.example.com {message}" in error
     assert took < startup + 1
 
 
@@ -297,8 +297,8 @@ def test_reading_the_whole_cluster_has_one_deadline(tmp_path: Path) -> None:
 
     with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
         server.become(slowly)
-        said = heard(run("show", *reach, "--read-timeout=0.4"))
-        assert "within the 0.4 s for reading the cluster (--read-timeout)" in said
+        message = error_line(run("show", *reach, "--read-timeout=0.4"))
+        assert "within the 0.4 s for reading the cluster (--read-timeout)" in message
         assert server.questions < 5
         assert run("show", *reach, "--read-timeout=60").returncode == 0
 
@@ -371,9 +371,9 @@ def test_drained_queue_is_reported_once_and_at_once(tmp_path: Path) -> None:
             if question.startswith(b"GET"):
                 path = question.split()[1].decode().removeprefix("/2/").partition("?")[0]
                 return http(json.dumps(answers[path]).encode())
-            said = {"code": 500, "message": "Queue drained",
+            message = {"code": 500, "message": "Queue drained",
                     "explain": "Server got itself in trouble"}  # fmt: skip
-            return http(json.dumps(said).encode(), "500 Internal Server Error")
+            return http(json.dumps(message).encode(), "500 Internal Server Error")
 
         server._answer = reject_changes
         journal = str(tmp_path / "journal")

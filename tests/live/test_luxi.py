@@ -33,7 +33,7 @@ def test_luxi_call_brings_the_result_of_one_question_after_the_other(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("said", "problem", "kind"),
+    ("output", "problem", "kind"),
     [
         ("Invalid question", "Invalid question", ""),
         (["OpPrereqError", ["no such thing", "unknown_entity"]],
@@ -42,13 +42,13 @@ def test_luxi_call_brings_the_result_of_one_question_after_the_other(tmp_path: P
     ],
 )  # fmt: skip
 def test_luxi_call_that_is_rejected_raises_what_the_server_says(
-    tmp_path: Path, said: Any, problem: str, kind: str
+    tmp_path: Path, output: Any, problem: str, kind: str
 ) -> None:
     """Both forms of an error raise its text; the connection can be used again."""
 
     def answer(method: str, _: list[Any]) -> Any:
         if method == "Bad":
-            raise RuntimeError(said)
+            raise RuntimeError(output)
         return 1
 
     with fake_luxi(tmp_path, answer) as server, LuxiClient(server.path) as client:

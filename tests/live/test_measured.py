@@ -71,8 +71,8 @@ def test_load_of_instances_on_xen_is_their_own(tmp_path: Path, capsys: Capture) 
         NODES[2]: {"inst5.example.com": 3.0},
         NODES[3]: {"inst6.example.com": 0.0},
     }
-    told = stored(tmp_path, loads, "xen-cpu-avg-load")
-    found, _ = cpu_loads(tmp_path, capsys, told, "--mond-xen")
+    reported = stored(tmp_path, loads, "xen-cpu-avg-load")
+    found, _ = cpu_loads(tmp_path, capsys, reported, "--mond-xen")
     assert found["inst5.example.com"] == found[NODES[2]] == 3.0
     assert found[NODES[0]] == 1.0
 
@@ -92,12 +92,12 @@ def test_load_that_one_node_does_not_say_counts_nowhere(
     """A warning, or exit status 1, names the node without a report, and no load is used."""
     loads = dict.fromkeys(NODES, 3.0)
     change(loads)
-    told = stored(tmp_path, loads)
-    found, warnings = cpu_loads(tmp_path, capsys, told, *words)
+    reported = stored(tmp_path, loads)
+    found, warnings = cpu_loads(tmp_path, capsys, reported, *words)
     assert {found[f"inst{n}.example.com"] for n in (1, 5, 6)} == {1.0}
     assert "no measured load counts" in warnings
     address = write_answers(tmp_path / "rapi", rapi_answers())
-    strict = ["check", "-m", address, told, "--exit-on-missing-mond-data", *words]
+    strict = ["check", "-m", address, reported, "--exit-on-missing-mond-data", *words]
     assert main(strict) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
@@ -117,8 +117,8 @@ def test_measured_loads_that_cannot_be_read_are_one_line(
     """The error is one line with exit status 2, also for options that exclude each other."""
     (tmp_path / "mond.json").write_text(text)
     address = write_answers(tmp_path / "rapi", rapi_answers())
-    told = f"--mond-data={tmp_path}/mond.json"
-    assert main(["balance", "-m", address, told, *words]) == 2
+    reported = f"--mond-data={tmp_path}/mond.json"
+    assert main(["balance", "-m", address, reported, *words]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
 
@@ -173,13 +173,13 @@ def test_load_of_placement_keys_is_that_of_the_daemons(tmp_path: Path) -> None:
     chosen = set()
     for busy in ("node1", "node2"):
         loads = {node: 3.9 if node == busy else 0.0 for node in ("node1", "node2")}
-        told = stored(tmp_path, loads)
+        reported = stored(tmp_path, loads)
         chosen.add(
             (
                 busy,
-                json.loads(printed(str(tmp_path / "request.json"), "--strategy=affinity", told))[
-                    "result"
-                ][0],
+                json.loads(
+                    printed(str(tmp_path / "request.json"), "--strategy=affinity", reported)
+                )["result"][0],
             )
         )
     assert chosen == {("node1", "node2"), ("node2", "node1")}

@@ -168,7 +168,7 @@ def test_rapi_credentials_come_from_file_environment_or_netrc(
 ) -> None:
     """The sources are read in this order."""
 
-    def heard(credentials: str = "") -> str:
+    def authorization(credentials: str = "") -> str:
         client = RapiClient(server.address, cacert=server.cacert, credentials=credentials)
         client.get("/2/a")
         return server.asked[-1][3]
@@ -177,13 +177,13 @@ def test_rapi_credentials_come_from_file_environment_or_netrc(
     netrc.write_text("machine localhost login ann password n1\n")
     netrc.chmod(0o600)
     monkeypatch.setenv("NETRC", str(netrc))
-    assert heard() == _authorization("ann", "n1")
+    assert authorization() == _authorization("ann", "n1")
     monkeypatch.setenv("IALLOCATOR_RAPI_USER", "eve")
     monkeypatch.setenv("IALLOCATOR_RAPI_PASSWORD", "e:2")
-    assert heard() == _authorization("eve", "e:2")
+    assert authorization() == _authorization("eve", "e:2")
     users = tmp_path / "users"
     users.write_text("# users\n\nfox {cleartext}f3 write\n")
-    assert heard(str(users)) == _authorization("fox", "f3")
+    assert authorization(str(users)) == _authorization("fox", "f3")
 
 
 @pytest.mark.parametrize(("name", "text"), [("c", "alone\n"), ("c", ""), ("missing", None)])

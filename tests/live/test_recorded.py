@@ -100,12 +100,12 @@ def test_recorded_answers_of_both_doors_are_the_same_cluster(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """Nodes, instances and whole plans are equal."""
-    said, errors = [], []
+    output, errors = [], []
     with fake_luxi(tmp_path, recorded_luxi) as server:
         assert isinstance(server, FakeLuxi)
         for door in (f"-mfile://{RECORDED}", f"-L{server.path}"):
             assert main(["balance", "--all-groups", "--json", "-p", "--print-instances", door]) == 0
             out, err = capsys.readouterr()
-            said.append({k: value for k, value in json.loads(out).items() if k != "source"})
+            output.append({k: value for k, value in json.loads(out).items() if k != "source"})
             errors.append(err)
-    assert (said[0], errors[0]) == (said[1], errors[1])
+    assert (output[0], errors[0]) == (output[1], errors[1])

@@ -47,10 +47,10 @@ def test_snapshot_says_of_a_cluster_what_hscan_says(tmp_path: Path) -> None:
     ours_in.mkdir()
     theirs_in.mkdir()
     with fake_luxi(tmp_path, recorded_luxi) as server:
-        said = printed("snapshot", f"-L{server.path}", "-d", str(ours_in))
+        output = printed("snapshot", f"-L{server.path}", "-d", str(ours_in))
         command = ["hscan", f"-L{server.path}", "-d", str(theirs_in)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert [line.split() for line in said.splitlines()] == [
+    assert [line.split() for line in output.splitlines()] == [
         line.split() for line in done.stdout.splitlines()
     ]
     mine, other = (folder / "LOCAL.data" for folder in (ours_in, theirs_in))
@@ -67,11 +67,11 @@ def test_snapshot_as_a_document_is_valid_and_plans_like_the_cluster(
     file = tmp_path / "cluster.json"
     file.write_text(capsys.readouterr().out)
     assert problems(file.read_bytes(), "unread") == []
-    said = []
+    output = []
     for source in ([str(file)], [address]):
         found = json_of("balance", "--all-groups", *source)
-        said.append({key: value for key, value in found.items() if key != "source"})
-    assert said[0] == said[1]
+        output.append({key: value for key, value in found.items() if key != "source"})
+    assert output[0] == output[1]
 
 
 def test_snapshot_of_several_clusters_writes_those_that_answer(

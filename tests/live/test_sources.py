@@ -23,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 LISTS = ("-p", "--print-instances", "--json")
 
 
-def said(*words: str) -> tuple[int, str, str]:
+def output_of(*words: str) -> tuple[int, str, str]:
     """Return the exit status and both streams, without the source that a JSON document names."""
     done = run(*words)
     lines = done.stdout.decode().splitlines(keepends=True)
@@ -34,7 +34,7 @@ def said(*words: str) -> tuple[int, str, str]:
 def through_luxi(answers: Json, folder: Path, *words: str) -> tuple[int, str, str]:
     """Return the output of a command for a cluster at a LUXI socket."""
     with fake_luxi(folder, lambda method, args: luxi_answer(answers, method, args)) as server:
-        return said(*words, f"-L{server.path}")
+        return output_of(*words, f"-L{server.path}")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_cluster_through_luxi_rapi_or_as_a_document_gives_the_same_output(
 ) -> None:
     """Every command that reads a cluster has the same output for LUXI, RAPI and a document."""
     answers = rapi_answers()
-    stored = said(*words, "-m", write_answers(tmp_path / "rapi", answers))
+    stored = output_of(*words, "-m", write_answers(tmp_path / "rapi", answers))
     assert stored[0] in (0, 1)
     assert through_luxi(answers, tmp_path, *words) == stored
 
@@ -61,8 +61,8 @@ def test_cluster_through_luxi_rapi_or_as_a_document_gives_the_same_output(
         return answers[path.removeprefix("/2/").partition("?")[0]]
 
     with fake_rapi(tmp_path, reply) as server:
-        https = said(*words, "-m", server.address, "--cacert", server.cacert)
-        insecure = said(*words, "-m", server.address, "--insecure")
+        https = output_of(*words, "-m", server.address, "--cacert", server.cacert)
+        insecure = output_of(*words, "-m", server.address, "--insecure")
         assert {method for method, *_ in server.asked} == {"GET"}
     assert https == insecure == stored
 
@@ -78,7 +78,7 @@ def test_networks_of_groups_are_read_and_count(tmp_path: Path) -> None:
     assert (moved, [name for name, _ in failed]) == ([], ["inst5.example.com"])
     answers["networks"][0]["group_list"].append(["two", "bridged", "br0", ""])
     address = write_answers(tmp_path / "rapi", answers)
-    moved, failed, _ = json.loads(said(*words, "-m", address)[1])["result"]
+    moved, failed, _ = json.loads(output_of(*words, "-m", address)[1])["result"]
     assert ([name for name, *_ in moved], failed) == (["inst5.example.com"], [])
 
 
@@ -90,7 +90,7 @@ def test_node_that_is_offline_needs_no_amounts(tmp_path: Path) -> None:
     answers["nodes"][3] |= {"dtotal": None, "dfree": None, "spfree": None}
     answers["instances"].pop()
     words = ("balance", "-p")
-    stored = said(*words, "-m", write_answers(tmp_path / "rapi", answers))
+    stored = output_of(*words, "-m", write_answers(tmp_path / "rapi", answers))
     assert stored[0] == 0
     assert through_luxi(answers, tmp_path, *words) == stored
 
@@ -120,7 +120,7 @@ def test_answers_that_make_no_sense_are_one_line_that_names_the_place(
     answers = rapi_answers()
     change(answers)
     address = write_answers(tmp_path / "rapi", answers)
-    status, out, err = said("balance", "-m", address)
+    status, out, err = output_of("balance", "-m", address)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert address in err
     assert re.search(problem, err), err
@@ -139,7 +139,7 @@ def test_cluster_that_changes_between_questions_is_asked_again(tmp_path: Path) -
         return luxi_answer(answers, method, arguments)
 
     with fake_luxi(tmp_path, answer) as server:
-        status, _, err = said("balance", "--all-groups", f"-L{server.path}")
+        status, _, err = output_of("balance", "--all-groups", f"-L{server.path}")
     assert (status, err, len(asked)) == (0, "", 10)
 
 
@@ -157,7 +157,7 @@ def test_cluster_that_never_fits_together_is_asked_four_times(tmp_path: Path) ->
         return luxi_answer(answers, method, arguments)
 
     with fake_luxi(tmp_path, answer) as server:
-        status, out, err = said("balance", f"-L{server.path}")
+        status, out, err = output_of("balance", f"-L{server.path}")
     assert (status, out, len(asked)) == (2, "", 20)
     assert "asked 4 times" in err
     assert "instance inst1.example.com is on the unknown node node2.example.com" in err
@@ -180,7 +180,7 @@ def test_luxi_answer_that_is_something_else_is_one_line(
         return luxi_answer(rapi_answers(), method, arguments) if "Info" in method else raw
 
     with fake_luxi(tmp_path, answer) as server:
-        status, out, err = said("check", f"-L{server.path}")
+        status, out, err = output_of("check", f"-L{server.path}")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert f"{server.path}: Query" in err
     assert re.search(problem, err), err
@@ -193,9 +193,9 @@ def test_wrong_password_certificate_or_host_are_one_line(
     monkeypatch.setenv("IALLOCATOR_RAPI_USER", "me")
     monkeypatch.setenv("IALLOCATOR_RAPI_PASSWORD", "hidden")
     with fake_rapi(tmp_path, lambda *_: Raw(401, b"")) as server:
-        wrong = said("check", "-m", server.address, "--cacert", server.cacert)
-        strange = said("check", "-m", server.address)
-    absent = said("check", "-m", server.address)
+        wrong = output_of("check", "-m", server.address, "--cacert", server.cacert)
+        strange = output_of("check", "-m", server.address)
+    absent = output_of("check", "-m", server.address)
     for (status, out, err), problem in (
         (wrong, "user or password is wrong"),
         (strange, "certificate is not trusted"),
@@ -217,7 +217,7 @@ def test_wrong_password_certificate_or_host_are_one_line(
 )  # fmt: skip
 def test_sources_that_exclude_each_other_are_a_usage_error(words: Sequence[str]) -> None:
     """The error is printed before any query; an option without an effect is an error too."""
-    status, out, err = said("balance", *words)
+    status, out, err = output_of("balance", *words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "secret" not in err
 
@@ -240,7 +240,7 @@ def test_static_node_memory_counts_where_the_default_hypervisor_is_kvm(tmp_path:
     answers["info"] |= {"default_hypervisor": "kvm", "enabled_hypervisors": ["xen-pvm", "kvm"]}
     address = write_answers(tmp_path / "rapi", answers)
     shown = {
-        words: said("balance", "-pname,nmem", "-m", address, *words)[2].split()[-1]
+        words: output_of("balance", "-pname,nmem", "-m", address, *words)[2].split()[-1]
         for words in ((), ("--static-kvm-node-memory=77",), ("--static-kvm-node-memory=0",))
     }
     assert list(shown.values()) == ["4096", "77", "1024"]

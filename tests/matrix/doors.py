@@ -40,8 +40,8 @@ def captured(scene: Scene) -> Json:
         (Path(folder) / "calls").mkdir()
         noted = (f"--capture={folder}/calls", f"--log={folder}/log")
         done = run("-", *noted, *scene.options, stdin=as_bytes(scene.finished()))
-        said = "success" if json.loads(done.stdout)["success"] else "failure"
-        assert f" {said}" in Path(f"{folder}/log").read_text()
+        output = "success" if json.loads(done.stdout)["success"] else "failure"
+        assert f" {output}" in Path(f"{folder}/log").read_text()
         again = run("explain", "--json", f"{folder}/calls#1")
     response = _response(again.stdout, again.stderr)
     assert response["result"] == json.loads(done.stdout)["result"]
@@ -51,9 +51,11 @@ def captured(scene: Scene) -> Json:
 def configured(scene: Scene) -> Json:
     """Return the answer with the options in a file."""
     with tempfile.TemporaryDirectory() as folder:
-        said = dict(option.removeprefix("--").split("=") for option in scene.options)
+        output = dict(option.removeprefix("--").split("=") for option in scene.options)
         file = Path(folder) / "conf"
-        file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in said.items()))
+        file.write_text(
+            "".join(f"{name} = {json.dumps(value)}\n" for name, value in output.items())
+        )
         done = run("-", f"--config={file}", stdin=as_bytes(scene.finished()))
     assert done.returncode == 0, done.stderr.decode()
     return _plain(done.stdout)

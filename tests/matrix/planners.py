@@ -36,10 +36,10 @@ class RejectedError(Exception):
 
 def run(command: str, document: Json, *options: str) -> str:
     """Return the output of a command for `document`."""
-    said, complained = io.TextIOWrapper(io.BytesIO()), io.StringIO()
+    output, complained = io.TextIOWrapper(io.BytesIO()), io.StringIO()
     with (
         tempfile.NamedTemporaryFile("w", suffix=".json") as file,
-        contextlib.redirect_stdout(said),
+        contextlib.redirect_stdout(output),
         contextlib.redirect_stderr(complained),
     ):
         json.dump(document, file)
@@ -49,8 +49,8 @@ def run(command: str, document: Json, *options: str) -> str:
         raise RejectedError(complained.getvalue())
     left = command == "repair" or " is not rebooted: " in complained.getvalue()
     assert status == 0 or left, complained.getvalue()
-    said.seek(0)
-    return said.read()
+    output.seek(0)
+    return output.read()
 
 
 def asking(command: str, *options: str) -> Callable[[Scene], Json]:
@@ -278,8 +278,8 @@ def ask_capacity(scene: Scene) -> Json:
     size = f"{one['disks'][0]['size']},{one['memory']},{one['vcpus']}"
     options = [f"--standard-alloc={size}", f"--tiered-alloc={size}"]
     options += [f"--disk-template={one['disk_template']}", f"--spindle-use={one['spindle_use']}"]
-    said = run("capacity", scene.finished(), "--json", "-l1", *options, *scene.options)
-    found: Json = json.loads(said)
+    output = run("capacity", scene.finished(), "--json", "-l1", *options, *scene.options)
+    found: Json = json.loads(output)
     return found
 
 

@@ -219,12 +219,12 @@ RULES: list[Rule] = [
     (
         NODE_TAGS,
         SHOWN,
-        "what tags of nodes bind is told by `constraints`",
+        "constraints by node tags are listed by `constraints`",
     ),
     (
         ("policy",),
         SHOWN,
-        "pictures and tables are of what is there; what fits is told by `capacity`",
+        "pictures and tables show existing instances; `capacity` counts new ones",
     ),
     (
         ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict"),
@@ -244,7 +244,7 @@ RULES: list[Rule] = [
             "group setting: strategy",
         ),
         _paths("report and --html"),
-        "the page draws amounts and failures; what tags bind is told by `constraints`",
+        "the page draws amounts and failures; `constraints` lists effects of tags",
     ),
     (("not running",), SECONDARIES, "a secondary is replaced whether its primary runs or not"),
     (("not running",), _paths("relocate"), "the answer is a node; Ganeti chooses the step"),

@@ -141,7 +141,7 @@ def tolerated(case: Case, rules: Rules) -> list[bool]:
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_check_accepts_what_brute_force_does(kind: str, mode: str) -> None:
     """A new instance is checked on each node, as in an allocation and as in filling a cluster."""
-    told: Counter[bool] = Counter()
+    reported: Counter[bool] = Counter()
     for seed in range(25):
         case = world(Random(f"added/{kind}/{seed}"), kind)
         state, rules = case.state, case.context.rules(mode)
@@ -164,14 +164,14 @@ def test_check_accepts_what_brute_force_does(kind: str, mode: str) -> None:
                                for now, then in zip(after, before))  # fmt: skip
                 assert accepted is expected, (seed, nodes)
                 assert filling.accepts(case.new, nodes) is expected, (seed, nodes)
-            told[accepted] += 1
-    assert min(told[True], told[False]) > 1, told
+            reported[accepted] += 1
+    assert min(reported[True], reported[False]) > 1, reported
 
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 def test_failures_at_the_same_time_lose_what_brute_force_says(kind: str) -> None:
     """The loss for every pair of nodes is the least possible."""
-    told: Counter[bool] = Counter()
+    reported: Counter[bool] = Counter()
     for seed in range(12):
         case = world(Random(f"joint/{kind}/{seed}"), kind)
         failures = UnrestartedSearch(case.state, Rules("no-new"))
@@ -179,15 +179,15 @@ def test_failures_at_the_same_time_lose_what_brute_force_says(kind: str) -> None
             found = failures.lost(pair)
             assert len(found) == least_lost(case, pair)[0], (seed, pair)
             assert not (failures.saves_all(pair) and found), (seed, pair)
-            told[bool(found)] += 1
-    assert min(told[True], told[False]) > 1 or kind == "drbd", told
+            reported[bool(found)] += 1
+    assert min(reported[True], reported[False]) > 1 or kind == "drbd", reported
 
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
     """After a new instance, the whole group and the changed nodes alone have equal results."""
-    told: Counter[bool] = Counter()
+    reported: Counter[bool] = Counter()
     for seed in range(20):
         case = world(Random(f"plan/{kind}/{seed}"), kind)
         group, rules = case.cluster.groups[0], Rules("no-worse" if mode == "no-worse" else "no-new")
@@ -210,8 +210,8 @@ def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
                 expected = [i for i in range(4) if not after[i] and (before[i] or mode == "strict")]
             assert sorted(left) == alone(expected), (seed, nodes)
             assert kept is not bool(left) or mode == "strict", (seed, nodes)
-            told[bool(left)] += 1
-    assert min(told[True], told[False]) > 1, told
+            reported[bool(left)] += 1
+    assert min(reported[True], reported[False]) > 1, reported
 
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])

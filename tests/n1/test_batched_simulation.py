@@ -94,13 +94,15 @@ def test_unsettled_failures_asked_at_once_are_those_asked_one_by_one(
         self: GroupCounting, one: Instance | None, node: int, others: Sequence[tuple[int, int]]
     ) -> tuple[dict[int, bool | None], list[bool | None]]:
         pairs = [*others, *((failing, other) for failing in self.queues for other in range(5))]
-        found, told = plain(self, one, node, pairs)
+        found, reported = plain(self, one, node, pairs)
         if one is not None:
-            assert told == [self.tolerates_failure(failing, one, other) for failing, other in pairs]
+            assert reported == [
+                self.tolerates_failure(failing, one, other) for failing, other in pairs
+            ]
             every = {failing: self.tolerates_failure(failing, one, node) for failing in self.queues}
             assert found == {failing: kept for failing, kept in every.items() if not kept}
-            seen.update(map(str, told))
-        return found, told[: len(others)]
+            seen.update(map(str, reported))
+        return found, reported[: len(others)]
 
     monkeypatch.setattr(GroupCounting, "not_tolerated_with", checked)
     path = tmp_path / "cluster.data"

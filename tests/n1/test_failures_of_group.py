@@ -24,7 +24,7 @@ from .tight import alone, tight, tolerates
 @pytest.mark.parametrize(("mode", "first"), [("no-new", 0), ("strict", 1090)])
 def test_failures_not_survived_are_those_of_the_simulation(mode: str, first: int) -> None:
     """The result has all lost failures of the requested nodes, and no others."""
-    told = set()
+    reported = set()
     for seed in range(first, first + 30):
         case = tight(seed, mode)
         for group in case.cluster.groups:
@@ -35,8 +35,8 @@ def test_failures_not_survived_are_those_of_the_simulation(mode: str, first: int
             tolerance = FailureTolerance(case.state, case.rules, group=group)
             assert tolerance.not_tolerated(lost[:1]) == lost[:1]
             assert tolerance.not_tolerated([]) == []
-            told.add(bool(lost))
-    assert told == {True, False}
+            reported.add(bool(lost))
+    assert reported == {True, False}
 
 
 def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:

@@ -20,16 +20,16 @@ from .test_no_worse import lost_if
 NOWHERE = "no other placement restarts more"
 
 
-def asked(document: Json, **request: object) -> Json:
+def answer_to(document: Json, **request: object) -> Json:
     """Return the answer with ``no-worse``."""
-    asked = {**document, "request": request}
-    found: Json = respond(asked, "--n1=no-worse")
+    changed = {**document, "request": request}
+    found: Json = respond(changed, "--n1=no-worse")
     return found
 
 
 def evacuated(document: Json, *names: str) -> Json:
     """Return the answer to the evacuation of the primaries with these names."""
-    return asked(document, type="node-evacuate", instances=names, evac_mode="primary-only")
+    return answer_to(document, type="node-evacuate", instances=names, evac_mode="primary-only")
 
 
 def moved(document: Json, found: Json) -> Json:
@@ -114,12 +114,12 @@ def test_change_group_under_no_worse_that_loses_an_instance_is_rejected() -> Non
     """The move is optional, and no instance loses the node that it would restart on."""
     document = crowded()
     request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}
-    found = asked(document, **request)
+    found = answer_to(document, **request)
     assert [name for name, _ in found["result"][1]] == ["mover"]
     assert "could not be restarted" in found["info"]
     small = {**document["instances"]["mover"], "memory": 900}
     document["instances"]["mover"] = small
-    assert not asked(document, **request)["result"][1]
+    assert not answer_to(document, **request)["result"][1]
 
 
 def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -> None:
@@ -135,7 +135,7 @@ def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -
     }
     document = cluster({"west": 3, "east": 1}, memory=8000, instances=residents)
     request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}
-    (name, _, nodes), *_ = asked(document, **request)["result"][0]
+    (name, _, nodes), *_ = answer_to(document, **request)["result"][0]
     assert (name, nodes) == ("mover", ["node3"])
 
 
@@ -149,7 +149,7 @@ def test_relocate_under_no_worse_reports_what_is_lost_more() -> None:
     document = cluster(3, memory=8000, instances=residents, changes=changes)
     document["nodes"]["node2"] |= {"total_memory": 4000, "free_memory": 500}
     request = {"type": "relocate", "name": "mover", "relocate_from": ["node2"]}
-    found = asked(document, **request, required_nodes=1)
+    found = answer_to(document, **request, required_nodes=1)
     assert found["result"] == ["node3"]
     assert "more than before cannot be restarted if node1 (" in found["info"]
 

@@ -95,7 +95,7 @@ def placed(document: Json, nodes: tuple[int, ...]) -> Json:
 @pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
 def test_no_worse_lets_no_failure_lose_more_than_a_plain_search_finds(template: str) -> None:
     """No accepted placement loses more; if nothing was lost, every such placement is accepted."""
-    told: Counter[tuple[bool, bool]] = Counter()
+    reported: Counter[tuple[bool, bool]] = Counter()
     for seed in range(40):
         document = world(Random(f"no-worse/{template}/{seed}"), template)
         case = context_of(document, "no-worse")
@@ -109,11 +109,11 @@ def test_no_worse_lets_no_failure_lose_more_than_a_plain_search_finds(template: 
             grown = any(a > b for n in after for a, b in zip(after[n], before[n]))
             accepted = check.allows(Move(case.new, (), nodes))
             whole = not any(any(lost) for lost in before.values())
-            told[accepted, whole] += 1
+            reported[accepted, whole] += 1
             assert not (accepted and grown), (seed, nodes)
             assert accepted or grown or not whole, (seed, nodes)
-    assert told[True, True] > 3, told
-    assert told[False, True] > 3, told
+    assert reported[True, True] > 3, reported
+    assert reported[False, True] > 3, reported
 
 
 @pytest.mark.parametrize("by_memory", [False, True])
@@ -189,10 +189,10 @@ def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch
             and len({groups[index] for index in nodes}) == 1
         ]
 
-    told = [results(tight(seed, "no-worse")) for seed in range(40)]
+    reported = [results(tight(seed, "no-worse")) for seed in range(40)]
     monkeypatch.setattr(FailureSlack, "is_worse_with", lambda *_: None)
-    assert told == [results(tight(seed, "no-worse")) for seed in range(40)]
-    assert min(Counter(one for some in told for one in some).values()) > 25
+    assert reported == [results(tight(seed, "no-worse")) for seed in range(40)]
+    assert min(Counter(one for some in reported for one in some).values()) > 25
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_joint_failures_leave_the_state_as_it_is(template: str) -> None:
 
 def test_failures_in_racks_are_played_through_in_arrays_as_one_by_one() -> None:
     """Failure domains change nothing for the moved instances: both forms lose the same nodes."""
-    told = set()
+    reported = set()
     for seed in range(30):
         document = world(seed, "rbd" if seed % 3 else "drbd")
         for number in range(30):  # enough to move for arrays to be of use
@@ -165,5 +165,5 @@ def test_failures_in_racks_are_played_through_in_arrays_as_one_by_one() -> None:
         alone = [(node,) for node in range(5) if simulation.fail((node,)) is not None]
         assert batch.suits(state, group, Rules("no-new"), alone)
         assert simulation.lost([(node,) for node in range(5)]) == alone, seed
-        told.add(len(alone))
-    assert len(told) > 2
+        reported.add(len(alone))
+    assert len(reported) > 2

@@ -62,11 +62,11 @@ def compare(case: Case, subject: Instance, name: str, most: int = 20) -> tuple[i
 @pytest.mark.parametrize("mode", MODES)
 def test_check_of_new_instances_equals_the_definition(mode: str) -> None:
     """On tight clusters every candidate has the result of simulating every failure."""
-    told = [
+    reported = [
         compare(c, c.new, f"{mode} {seed}") for seed in seeds(80, 400) if (c := tight(seed, mode))
     ]
-    assert sum(yes for yes, _ in told) > 20
-    assert sum(no for _, no in told) > 20
+    assert sum(yes for yes, _ in reported) > 20
+    assert sum(no for _, no in reported) > 20
 
 
 def test_check_that_knows_of_a_lost_failure_accepts_nothing() -> None:

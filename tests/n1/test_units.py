@@ -79,10 +79,10 @@ def test_cheap_verdict_with_units_is_that_of_the_simulation(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_check_with_units_equals_the_definition(mode: str) -> None:
     """Every candidate has the result of simulating every failure."""
-    told = [compare(case, case.new, f"{mode} {seed}", 8) for seed in seeds(50, 150)
+    reported = [compare(case, case.new, f"{mode} {seed}", 8) for seed in seeds(50, 150)
             if (case := tagged(seed, mode))]  # fmt: skip
-    assert sum(yes for yes, _ in told) > 20
-    assert sum(no for _, no in told) > 20
+    assert sum(yes for yes, _ in reported) > 20
+    assert sum(no for _, no in reported) > 20
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -57,12 +57,12 @@ def test_arrivals_asked_at_once_are_rejected_as_one_by_one(seed: int) -> None:
         state.remove(moved, where)
         for group in cluster.groups:
             once = kept[group].rejections(moved, moved.nodes, group.nodes)
-            told = {index: str(rejection) for index, rejection in once.items()}
-            assert told == one_by_one(context, group, moved)
+            reported = {index: str(rejection) for index, rejection in once.items()}
+            assert reported == one_by_one(context, group, moved)
             free = [index for index in group.nodes if index not in once]
             for primary in free[:2] if moved.required_nodes == 2 else ():
                 others = [index for index in group.nodes if index != primary]
                 pairs = kept[group].rejections(moved, moved.nodes, others, primary)
-                told = {index: str(rejection) for index, rejection in pairs.items()}
-                assert told == secondaries_one_by_one(context, group, moved, primary)
+                reported = {index: str(rejection) for index, rejection in pairs.items()}
+                assert reported == secondaries_one_by_one(context, group, moved, primary)
         state.place(moved, where if len(where) > 1 else (rng.randrange(len(cluster.nodes)),))

@@ -45,8 +45,8 @@ def test_nearest_miss_of_reserve_names_it() -> None:
         memory=2000,
         disk_template="plain",
     )
-    told = info(request, "--n1=off")
-    assert told.endswith("closest: node1 lacks 905 MiB memory (failover reserve included)")
+    reported = info(request, "--n1=off")
+    assert reported.endswith("closest: node1 lacks 905 MiB memory (failover reserve included)")
 
 
 def test_nearest_miss_of_several_groups_is_the_nearest_of_all() -> None:
@@ -108,7 +108,7 @@ def test_nearest_miss_of_a_secondary_names_the_rule_that_is_in_the_way() -> None
 @pytest.mark.parametrize("kind", ["allocate", "relocate", "node-evacuate", "change-group"])
 def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
     """The closest node in the line is among those that `explain` names for the groups."""
-    told = 0
+    reported = 0
     for seed in seeds(10, 60):
         raw = as_bytes(document(seed, kind))
         line = ""
@@ -118,8 +118,8 @@ def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
             if decision.answer is None and any(group.closest for group in groups):
                 line = line or json.loads(answer(raw))["info"]
                 assert any(g.closest and g.closest in line for g in groups), (seed, line)
-                told += 1
-    assert told
+                reported += 1
+    assert reported
 
 
 @pytest.mark.parametrize("template", ["plain", "drbd", "rbd"])

@@ -60,16 +60,16 @@ def on_terminal(arguments: list[str], stop_at: str) -> tuple[int, str, str]:
         cwd=ROOT, text=True,
     )  # fmt: skip
     os.close(theirs)
-    said = ""
-    while stop_at not in said:
-        said += os.read(ours, 100).decode(errors="replace")
+    output = ""
+    while stop_at not in output:
+        output += os.read(ours, 100).decode(errors="replace")
     running.send_signal(signal.SIGINT)
     drain = threading.Thread(target=_read_all, args=(ours,))
     drain.start()
     out, _ = running.communicate(timeout=PATIENCE)
     drain.join()
     os.close(ours)
-    return running.returncode, out, said
+    return running.returncode, out, output
 
 
 def _read_all(terminal: int) -> None:
@@ -84,11 +84,11 @@ def test_balance_interrupted_on_a_terminal_prints_the_plan_so_far(tmp_path: Path
     long = crowded(
         tmp_path, 40, 1500
     )  # minutes of work, so that it is not over when the signal arrives
-    status, out, said = on_terminal(["-t", long], " moves, score ")
+    status, out, output = on_terminal(["-t", long], " moves, score ")
     assert status == 130
     plan = json.loads(out)
-    told = re.findall(r"(\d+) moves, score ", said)
-    assert 1 <= int(told[0]) <= len(plan["moves"]) < 1500
+    reported = re.findall(r"(\d+) moves, score ", output)
+    assert 1 <= int(reported[0]) <= len(plan["moves"]) < 1500
     assert plan["groups"][0]["reason"] == "interrupted"
     assert plan["scores"]["after"] == plan["moves"][-1]["score"] < plan["scores"]["before"]
 
@@ -99,8 +99,8 @@ def test_balance_without_a_terminal_shows_no_progress(tmp_path: Path) -> None:
         [*COMMAND, "--time-limit=0.5", "-t", crowded(tmp_path, 40, 1500)],
         capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE,
     )  # fmt: skip
-    told = "iallocator: the time limit of 0.5 s was reached (--time-limit)\n"
-    assert (done.returncode, done.stderr) == (0, told)
+    reported = "iallocator: the time limit of 0.5 s was reached (--time-limit)\n"
+    assert (done.returncode, done.stderr) == (0, reported)
     plan = json.loads(done.stdout)
     assert plan["groups"][0]["reason"] == "time is up"
     assert plan["scores"]["after"] <= plan["scores"]["before"]

@@ -372,9 +372,9 @@ def test_capacity_ended_by_the_failover_reserve_names_it(tmp_path: Path) -> None
     file.write_text(HALF_RESERVED)
     size = ("--standard-alloc=1024,1500,1", "--disk-template=plain", "--n1=off")
     found = answer("-t", str(file), *size)["standard"]
-    told = found["closest"]
+    reported = found["closest"]
     assert found["count"] == 0
-    assert told == "c2 lacks 405 MiB memory (failover reserve included)"
+    assert reported == "c2 lacks 405 MiB memory (failover reserve included)"
 
 
 ENDLESS = """\

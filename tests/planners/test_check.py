@@ -296,10 +296,10 @@ def test_check_out_of_time_before_balancing_begins_still_reports_what_is_wrong(
     )
     path = stored(tmp_path, [node("n1", offline="Y"), node("n2")], [instance("i", "n1", "n2")])
     assert main(["check", "--json", "-t", path]) == 1
-    said = capsys.readouterr()
-    assert findings(json.loads(said.out))
-    assert json.loads(said.out)["moves"] == []
-    assert "time is up before balancing was at its end" in said.err
+    output = capsys.readouterr()
+    assert findings(json.loads(output.out))
+    assert json.loads(output.out)["moves"] == []
+    assert "time is up before balancing was at its end" in output.err
 
 
 def tight() -> Json:

@@ -126,9 +126,9 @@ def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Pat
     named = {**asking(memory=2500), "group_name": "west", "restrict-to-nodes": ["node3"]}
     gone = {**asking(memory=2500), "group_name": "north"}
     batch = {"type": "multi-allocate", "instances": [named, named | {"name": "other"}]}
-    found, said = replayed(tmp_path, now, [batch, gone], "--n1=off")
+    found, output = replayed(tmp_path, now, [batch, gone], "--n1=off")
     assert (found["instance_count"], found["counts"]) == (2, [3] * 9)
-    assert "there is no group north any more; left out" in said
+    assert "there is no group north any more; left out" in output
 
 
 def test_forecast_asks_a_cluster_that_is_not_n_plus_1_as_requests_do(tmp_path: Path) -> None:
@@ -213,10 +213,10 @@ def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Outpu
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2, memory=8000)))
     words = ["capacity", "--n1=off", f"--replay={past}", str(tmp_path / "now.json")]
     assert main(words) == 0
-    told = capsys.readouterr()
-    assert "by 1 instance that was asked for" in told.out
-    assert "6 more fit: the median of 9 orders, from 6 to 6" in told.out
-    left_out = [line for line in told.err.splitlines() if line.endswith("left out")]
+    reported = capsys.readouterr()
+    assert "by 1 instance that was asked for" in reported.out
+    assert "6 more fit: the median of 9 orders, from 6 to 6" in reported.out
+    left_out = [line for line in reported.err.splitlines() if line.endswith("left out")]
     assert len(left_out) == 4
     assert all(any(name in line for line in left_out)
                for name in ("cut.json", "bytes.json", "packed.json", "list.json"))  # fmt: skip

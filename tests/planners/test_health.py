@@ -35,8 +35,8 @@ def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
         failures.measure()
         lost = set(failures.failing()) - failures.comparison.initial.tolerated
         assert {node for (node,) in lost} == expected, name
-        (told,) = [one for one in checked.examine(state, "no-new") if one.group is group]
-        listed = {one.node for one in told.findings if one.kind == "global_n1"}
+        (reported,) = [one for one in checked.examine(state, "no-new") if one.group is group]
+        listed = {one.node for one in reported.findings if one.kind == "global_n1"}
         assert listed == {cluster.nodes[i].name for i in expected}, name
         found += len(expected)
     assert found > 5
@@ -49,8 +49,8 @@ def test_health_by_sums_is_that_of_simulated_failures() -> None:
         state = State(cluster)
         played = Simulation.of_group(state, group, Rules("strict"))
         expected = {cluster.nodes[i].name for i in group.nodes if played.fail((i,)) is not None}
-        (told,) = [one for one in checked.examine(state, "strict") if one.group is group]
-        listed = {one.node for one in told.findings if one.kind == "global_n1"}
+        (reported,) = [one for one in checked.examine(state, "strict") if one.group is group]
+        listed = {one.node for one in reported.findings if one.kind == "global_n1"}
         assert listed == expected, name
         found += len(expected)
     assert found > 5

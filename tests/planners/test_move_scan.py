@@ -268,9 +268,9 @@ def test_changes_of_moves_are_the_differences_of_the_terms_worked_out_anew() -> 
                 expected.append([now - then for then, now in zip(before, after)])
                 moves.append(move)
         version = problem.state.version
-        for told, wanted in zip(changes_of_moves(problem.state, moves), expected, strict=True):
-            assert [statistic for statistic, _ in told] == [one.name for one in STATISTICS]
-            assert [change for _, change in told] == pytest.approx(wanted, abs=1e-9), name
+        for reported, wanted in zip(changes_of_moves(problem.state, moves), expected, strict=True):
+            assert [statistic for statistic, _ in reported] == [one.name for one in STATISTICS]
+            assert [change for _, change in reported] == pytest.approx(wanted, abs=1e-9), name
             compared += 1
         assert problem.state.version == version
         assert changes_of_moves(State(cluster), ()) == []

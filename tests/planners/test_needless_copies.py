@@ -162,13 +162,13 @@ def test_moves_of_one_instance_become_the_shortest_way(
     state, moves = _places(*places)
     short = {node.name: "ABCDE"[node.index] for node in state.cluster.nodes}
     plan = _direct(state, moves)
-    told = []
+    reported = []
     for move in plan:
         text = move.notation(state.cluster)
         for name, letter in short.items():
             text = text.replace(name, letter)
-        told.append(text)
-    assert told == notations
+        reported.append(text)
+    assert reported == notations
     last = plan[-1].after if plan else moves[0].before
     assert last == moves[-1].after
 

@@ -54,7 +54,7 @@ def _possible(cluster: Cluster, reserve: Headroom, tolerance: FailureTolerance) 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "off"])
 def test_amounts_call_hopeless_only_what_no_arrangement_can_do(mode: str) -> None:
     """Two or three of four nodes are powered down; each proof by sums is correct."""
-    said: set[str] = set()
+    output: set[str] = set()
     for seed in range(30):
         rng = random.Random(seed)
         cluster = _cluster(rng)
@@ -67,6 +67,6 @@ def test_amounts_call_hopeless_only_what_no_arrangement_can_do(mode: str) -> Non
         with Switched(cluster, off):
             reason = amounts.hopeless(off)
             if reason:
-                said.add("failure" if "failure" in reason else "in all")
+                output.add("failure" if "failure" in reason else "in all")
                 assert not _possible(cluster, reserve, tolerance), (seed, reason)
-    assert said == ({"in all"} if mode == "off" else {"in all", "failure"})
+    assert output == ({"in all"} if mode == "off" else {"in all", "failure"})

@@ -334,8 +334,8 @@ def test_verify_transition_that_stops_what_keeps_running_says_so() -> None:
     made = plan_transition(plan.state, {"a": (1,), "b": (0,)})
     assert any(step.action.kind == "stop" for step in made.steps)
     held = PlanLimits(plan.settings, relations_of(plan.cluster))
-    told = "\n".join(verify_transition(plan.state, made, held))
-    assert "must keep running, and is stopped" in told
+    reported = "\n".join(verify_transition(plan.state, made, held))
+    assert "must keep running, and is stopped" in reported
 
 
 def test_verify_transition_to_a_drained_node_says_so() -> None:
@@ -348,18 +348,18 @@ def test_verify_transition_to_a_drained_node_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag", "said"),
+    ("tag", "output"),
     [
         ("service:web", "meets another with exclusion tag service:web on node2"),
         ("iallocator:separate:must:web", "apart from b (tag iallocator:separate:must:web)"),
     ],
 )
-def test_transition_without_waits_of_those_apart_is_rejected(tag: str, said: str) -> None:
+def test_transition_without_waits_of_those_apart_is_rejected(tag: str, output: str) -> None:
     """One instance arrives at the node that the other one leaves at the same moment."""
     document = world({"a": rbd("node1", tags=[tag]), "b": rbd("node2", tags=[tag])})
     plan = Plan(document, ("b", "fa:node3"), ("a", "fa:node2"))
     assert plan.problems() == ""
-    assert said in plan.of_steps()
+    assert output in plan.of_steps()
 
 
 def test_transition_that_starts_something_too_early_is_rejected() -> None:

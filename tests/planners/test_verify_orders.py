@@ -93,7 +93,7 @@ def test_verify_plan_tries_one_other_order_once_time_is_up(
     path = tmp_path / "cluster.json"
     path.write_bytes(builders.as_bytes(builders.cluster(3, instances=instances)))
     assert main(["balance", "--json", "--verify-plan", "--n1=off", str(path)]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["moves"]
+    output = capsys.readouterr()
+    assert json.loads(output.out)["moves"]
     assert len(tried) == (1 if late else 10)
-    assert (LATE in said.err) == late
+    assert (LATE in output.err) == late

@@ -128,11 +128,11 @@ def test_balance_cuts_the_plan_of_the_wrong_group_only(monkeypatch: Patch) -> No
     first, second = _moved(plan)
     assert (first[:4], second[:4]) == ("east", "west")
     _afterwards(monkeypatch, "balance", _grows(second))
-    plan, told = _plan(document, "balance", *BALANCE)
+    plan, reported = _plan(document, "balance", *BALANCE)
     assert _moved(plan) == [first]
     assert "breaks a limit" in by_group(plan)["west"]["reason"]
     assert "breaks a limit" not in by_group(plan)["east"]["reason"]
-    assert "left out: the moves of group west from move 2 on" in told
+    assert "left out: the moves of group west from move 2 on" in reported
 
 
 def test_balance_cuts_the_first_of_two_groups(monkeypatch: Patch) -> None:
@@ -141,9 +141,9 @@ def test_balance_cuts_the_first_of_two_groups(monkeypatch: Patch) -> None:
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = _moved(plan)
     _afterwards(monkeypatch, "balance", _grows(first))
-    plan, told = _plan(document, "balance", *BALANCE)
+    plan, reported = _plan(document, "balance", *BALANCE)
     assert _moved(plan) == [second]
-    assert "left out: the moves of group east from move 1 on" in told
+    assert "left out: the moves of group east from move 1 on" in reported
 
 
 def test_balance_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) -> None:
@@ -152,10 +152,10 @@ def test_balance_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) 
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = _moved(plan)
     _reject_steps(monkeypatch, first)
-    plan, told = _plan(document, "balance", *BALANCE)
+    plan, reported = _plan(document, "balance", *BALANCE)
     assert _moved(plan) == [second]
     assert "wrong on purpose" in by_group(plan)["east"]["reason"]
-    assert "left out: the plan of group east" in told
+    assert "left out: the plan of group east" in reported
 
 
 def test_balance_leaves_out_the_last_group_if_only_both_together_are_wrong(
@@ -166,9 +166,9 @@ def test_balance_leaves_out_the_last_group_if_only_both_together_are_wrong(
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = _moved(plan)
     _reject_steps(monkeypatch, first, second)
-    plan, told = _plan(document, "balance", *BALANCE)
+    plan, reported = _plan(document, "balance", *BALANCE)
     assert _moved(plan) == [first]
-    assert "left out: the plan of group west" in told
+    assert "left out: the plan of group west" in reported
 
 
 def test_balance_of_one_group_whose_steps_are_wrong_is_rejected(monkeypatch: Patch) -> None:
@@ -197,11 +197,11 @@ def test_squeeze_leaves_out_the_group_that_misses_its_reserve(monkeypatch: Patch
 
     document = _two_uneven_groups()
     _afterwards(monkeypatch, "squeeze", spoil)
-    plan, told = _plan(document, "squeeze", *SQUEEZE)
+    plan, reported = _plan(document, "squeeze", *SQUEEZE)
     assert plan["switched_nodes"] == ["node4"]
     (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node2")
     assert kept == "node1 lacks the reserve"
-    assert "left out: the plan of group east" in told
+    assert "left out: the plan of group east" in reported
 
 
 def test_redistribute_leaves_out_the_group_whose_moves_are_wrong(monkeypatch: Patch) -> None:
@@ -209,7 +209,7 @@ def test_redistribute_leaves_out_the_group_whose_moves_are_wrong(monkeypatch: Pa
     for wrong, left, after in (("c", ["a"], 2), ("a", ["b", "c"], 1)):
         with monkeypatch.context() as patch:
             _afterwards(patch, "redistribute", _grows(wrong))
-            plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
+            plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
         bad = "east" if wrong == "a" else "west"
         assert sorted(_moved(plan)) == left
         repaired = {name for name, one in by_group(plan).items() if one["repaired"]}
@@ -217,7 +217,7 @@ def test_redistribute_leaves_out_the_group_whose_moves_are_wrong(monkeypatch: Pa
         row = by_group(plan)[bad]
         assert row["verdict"] == "undecided"
         assert "breaks a limit" in row["reason"]
-        assert f"left out: the repair of group {bad}" in told
+        assert f"left out: the repair of group {bad}" in reported
         assert plan["objective"] == {"before": 3, "after": after}
         assert plan["reason"] == "1 of 2 unhealthy groups cannot be repaired"
 
@@ -225,9 +225,9 @@ def test_redistribute_leaves_out_the_group_whose_moves_are_wrong(monkeypatch: Pa
 def test_redistribute_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) -> None:
     """The order of the steps fails for one group only."""
     _reject_steps(monkeypatch, "a")
-    plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
+    plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
     assert sorted(_moved(plan)) == ["b", "c"]
-    assert "left out: the repair of group east" in told
+    assert "left out: the repair of group east" in reported
 
 
 def test_redistribute_leaves_out_the_group_that_is_not_repaired(monkeypatch: Patch) -> None:
@@ -239,35 +239,35 @@ def test_redistribute_leaves_out_the_group_that_is_not_repaired(monkeypatch: Pat
         del done.plan.entries[-1]
 
     _afterwards(monkeypatch, "redistribute", spoil)
-    plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
+    plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
     assert _moved(plan) == ["a"]
     assert "group west is not healthy at the end" in by_group(plan)["west"]["reason"]
-    assert "left out: the repair of group west" in told
+    assert "left out: the repair of group west" in reported
 
 
 def test_reboot_leaves_out_the_nodes_whose_moves_are_wrong(monkeypatch: Patch) -> None:
     """The nodes of one round are left out, with the reason; the others are rebooted."""
     document = _two_turns()
     _afterwards(monkeypatch, "reboot", _grows("i1"))
-    plan, told = _plan(document, "reboot", "--force", "--n1=off")
+    plan, reported = _plan(document, "reboot", "--force", "--n1=off")
     rebooted = [name for one in plan["reboots"] for name in one["nodes"]]
     assert "node1" not in rebooted
     assert "node2" in rebooted
     assert set(_moved(plan)) == {"i2"}
     (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node1")
     assert "breaks a limit" in kept
-    assert "left out: the reboot of node1" in told
+    assert "left out: the reboot of node1" in reported
 
 
 def test_reboot_leaves_out_the_nodes_whose_steps_are_wrong(monkeypatch: Patch) -> None:
     """The order of the steps is wrong for one round only."""
     _reject_steps(monkeypatch, "i2")
-    plan, told = _plan(_two_turns(), "reboot", "--force", "--n1=off")
+    plan, reported = _plan(_two_turns(), "reboot", "--force", "--n1=off")
     rebooted = [name for one in plan["reboots"] for name in one["nodes"]]
     assert "node1" in rebooted
     assert "node2" not in rebooted
     assert set(_moved(plan)) == {"i1"}
-    assert "left out: the reboot of" in told
+    assert "left out: the reboot of" in reported
 
 
 def test_squeeze_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) -> None:
@@ -277,9 +277,9 @@ def test_squeeze_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) 
     plan = json.loads(run("squeeze", "--json", *SQUEEZE, stdin=as_bytes(document)).stdout)
     freed, (first, second) = plan["switched_nodes"], _moved(plan)
     _reject_steps(monkeypatch, first)
-    plan, told = _plan(document, "squeeze", *SQUEEZE)
+    plan, reported = _plan(document, "squeeze", *SQUEEZE)
     assert (plan["switched_nodes"], _moved(plan)) == (freed[1:], [second])
-    assert "left out: the plan of group east" in told
+    assert "left out: the plan of group east" in reported
 
 
 def test_redistribute_leaves_out_the_last_repair_if_only_both_together_are_wrong(
@@ -287,9 +287,9 @@ def test_redistribute_leaves_out_the_last_repair_if_only_both_together_are_wrong
 ) -> None:
     """Each repair is correct alone, so the first one is kept."""
     _reject_steps(monkeypatch, "a", "b")
-    plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
+    plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
     assert _moved(plan) == ["a"]
-    assert "left out: the repair of group west" in told
+    assert "left out: the repair of group west" in reported
 
 
 def test_redistribute_leaves_out_the_repair_that_harms_a_healthy_group(
@@ -305,7 +305,7 @@ def test_redistribute_leaves_out_the_repair_that_harms_a_healthy_group(
 
     _afterwards(monkeypatch, "redistribute", lambda done: ends.append(True))
     monkeypatch.setattr("iallocator.planners.intergroup.redistribute.examine", examined)
-    plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
+    plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
     assert _moved(plan) == ["a"]
-    assert "group south is not healthy at the end" in told
-    assert "left out: the repair of group west" in told
+    assert "group south is not healthy at the end" in reported
+    assert "left out: the repair of group west" in reported

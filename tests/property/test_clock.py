@@ -45,7 +45,7 @@ def inputs() -> Iterator[tuple[str, list[str]]]:
         yield json.dumps(crowded_batch(number)), words.split()
 
 
-def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[int, str, str]:
+def output_of(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[int, str, str]:
     """Return status, stdout and stderr of a run with `step` seconds between reads of the clock."""
     clock = itertools.count(1000.0, step) if step else itertools.repeat(1000.0)
     with pytest.MonkeyPatch.context() as patched:
@@ -64,9 +64,9 @@ def test_answers_on_a_busy_machine_are_those_on_a_quiet_one(
     path, spent, differing = tmp_path / "doc", 0, []
     for number, (text, words) in enumerate(inputs()):
         path.write_text(text)
-        quiet = said(path, words, QUIET_MACHINE, capsys)
+        quiet = output_of(path, words, QUIET_MACHINE, capsys)
         spent += "budget of work" in quiet[1]
-        if said(path, words, BUSY_MACHINE, capsys) != quiet:
+        if output_of(path, words, BUSY_MACHINE, capsys) != quiet:
             differing.append((number, words))
     assert differing == []
     assert spent > 2

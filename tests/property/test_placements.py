@@ -102,8 +102,8 @@ def test_moved_and_failed_together_are_what_was_asked(kind: str) -> None:
     for seed in SEEDS:
         response = response_to(seed, kind)
         moved, failed, jobs = response["result"]
-        told = [name for name, *_ in moved + failed]
-        assert sorted(told) == sorted(asked(seeded(seed, kind))), seed
+        reported = [name for name, *_ in moved + failed]
+        assert sorted(reported) == sorted(asked(seeded(seed, kind))), seed
         assert len(jobs) == len(moved), seed
 
 
@@ -112,9 +112,9 @@ def test_allocated_and_failed_together_are_the_batch() -> None:
     for seed in SEEDS:
         response = response_to(seed, "multi-allocate")
         result = response["result"]
-        told = [name for name, _ in result[0]] + result[1] if response["success"] else []
-        if told:
-            assert sorted(told) == sorted(asked(seeded(seed, "multi-allocate"))), seed
+        reported = [name for name, _ in result[0]] + result[1] if response["success"] else []
+        if reported:
+            assert sorted(reported) == sorted(asked(seeded(seed, "multi-allocate"))), seed
         else:
             assert not any(entry["nodes"] for entry in response["solutions"])
 

@@ -215,17 +215,17 @@ def test_info_names_no_key_and_no_other_instance() -> None:
     assert (accepted["success"], rejected["success"]) == (True, False)
     for response in (accepted, rejected):
         assert not [secret for secret in SECRETS if secret in response["info"]], response["info"]
-    told = explained(new(document, "iallocator:syskey:topology:1:-99"))
-    assert "-99" in told
-    assert "topology" in told
+    reported = explained(new(document, "iallocator:syskey:topology:1:-99"))
+    assert "-99" in reported
+    assert "topology" in reported
 
 
 def test_explain_says_what_decided() -> None:
     """`explain` has the rule, the numbers, and their keys."""
     tags = {f"node{n}": {"tags": [f"iallocator:key:_gpu:{n}"]} for n in (1, 2)}
-    told = explained(new(cluster(2, memory=65536, changes=tags), "iallocator:key:_gpu:2:30"))
-    assert "customer affinity: 30 against 0" in told
-    assert "_gpu" in told
+    reported = explained(new(cluster(2, memory=65536, changes=tags), "iallocator:key:_gpu:2:30"))
+    assert "customer affinity: 30 against 0" in reported
+    assert "_gpu" in reported
 
 
 # tags and documents that are not as they should be

@@ -63,10 +63,10 @@ def test_place_with_more_places_than_a_search_may_list_says_so_and_keeps_the_rul
     for each_second, options in ((1, ()), (2, ()), (2, ("--exact-search=no",))):
         monkeypatch.setitem(PER_SECOND, LISTED, each_second)
         assert run_command("place", [*command, *options, str(path)]) == 0
-        said = capsys.readouterr()
-        answers[each_second, *options] = json.loads(said.out), said.err
-    (cut, told), (whole, _), (greedy, _) = answers.values()
-    assert "exact search was not begun: 3 instances have 5 places or more" in told
+        output = capsys.readouterr()
+        answers[each_second, *options] = json.loads(output.out), output.err
+    (cut, reported), (whole, _), (greedy, _) = answers.values()
+    assert "exact search was not begun: 3 instances have 5 places or more" in reported
     assert cut["instances"] == greedy["instances"] != whole["instances"]
     assert cut["transition"] == greedy["transition"]
 
@@ -296,8 +296,8 @@ def test_place_says_nothing_of_a_search_that_found_no_more(
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(cluster(3, instances=held, changes={"node1": {"offline": True}})))
     assert run_command("place", ["place", "--json", "--strategy=balanced", str(path)]) == 0
-    said = capsys.readouterr()
-    assert (json.loads(said.out)["placement"]["x"], said.err) == (None, "")
+    output = capsys.readouterr()
+    assert (json.loads(output.out)["placement"]["x"], output.err) == (None, "")
 
 
 def test_place_stops_no_instance_for_a_stopped_one_that_cannot_move() -> None:

@@ -90,14 +90,14 @@ def test_config_reports_values_and_origins() -> None:
     )
     made["request"] |= {"top": 3, "n1": "strict"}
     found = config(made, "--stickiness=7")
-    told = {row["name"]: (row["value"], row["origin"]) for row in found["settings"]}
-    assert told["strategy"] == (
+    reported = {row["name"]: (row["value"], row["origin"]) for row in found["settings"]}
+    assert reported["strategy"] == (
         "pacemaker-minimal", "tag of the cluster: iallocator:strategy:minimal",
     )  # fmt: skip
-    assert told["stickiness"] == (7, "command line")
-    assert told["top"] == (3, "the request")
-    assert told["n1"] == ("strict", "the request")
-    assert told["inter-group"] == ("no", "built-in default")
+    assert reported["stickiness"] == (7, "command line")
+    assert reported["top"] == (3, "the request")
+    assert reported["n1"] == ("strict", "the request")
+    assert reported["inter-group"] == ("no", "built-in default")
     assert found["group_settings"] == [
         {"group": "annex", "name": "seed", "value": 4,
          "origin": "tag of group annex: iallocator:seed:4"}

@@ -86,10 +86,10 @@ def test_explanation_is_about_the_answer_of_the_strategy(strategy: str, request_
     raw = as_bytes({**world(), "request": request_})
     settings = Settings()
     parse([f"--strategy={strategy}"], settings)
-    told = explain(raw, settings).document()
-    solutions = reversed(told["response"]["solutions"])
+    reported = explain(raw, settings).document()
+    solutions = reversed(reported["response"]["solutions"])
     entries = {entry.get("instance", "new"): entry["nodes"] for entry in solutions}
-    for decision in told["decisions"]:
+    for decision in reported["decisions"]:
         if request_["type"] != "allocate-secondary":
             assert decision["answer"]["nodes"] == entries[decision["instance"]]
         if strategy not in ("score", "lost-allocations"):
@@ -157,5 +157,5 @@ def test_strategy_of_the_manual_works_everywhere(example: str) -> None:
     assert json.loads(answer(raw, [f"--strategy={example}"]))["result"] == ["node10"]
     settings = Settings()
     parse([f"--strategy={example}"], settings)
-    told = explain(raw, settings).document()["decisions"][0]["comparisons"][0]
-    assert told["decided_by"] == "letters: 6 against 5"
+    reported = explain(raw, settings).document()["decisions"][0]["comparisons"][0]
+    assert reported["decided_by"] == "letters: 6 against 5"

@@ -128,19 +128,21 @@ def _of_harep(path: str) -> Json | None:
         done.stdout,
         re.M,
     )
-    told = [
+    reported = [
         (verb[:3], name, tag) for verb, name, tags in changes for tag in re.findall(r'"(.*)"', tags)
     ]
     return {
         "counts": {name: int(count) for name, count in counts.items()},
         "repairs": {name: re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower() for kind, name in repairs},
-        "tags": {(verb, name, _plain(tag)) for verb, name, tag in told if _lasts(name, tag, told)},
+        "tags": {
+            (verb, name, _plain(tag)) for verb, name, tag in reported if _lasts(name, tag, reported)
+        },
     }
 
 
-def _lasts(name: str, tag: str, told: list[tuple[str, str, str]]) -> bool:
+def _lasts(name: str, tag: str, reported: list[tuple[str, str, str]]) -> bool:
     """Return whether no other change of the run undoes this change."""
-    return not {("Add", name, tag), ("Rem", name, tag)} <= set(told)
+    return not {("Add", name, tag), ("Rem", name, tag)} <= set(reported)
 
 
 def _of_ours(path: str, capsys: Capture) -> Json | None:

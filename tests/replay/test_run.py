@@ -82,7 +82,7 @@ def test_request_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert "No such file or directory" in outcome.details[0]
 
 
-def told(stored: object, now: object) -> list[str]:
+def printed_differences(stored: object, now: object) -> list[str]:
     """Return every difference as it is printed."""
     return [str(found) for found in differences(stored, now)]
 
@@ -97,7 +97,7 @@ def told(stored: object, now: object) -> list[str]:
 )
 def test_differences_of_equal_documents_are_none(stored: object, now: object) -> None:
     """The order of members and differences beyond the eighth decimal are ignored."""
-    assert told(stored, now) == []
+    assert printed_differences(stored, now) == []
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_difference_of_values_is_reported_with_its_place(
     stored: object, now: object, difference: str
 ) -> None:
     """Booleans are not numbers, and a missing member is not null."""
-    assert told(stored, now) == [difference]
+    assert printed_differences(stored, now) == [difference]
 
 
 def test_difference_of_long_values_takes_two_lines() -> None:
     """Long values are printed on two lines."""
-    assert told({"info": "a" * 60}, {"info": "b" * 60}) == [
+    assert printed_differences({"info": "a" * 60}, {"info": "b" * 60}) == [
         f'info: "{"a" * 60}"\n    → "{"b" * 60}"'
     ]

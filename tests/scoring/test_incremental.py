@@ -203,21 +203,21 @@ def test_a_path_leads_where_the_kernel_ranks_first_step_by_step(
     state = State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
     equal = incremental_for(state, kernels, template)
-    asked = told = 0
-    while told < 150:
+    asked = reported = 0
+    while reported < 150:
         path = equal.path(1 + seed * 7)
         asked += 1
         ranked = plainly(state, kernels, template)
         path = path or [place for _, place in ranked[:1]]
         for nodes in path:
-            assert nodes == plainly(state, kernels, template)[0][1], told
-            state.place(newcomer(template, told), nodes)
-            told += 1
+            assert nodes == plainly(state, kernels, template)[0][1], reported
+            state.place(newcomer(template, reported), nodes)
+            reported += 1
         equal.placed_along(path)
         if not ranked:
             assert equal.best() == ()
             break
-    assert seed < 3 or told > 2 * asked
+    assert seed < 3 or reported > 2 * asked
 
 
 def test_picks_are_those_of_each_row() -> None:
@@ -253,7 +253,7 @@ def test_reservations_kept_while_nodes_change_are_the_plain_ones() -> None:
         for k in range(30)
     }
     state = State(read_cluster(cluster(6, memory=65536, instances=instances), Reading()))
-    kept, told = Reservations(), 0
+    kept, reported = Reservations(), 0
 
     def agree() -> int:
         rows, columns = (rng.sample(range(6), rng.randint(0, 6)) for _ in range(2))
@@ -270,9 +270,9 @@ def test_reservations_kept_while_nodes_change_are_the_plain_ones() -> None:
 
     for _ in range(60):
         move()
-        told += agree()
+        reported += agree()
         with state.trial():
             move()
-            told += agree()
-        told += agree()
-    assert told > 200
+            reported += agree()
+        reported += agree()
+    assert reported > 200

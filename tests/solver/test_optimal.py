@@ -81,9 +81,9 @@ def test_optimal_finds_the_lowest_score_there_is(template: str) -> None:
     for seed in seeds(6, 16):
         raw = json.dumps(_batch(seed, template)).encode()
         response = json.loads(answer(raw, ["--optimal"]))
-        told = TOLD.search(response["info"])
-        assert told, response["info"]
-        score, greedy, gap = (float(number) for number in told.groups())
+        reported = TOLD.search(response["info"])
+        assert reported, response["info"]
+        score, greedy, gap = (float(number) for number in reported.groups())
         assert score == pytest.approx(_lowest(raw), abs=2e-8)
         assert gap == pytest.approx(greedy - score, abs=2e-8)
         final = response["solutions"][-1]["score"]
@@ -118,9 +118,9 @@ def test_optimal_evacuation_ends_no_higher_than_greedy() -> None:
         request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(instances)}
         asked = document | {"request": request}
         response = respond(asked, "--optimal")
-        told = TOLD.search(response["info"])
-        assert told, response["info"]
-        score, greedy, gap = (float(number) for number in told.groups())
+        reported = TOLD.search(response["info"])
+        assert reported, response["info"]
+        score, greedy, gap = (float(number) for number in reported.groups())
         assert score <= greedy
         assert len(response["result"][0]) == len(instances)
         final = response["solutions"][-1]["score"]
@@ -143,6 +143,6 @@ def test_optimal_does_not_exchange_instances_of_different_networks() -> None:
         wanted[seed % 3]["nics"] = nics
         raw = json.dumps(document).encode()
         response = json.loads(answer(raw, ["--optimal", "--n1=off"]))
-        told = TOLD.search(response["info"])
-        assert told, response["info"]
-        assert float(told[1]) == pytest.approx(_lowest(raw, "off"), abs=2e-8)
+        reported = TOLD.search(response["info"])
+        assert reported, response["info"]
+        assert float(reported[1]) == pytest.approx(_lowest(raw, "off"), abs=2e-8)

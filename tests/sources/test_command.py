@@ -114,11 +114,11 @@ def test_print_nodes_with_a_plus_adds_fields(tmp_path: Path) -> None:
 
 def test_print_nodes_with_an_unknown_field_is_rejected(tmp_path: Path) -> None:
     """The message lists the known fields."""
-    said = complaint(run(str(request_file(tmp_path)), "-pname,colour"))
-    assert said.startswith("--print-nodes: expected fields out of status, name")
-    assert said.endswith("got 'colour'")
-    said = complaint(run(str(request_file(tmp_path)), "-p=nmae"))
-    assert "got 'nmae' (did you mean nmem or name?)" in said
+    output = complaint(run(str(request_file(tmp_path)), "-pname,colour"))
+    assert output.startswith("--print-nodes: expected fields out of status, name")
+    assert output.endswith("got 'colour'")
+    output = complaint(run(str(request_file(tmp_path)), "-p=nmae"))
+    assert "got 'nmae' (did you mean nmem or name?)" in output
 
 
 @pytest.mark.parametrize("command", ["balance", "capacity", "check"])

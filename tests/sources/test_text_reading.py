@@ -167,9 +167,9 @@ DAMAGE = [
 @pytest.mark.parametrize(("old", "new", "expected"), DAMAGE)
 def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected: str) -> None:
     """One line names the error and its position."""
-    said = problem(changed(old, new))
-    assert said.startswith(f"cluster.data:{expected}")
-    assert "\n" not in said
+    output = problem(changed(old, new))
+    assert output.startswith(f"cluster.data:{expected}")
+    assert "\n" not in output
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ class Brute:
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_judge_of_overlapping_partitions_equals_brute_force(mode: str, seeds: range) -> None:
     """The result for every placement of the new instance equals that of the definition."""
-    told: Counter[bool] = Counter()
+    reported: Counter[bool] = Counter()
     for seed in seeds:
         document = tight(Random(f"pools/{seed}"))
         case = context_of(document, mode)
@@ -148,8 +148,8 @@ def test_judge_of_overlapping_partitions_equals_brute_force(mode: str, seeds: ra
             expected = all(after.tolerates(n) for n in watched if tolerated[n])
             if case.state.columns[0][index] - case.new.memory > 0:
                 assert judge.allows(Move(case.new, (), (index,))) is expected, (mode, seed, name)
-                told[expected] += 1
-    assert min(told[True], told[False]) > 20, told
+                reported[expected] += 1
+    assert min(reported[True], reported[False]) > 20, reported
 
 
 def cases(mode: str, seeds: range) -> Iterator[tuple[str, Case]]:

@@ -66,8 +66,8 @@ def test_lines_tell_every_step_and_wait(seed: int) -> None:
     for row, step in zip(rows, document["steps"]):
         assert re.match(rf" +{step['number']}  {step['kind']}", row)
         assert step["instance"] in row
-        told = [int(number) for number in re.findall(r"(\d+) \(", row.replace("(by hand)", ""))]
-        assert told == step["after"]
+        reported = [int(number) for number in re.findall(r"(\d+) \(", row.replace("(by hand)", ""))]
+        assert reported == step["after"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -91,10 +91,10 @@ def test_svg_has_a_box_per_step_and_a_curve_per_wait(seed: int) -> None:
     width, height = (float(root.attrib[key]) for key in ("width", "height"))
     boxes: dict[int, tuple[float, float, float, float]] = {}
     for group, step in zip(root.iter(f"{SVG}g"), document["steps"]):
-        rect, told = group.find(f"{SVG}rect"), group.find(f"{SVG}title")
+        rect, reported = group.find(f"{SVG}rect"), group.find(f"{SVG}title")
         assert rect is not None
-        assert told is not None
-        assert (told.text or "").split("\n")[0] == f"{step['number']}. {label(step)}"
+        assert reported is not None
+        assert (reported.text or "").split("\n")[0] == f"{step['number']}. {label(step)}"
         x, y, w, h = (float(rect.attrib[key]) for key in ("x", "y", "width", "height"))
         assert x >= 0
         assert x + w <= width

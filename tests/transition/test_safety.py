@@ -244,5 +244,5 @@ def test_reason_of_a_step_that_lacks_nothing_names_no_other_instance() -> None:
     """A search that ends early reports it; formerly the text was "waits for , which ..."."""
     one = Step(FAILOVER, instance=machine("one", (0,), 5))
     found = ScheduleResult([], [one], {KEY: 5}, looks=0)
-    told = reasons(make_cluster(1, []), found)
-    assert told == {"one": "no order of steps was found in which its turn comes"}
+    reported = reasons(make_cluster(1, []), found)
+    assert reported == {"one": "no order of steps was found in which its turn comes"}

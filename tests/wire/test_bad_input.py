@@ -87,11 +87,11 @@ NESTED = b"[" * 100_000 + b"]" * 100_000
 )
 def test_command_no_document_is_rejected(raw: bytes, expected: str, padding: int) -> None:
     """Input that is not a JSON object is rejected by both parsers and by --validate."""
-    said = rejection(raw + b" " * padding)
-    assert said.startswith(expected)
+    output = rejection(raw + b" " * padding)
+    assert output.startswith(expected)
     done = run("--validate", stdin=raw + b" " * padding)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert f"iallocator: {said}\n" in done.stderr.decode()
+    assert f"iallocator: {output}\n" in done.stderr.decode()
 
 
 def test_command_number_beyond_all_floats_is_rejected() -> None:
@@ -115,10 +115,10 @@ def test_command_odd_names_stay_on_one_line(name: str, place: str) -> None:
         changed["nodes"][name] = {"group": 5}
     else:
         changed["instances"]["web"]["nodes"][0] = name
-    said = rejection(as_raw(changed))
-    assert "expected a" in said
-    assert said.isprintable()
-    assert len(said) < 1100
+    output = rejection(as_raw(changed))
+    assert "expected a" in output
+    assert output.isprintable()
+    assert len(output) < 1100
 
 
 def large(instances: int, damaged: bool = False) -> bytes:
@@ -171,8 +171,8 @@ def test_command_directory_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["missing", "two\nlines", "", "b\udcff", "n" * 5000])
 def test_command_missing_file_is_rejected(name: str, tmp_path: Path) -> None:
     """A file that does not exist is named."""
-    said = complaint(run(str(tmp_path / name) if name else ""))
-    assert said.endswith(("No such file or directory", "File name too long"))
+    output = complaint(run(str(tmp_path / name) if name else ""))
+    assert output.endswith(("No such file or directory", "File name too long"))
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")

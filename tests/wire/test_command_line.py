@@ -100,8 +100,8 @@ def test_command_stdin_is_read_with_dash_and_without(tmp_path: Path) -> None:
 def test_command_unusable_option_is_named(arguments: list[str], expected: str, after: bool) -> None:
     """The error about the command line is printed, at any position of the word."""
     ordered = ["-", *arguments] if after else [*arguments, *["-"][: arguments[-1] != "--top"]]
-    said = complaint(run(*ordered, stdin=good()))
-    assert said.startswith(expected)
+    output = complaint(run(*ordered, stdin=good()))
+    assert output.startswith(expected)
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ class Execution:
         """Start the planner."""
         self._err = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - until the end
         script = 'echo $$ > "$0"; exec "$@"'
-        told = (program(), self._command, *self._door, "-X", "--json", *words)
+        reported = (program(), self._command, *self._door, "-X", "--json", *words)
         self._process = subprocess.Popen(
-            self.run.cluster.master.command("sh", "-c", script, self._pid, *told),
+            self.run.cluster.master.command("sh", "-c", script, self._pid, *reported),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._err,

@@ -105,7 +105,7 @@ def _failure_retried(run: Runner, door: Words) -> None:
     wrong = list(problems(run, status, found, True))
     run.record(f"the failed job is retried when its cause is gone, through {through}", wrong)
     if wrong:
-        run.record("what it said", err.splitlines()[-5:])
+        run.record("stderr", err.splitlines()[-5:])
 
 
 def _waiting_jobs_cancelled(run: Runner, door: Words) -> None:
@@ -144,7 +144,7 @@ def _queue_drained(run: Runner) -> None:
     run.arrange("gnt-cluster", "queue", "undrain")
     wrong = [] if status == 1 else [f"status {status}"]
     attempts = sum(one["event"] == "submit" for one in execution.events())
-    wrong += [] if "Queue drained" in err else [f"it said {err[-500:]}"]
+    wrong += [] if "Queue drained" in err else [f"stderr: {err[-500:]}"]
     wrong += [] if attempts == 1 else [f"it tried {attempts} times, for {seconds:.0f} s"]
     wrong += ["a job was taken"] if execution.ids() else []
     run.record("a drained queue is reported, through RAPI", wrong)

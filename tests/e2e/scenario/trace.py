@@ -32,8 +32,8 @@ def calls(run: Runner, options: str) -> None:
     run.section("what was asked is kept")
     log, folder = f"{NODE_STATE}/calls.log", f"{NODE_STATE}/calls"
     run.cluster.master.run("install", "-d", "-m", "700", folder)
-    told = f"log={log},capture={folder}"
-    set_parameters(run, ",".join(filter(None, [options, told])))
+    reported = f"log={log},capture={folder}"
+    set_parameters(run, ",".join(filter(None, [options, reported])))
     run.step("create while calls are kept", *add("tr1", "sharedfile"), expect=ALLOCATE)
     _told_by_parameters(run, log, folder)
     set_parameters(run, options)

@@ -103,7 +103,7 @@ def _repair(run: Runner, door: Words, group: str) -> None:
     wrong += _not_repaired(run, three) + list(_repaired_twice(run))
     run.record(f"instances are repaired through {through}, though the process was killed", wrong)
     if wrong:
-        run.record(f"repair through {through}: what it said", err.splitlines()[-5:])
+        run.record(f"repair through {through}: stderr", err.splitlines()[-5:])
     # Ganeti removes nothing from an offline node: the disks of instances that have left the node
     # would keep their drbd minors, which Ganeti gives to the next instances
     forget_disks(run, three)

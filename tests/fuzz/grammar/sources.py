@@ -68,22 +68,22 @@ def through_luxi(rng: Random) -> tuple[list[str], Files]:
     spoilt = rng.choice(("QueryClusterInfo", *FIELDS_OF))
     files = {}
     for what, answer in _answers_of_daemons().items():
-        said = json.loads(json.dumps(answer))
+        output = json.loads(json.dumps(answer))
         if what == spoilt or rng.random() < 0.1:
-            said = _spoilt(rng, said)
-        files[f"{LUXI}{what}"] = written(said)
+            output = _spoilt(rng, output)
+        files[f"{LUXI}{what}"] = written(output)
     return ["--luxi=luxi.sock"], files
 
 
 @cache
 def _answers_of_daemons() -> Json:
     """Return the recorded answers, with the requested fields."""
-    said = json.loads(_recorded("luxi.json"))
-    found: Json = {"QueryClusterInfo": said["QueryClusterInfo"]}
+    output = json.loads(_recorded("luxi.json"))
+    found: Json = {"QueryClusterInfo": output["QueryClusterInfo"]}
     for what, fields in FIELDS_OF.items():
-        names = [field["name"] for field in said[what]["fields"]]
+        names = [field["name"] for field in output[what]["fields"]]
         where = [names.index(field) for field in fields.split()]
-        rows = [[row[at] for at in where] for row in said[what]["data"]]
+        rows = [[row[at] for at in where] for row in output[what]["data"]]
         found[what] = {"fields": [], "data": rows}
     return found
 

@@ -61,8 +61,8 @@ def test_super_command_writes_states_before_and_after(
     """-S writes both states as text, which can be read again; -p prints the nodes to stderr."""
     path, saved = written(tmp_path, uneven()), tmp_path / "saved"
     assert main([command, path, "-S", str(saved), "-p", "--print-instances"]) == 0
-    said = capsys.readouterr().err
-    assert said.index("Initial") < said.index("Final")
+    output = capsys.readouterr().err
+    assert output.index("Initial") < output.index("Final")
     again = json_of(command, "-t", f"{saved}.planned")
     if command == "redistribute":
         assert again["reason"] == "no group is unhealthy"
@@ -128,8 +128,8 @@ def test_compress_interrupted_keeps_the_group_found_until_then(
     plan = json_of("compress", written(tmp_path, document), status=130)
     assert (plan["evacuable_groups"], plan["chosen_group"]) == (["south"], "south")
     east = by_group(plan)["east"]
-    told = (east["reason"], east["verdict"])
-    assert told == ("the plan ended while it was tried", "undecided")
+    reported = (east["reason"], east["verdict"])
+    assert reported == ("the plan ended while it was tried", "undecided")
 
 
 def test_balance_groups_interrupted_keeps_the_moves_found_until_then(

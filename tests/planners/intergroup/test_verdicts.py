@@ -32,8 +32,8 @@ def _quarrelsome() -> Json:
 
 
 def _result(plan: Json, group: str = "east") -> str:
-    said: str = by_group(plan)[group]["verdict"]
-    return said
+    output: str = by_group(plan)[group]["verdict"]
+    return output
 
 
 @pytest.mark.parametrize(

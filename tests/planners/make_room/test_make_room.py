@@ -135,8 +135,8 @@ TWO = allocate(
 
 def test_rejection_says_after_which_moves_it_would_fit() -> None:
     """The answer to Ganeti is a rejection; ``solutions`` has the plan with its transition."""
-    _, said = ask(TWO, "--n1=off", "--make-room=2")
-    answer = json.loads(said)
+    _, output = ask(TWO, "--n1=off", "--make-room=2")
+    answer = json.loads(output)
     conforms(answer, "response")
     assert (answer["success"], answer["result"]) == (False, [])
     assert "; would fit after 1 migration: a from node1 to node2" in answer["info"]
@@ -154,8 +154,8 @@ def test_rejection_without_the_option_says_nothing_of_moves() -> None:
 
 def test_traffic_above_the_cost_is_no_way() -> None:
     """``--cost`` limits the copied data."""
-    status, said = ask(TWO, "make-room", "--n1=off", "--cost=2")
-    assert (status, "room is not made by 3 moves of others" in said) == (1, True)
+    status, output = ask(TWO, "make-room", "--n1=off", "--cost=2")
+    assert (status, "room is not made by 3 moves of others" in output) == (1, True)
     assert ask(TWO, "make-room", "--n1=off", "--cost=3")[0] == 0
 
 
@@ -208,8 +208,8 @@ def test_moves_of_other_instances_let_instances_change_their_group() -> None:
 def test_request_that_fits_needs_no_moves() -> None:
     """The reason states that the request fits; the exit status is 0."""
     document = allocate(cluster(3), memory=1000, disk_template="rbd")
-    status, said = ask(document, "make-room")
-    assert (status, "it fits as things are" in said) == (0, True)
+    status, output = ask(document, "make-room")
+    assert (status, "it fits as things are" in output) == (0, True)
 
 
 def test_document_without_a_request_is_rejected() -> None:
@@ -249,8 +249,8 @@ def test_search_for_room_interrupted_prints_what_was_found(
         return whole(self)
 
     monkeypatch.setattr(RoomSearch, "over", interrupt)
-    status, told = ask(TWO, "make-room", "--n1=off", "--json")
-    plan = json.loads(told)
+    status, reported = ask(TWO, "make-room", "--n1=off", "--json")
+    plan = json.loads(reported)
     conforms(plan, "plan")
     assert status == 130
     assert "interrupted" in plan["reason"]
@@ -284,9 +284,9 @@ def test_batch_of_which_one_finds_no_place_says_after_which_moves_all_would() ->
     conforms(answer, "response")
     assert (answer["success"], answer["result"][1]) == (True, ["large"])
     assert answer["info"].endswith("would fit after 1 migration: a from node1 to node2")
-    told = json.loads(ask(SEVERAL, "explain", "--json", *words)[1])
-    assert told["response"]["solutions"] == answer["solutions"]
-    assert [one["instance"] for one in told["decisions"]] == ["large", "small"]
+    reported = json.loads(ask(SEVERAL, "explain", "--json", *words)[1])
+    assert reported["response"]["solutions"] == answer["solutions"]
+    assert [one["instance"] for one in reported["decisions"]] == ["large", "small"]
 
 
 def test_evacuation_that_others_make_room_for_is_explained() -> None:
@@ -297,9 +297,9 @@ def test_evacuation_that_others_make_room_for_is_explained() -> None:
     request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "primary-only"}
     document = {**cluster(3, instances=instances), "request": request}
     words = ("explain", "--n1=off", "--make-room=1", "--json")
-    told = json.loads(ask(document, *words)[1])
-    assert [one["instance"] for one in told["decisions"]] == ["a"]
-    assert "make_room" in told["response"]["solutions"][-1]
+    reported = json.loads(ask(document, *words)[1])
+    assert [one["instance"] for one in reported["decisions"]] == ["a"]
+    assert "make_room" in reported["response"]["solutions"][-1]
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -318,14 +318,17 @@ def test_question_in_words_stands_for_the_request(asked: bool) -> None:
 def test_question_in_words_is_put_to_a_cluster_from_elsewhere(capsys: Output) -> None:
     """With a question and a cluster from elsewhere, no file is needed."""
     question = "--request=allocate --memory {} --template rbd --disk 1G"
-    for memory, status, told in (("1G", 0, "it fits as things are"), ("1T", 1, "room is not made")):
+    for memory, status, reported in (
+        ("1G", 0, "it fits as things are"),
+        ("1T", 1, "room is not made"),
+    ):
         words = ["make-room", "--simulate=p,3,9g,9g,9", question.format(memory)]
         assert main(words) == status
-        assert told in capsys.readouterr().out
+        assert reported in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         ("allocate", "ask allocate needs --memory"),
         ("evacuate node9", "evacuate: unknown node node9"),
@@ -334,20 +337,20 @@ def test_question_in_words_is_put_to_a_cluster_from_elsewhere(capsys: Output) ->
     ],
 )
 def test_question_that_is_none_is_rejected(
-    words: str, told: str, tmp_path: Path, capsys: Output
+    words: str, reported: str, tmp_path: Path, capsys: Output
 ) -> None:
     """The error is one line, with exit status 2."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(TWO))
     assert main(["make-room", f"--request={words}", str(path)]) == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
 
 
 def test_search_without_time_says_so() -> None:
     """Without time, nothing is proved."""
-    status, told = ask(TWO, "make-room", "--n1=off", "--time-limit=0")
+    status, reported = ask(TWO, "make-room", "--n1=off", "--time-limit=0")
     assert status == 1
-    assert "no room was found to be made by 3 moves of others (time is up)" in told
+    assert "no room was found to be made by 3 moves of others (time is up)" in reported
 
 
 def several(groups: list[str | None]) -> Json:
@@ -365,8 +368,8 @@ def test_room_for_a_group_that_does_not_exist_is_not_searched(
 ) -> None:
     """No move creates the missing group; the instances of other groups are placed."""
     monkeypatch.setattr(RoomSearch, "run", lambda search: pytest.fail("searched in vain"))
-    _, told = ask(several([None, "gone"]), "make-room", "--n1=off", "--json")
-    assert json.loads(told)["reason"].startswith("room is not made by 3 moves")
+    _, reported = ask(several([None, "gone"]), "make-room", "--n1=off", "--json")
+    assert json.loads(reported)["reason"].startswith("room is not made by 3 moves")
 
 
 def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
