@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
 
-    Tree = dict[str, tuple[str, "Tree"]]
-    """Old key -> new key ("": left out), and the keys below it."""
-
 __all__ = [
     "ENVELOPE", "KEYS", "VALIDATION", "VERSION", "enveloped", "new_paths", "time_of_reading",
 ]  # fmt: skip
@@ -216,7 +213,8 @@ def enveloped(kind: str, document: Json, envelope: Json) -> Json:
             {key: one for key, one in group.items() if key not in UNTRIED_OF_GROUP}
             for group in document["groups"]
         ]
-    changed: Json = _renamed(document, _tree(kind))
+    rows = [(old.replace("[]", "").split("."), new) for old, new in KEYS.get(kind, ())]
+    changed: Json = _Level(rows).of(document)
     changed.pop("command", None)
     return {**envelope, **changed}
 
@@ -238,26 +236,39 @@ def new_paths(kind: str) -> Iterator[tuple[str, str]]:
         yield old, ".".join([*parents, new]) if new else ""
 
 
-def _tree(kind: str) -> Tree:
-    tree: Tree = {}
-    for old, new in KEYS.get(kind, ()):
-        *above, last = old.replace("[]", "").split(".")
-        level = tree
-        for key in above:
-            level = level.setdefault(key, (key, {}))[1]
-        level[last] = new, level[last][1] if last in level else {}
-    return tree
+class _Level:
+    """The keys of an object that have another name, and the keys below them.
 
+    Attributes
+    ----------
+    names:
+        Old key -> new key ("": left out).
+    below:
+        The old key, the new key, and the level below it, for keys with changes in their values.
+    """
 
-def _renamed(value: Any, tree: Tree) -> Any:
-    """Return `value` with the keys of `tree`; null and other plain values stay."""
-    if isinstance(value, list):
-        return [_renamed(one, tree) for one in value]
-    if not isinstance(value, dict):
-        return value
-    found: Json = {}
-    for key, one in value.items():
-        new, below = tree.get(key, (key, None))
-        if new:
-            found[new] = _renamed(one, below) if below else one
-    return found
+    __slots__ = ("_known", "below", "names")
+
+    def __init__(self, rows: Sequence[tuple[Sequence[str], str]]) -> None:
+        self._known: dict[int, Json] = {}  # the same object stands in many places of explanations
+        self.names = {path[0]: new for path, new in rows if len(path) == 1}
+        deeper: dict[str, list[tuple[Sequence[str], str]]] = {}
+        for (key, *path), new in rows:
+            if path:
+                deeper.setdefault(key, []).append((path, new))
+        self.below = [(key, self.names.get(key, key), _Level(deeper[key])) for key in deeper]
+
+    def of(self, value: Any) -> Any:
+        """Return `value`, an object or a list of them, with new keys; other values stay."""
+        if isinstance(value, list):
+            known = self._known
+            return [known[id(one)] if id(one) in known else self.of(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        found = dict(zip(map(self.names.get, value, value), value.values()))  # in C: there are many
+        self._known[id(value)] = found
+        found.pop("", None)
+        for old, new, level in self.below:
+            if new and value.get(old):
+                found[new] = level.of(value[old])
+        return found

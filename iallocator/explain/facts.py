@@ -299,9 +299,12 @@ class NodeRank:
         if self._unchecked:
             told += "; N+1 not checked"
         if len(self._nodes) > 1:
-            primary, secondary = self._cluster.node_names(self._nodes)
-            first = node == primary
-            told += f", as primary, with {secondary}" if first else f", as secondary of {primary}"
+            nodes = self._cluster.nodes
+            primary = nodes[self._nodes[0]].name
+            if node == primary:
+                told += f", as primary, with {nodes[self._nodes[1]].name}"
+            else:
+                told += f", as secondary of {primary}"
         return told
 
 

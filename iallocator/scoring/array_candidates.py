@@ -115,7 +115,8 @@ class ArrayCandidates(Candidates):
         yield self._placement(flat[first], *divmod(first, width))
         given = 1
         if flat.size > 4 * FEW:  # few placements are asked for most often
-            highest = np.partition(flat, FEW)[FEW]
+            some = self._scores.min(axis=1) if len(self._scores) > FEW else flat
+            highest = np.partition(some, FEW)[FEW]  # at least as high as the same one of all scores
             low = np.flatnonzero((flat <= highest) & np.isfinite(flat))
             for position in low[np.argsort(flat[low], kind="stable")][1:].tolist():
                 yield self._placement(flat[position], *divmod(position, width))
@@ -399,12 +400,17 @@ class PeerMemory:
         """Return these rows as a dense matrix with all columns."""
         wanted = np.arange(self.shape[0])[rows]
         found = np.zeros((len(wanted), self.shape[1]))
+        at, columns, entries = self.entries(wanted)
+        found[at, columns] = self.amounts[entries]
+        return found
+
+    def entries(self, wanted: Indices) -> tuple[Indices, Indices, Indices]:
+        """Return the entries in these rows: the position in `wanted`, the column, the number."""
         place = np.full(self.shape[0], -1, dtype=np.intp)
         place[wanted] = np.arange(len(wanted))
         at = place[self.rows]
-        asked = at >= 0
-        found[at[asked], self.columns[asked]] = self.amounts[asked]
-        return found
+        entries = np.flatnonzero(at >= 0)
+        return at[entries], self.columns[entries], entries
 
 
 class Reservations:

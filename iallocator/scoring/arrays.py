@@ -9,6 +9,7 @@ order of that bound, some at a time, until no other can be better.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,7 @@ from iallocator.scoring.metrics import (
     DOMAINS,
     LOCATION,
     NO_CENTRES,
+    RESERVING,
     ROUNDING,
     STATISTICS,
     Totals,
@@ -310,19 +312,23 @@ class ArrayKernel:
         if (rejected.codes > 0).all():
             return self._no_pairs(primaries, secondaries, rejected)
 
-        second = self._view(secondaries)
+        # Pairs differ only by peers, and few have any: test each node alone, and each such pair
         peers = self._peers(instance, primaries, secondaries)
-        last = self._last(instance, secondaries, peers, rejected, on_secondary)
+        apart = [*secondaries, *(secondaries[k] for k in peers.columns.tolist())]
+        before = self._fresh_view(apart)
+        amounts = np.hstack([np.zeros(len(secondaries)), peers.amounts])
+        after = after_secondary(before, instance, amounts, np.maximum)
+        last = rejected.others(len(apart))
+        last.apply(on_secondary, before, after, instance)
         reasons = rejected.paired(last, peers)
         position = {index: k for k, index in enumerate(secondaries)}
         same = [(r, position[p]) for r, p in enumerate(primaries) if p in position]
         diagonal = tuple(np.array(same, dtype=np.intp).reshape(-1, 2).T)
         reasons.codes[diagonal] = RejectionCodes.NO_CANDIDATE
 
-        pairs = PairScores(
-            self.totals, instance, second, peers,
-            self._change(primaries)(first_after), self._change(secondaries),
-        )  # fmt: skip
+        first_change, second_change = self._change(primaries)(first_after), self._change(apart)
+        wide = RESERVING if instance.reserves else ()
+        pairs = PairScores(self.totals, peers, wide, first_change, lambda: second_change(after))
         shared = self._shared_domains(instance, primaries, secondaries)
         prefixes, failures = [(p,) for p in primaries], reasons.counts()
 
@@ -334,10 +340,7 @@ class ArrayKernel:
         renewals = self.renewals
 
         def bounds() -> Floats | None:
-            if self.renewals != renewals or not some:
-                return None
-            tight = [secondaries[k] for k in pairs.columns.tolist()]
-            return pairs.bounds(self._view(tight), self._change(tight))
+            return None if self.renewals != renewals or not some else pairs.bounds()
 
         def results() -> LimitResults:
             codes = last.codes[len(secondaries) :]
@@ -350,26 +353,6 @@ class ArrayKernel:
 
         some = len(primaries) * len(secondaries) > MANY and shared is None
         return PrunedPairs(prefixes, secondaries, scores, reasons.codes, bounds, failures, results)
-
-    def _last(
-        self,
-        instance: Instance,
-        nodes: Sequence[int],
-        peers: PeerMemory,
-        first: RejectionCodes,
-        checks: Sequence[Check],
-    ) -> RejectionCodes:
-        """Return what rejects `nodes` as secondaries: without peers, then in each entry of `peers`.
-
-        Pairs differ only by peers, and few pairs have any. Thus pairs are not tested one by one.
-        """
-        tight = [nodes[k] for k in peers.columns.tolist()]
-        before = self._fresh_view([*nodes, *tight])
-        amounts = np.hstack([np.zeros(len(nodes)), peers.amounts])
-        after = after_secondary(before, instance, amounts, np.maximum)
-        reasons = first.others(len(nodes) + len(tight))
-        reasons.apply(checks, before, after, instance)
-        return reasons
 
     def _no_pairs(
         self, primaries: Sequence[int], secondaries: Sequence[int], rejected: RejectionCodes
@@ -460,30 +443,29 @@ class ArrayKernel:
 class PairScores:
     """Computes the scores of all pairs, some primaries at a time.
 
-    `peers` is primaries × secondaries, where reserved memory matters. `first` is the change of the
-    statistics by each primary, and `change` returns that by each secondary.
+    `peers` is primaries × secondaries, where reserved memory matters; the statistics `wide` depend
+    on it. `first` is the change of the statistics by each primary. `second` returns that by each
+    secondary without peers, followed by that for each entry of `peers`; it is called once, when
+    scores are needed.
     """
 
     def __init__(
         self,
         totals: Totals,
-        instance: Instance,
-        second: NodeView,
         peers: PeerMemory,
+        wide: Sequence[int],
         first: Change,
-        change: Changed,
+        second: Callable[[], Change],
     ) -> None:
         self._totals = Totals(totals.counts, totals.centres, totals.sums, totals.squares)
-        self._instance = instance
-        self._second = second
         self._peers = peers
+        self._wide = wide
         self._first = first
-        self._change = change
+        self._compute_second = second
 
-    @property
-    def columns(self) -> Indices:
-        """The secondary of each entry of `peers`, by its position."""
-        return self._peers.columns
+    @cached_property
+    def _second(self) -> Change:
+        return self._compute_second()
 
     def scores(self, rows: slice | Indices, shared: Change | None) -> Floats:
         """Return the scores of these primaries with all secondaries.
@@ -496,26 +478,38 @@ class PairScores:
         height = max(1, BLOCK // max(1, total.shape[1]))
         for begin in range(0, len(wanted), height):
             some = wanted[begin : begin + height]
-            peers = self._peers.of(some)
-            after = after_secondary(self._second, self._instance, peers, np.maximum)
             first = [(_upright(a, some), _upright(square, some)) for a, square in self._first]
-            changes: list[Change] = [first, self._change(after)]
+            changes: list[Change] = [first, self._second_in(some)]
             if shared is not None:
                 changes.append([(_rows(a, some), _rows(square, some)) for a, square in shared])
-            total[begin : begin + height] = total_scores(self._totals, changes, peers.shape)
+            shape = len(some), total.shape[1]
+            total[begin : begin + height] = total_scores(self._totals, changes, shape)
         return total
 
-    def bounds(self, tight: NodeView, change: Changed) -> Floats:
-        """Return a lower bound of the scores for each primary; `tight` is the view of `columns`."""
-        amounts = self._peers.amounts
-        count, more = self._peers.shape[1], len(amounts)
-        alone = self._change(after_secondary(self._second, self._instance, 0.0, np.maximum))
-        with_peers = change(after_secondary(tight, self._instance, amounts, np.maximum))
-        second = [
-            (_joined(one[0], other[0], count, more), _joined(one[1], other[1], count, more))
-            for one, other in zip(alone, with_peers)
-        ]
-        bounds = _bounds(self._totals, self._first, second, count + more)
+    def _second_in(self, rows: Indices) -> Change:
+        """Return the change by each secondary beside these primaries: of `wide`, matrices."""
+        width = self._peers.shape[1]
+        at, columns, entries = self._peers.entries(rows)
+        entries = entries + width
+        found: list[tuple[Quantity, Quantity]] = []
+        for k, change in enumerate(self._second):
+            more, square = change
+            if not isinstance(more, np.ndarray):
+                found.append(change)
+            elif k not in self._wide:
+                found.append((more[:width], square[:width]))
+            else:
+                matrices = np.empty((2, len(rows), width))
+                for matrix, one in zip(matrices, (more, square)):
+                    matrix[:] = one[:width]
+                    matrix[at, columns] = one[entries]
+                found.append((matrices[0], matrices[1]) if matrices[0].any() else (0.0, 0.0))
+        return found
+
+    def bounds(self) -> Floats:
+        """Return a lower bound of the scores for each primary."""
+        size = self._peers.shape[1] + len(self._peers.amounts)
+        bounds = _bounds(self._totals, self._first, self._second, size)
         return np.broadcast_to(bounds, self._peers.shape[0])
 
 
@@ -582,11 +576,6 @@ def _bounds(totals: Totals, first: Change, second: Change, size: int) -> Floats:
         slack += weight * (ROUNDING * max(0.0, float(most) / count)) ** 0.5
     found: Floats = lows + others.min() - slack
     return found
-
-
-def _joined(one: Quantity, other: Quantity, first: int, second: int) -> Floats:
-    """Return an array of `first` numbers and `second` others; each may be one number for all."""
-    return np.hstack([np.broadcast_to(one, first), np.broadcast_to(other, second)])
 
 
 def _variance(added: Quantity, square: Quantity, mean: float, count: int) -> Floats:

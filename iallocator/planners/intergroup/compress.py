@@ -116,7 +116,7 @@ LARGE = 20_000
 """Instances × nodes from which on equal instances are placed by one ranking."""
 
 THOROUGH = 800
-"""Instances that are placed by score, for each second of `--time-limit` (by default 5 s).
+"""Instances that are placed by score, for each second of `--time-limit`.
 
 Later groups are only packed."""
 
