@@ -51,7 +51,7 @@ N+1 simulations and exact searches end at the limit, and the best placement know
 
 
 def reading_for(settings: Settings) -> Reading:
-    """Return the options for reading documents that follow from `settings`."""
+    """Return the options for reading documents, which `settings` determine."""
     return Reading(
         behaviour=settings.behaviour,
         static_kvm_memory=settings.static_kvm_node_memory,

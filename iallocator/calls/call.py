@@ -142,7 +142,7 @@ class Call:
         return raw
 
     def understood(self, cluster: Cluster, request: Request) -> None:
-        """Record what the request asks for."""
+        """Record the request type and its main values for the log line."""
         self._facts = {
             "type": request.kind,
             "asked": request.summary(cluster),

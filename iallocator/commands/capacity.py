@@ -42,7 +42,7 @@ def capacity(command: Command, deadline: Deadline) -> Result:
 
 
 class Filled(Result):
-    """How many instances fitted, and the states at the ends."""
+    """The number of placed instances, and the states before and after."""
 
     def __init__(self, found: CapacityReport, command: Command) -> None:
         super().__init__(status=1 if found.nowhere else INCOMPLETE if found.late else 0)

@@ -75,7 +75,7 @@ def _is_to_be_tried(now: Checkup, own: Settings) -> bool:
 
 
 class Checked(Result):
-    """What is wrong with a cluster, now and once it is balanced."""
+    """The problems of a cluster, now and after balancing."""
 
     def __init__(self, done: GroupPlans, now: Checkup, settings: Settings, tried: bool) -> None:
         super().__init__()

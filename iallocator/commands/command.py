@@ -66,7 +66,7 @@ class ShownState:
 
 
 class Result:
-    """What a command found: one document, and what its renderers show beside it.
+    """The result of a command: one document, and further data for its renderers.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ class Command:
         return source
 
     def adjust(self, source: Source) -> None:
-        """Change the cluster as options require, before anything else; ``--undo`` requires nothing.
+        """Apply options to the cluster before planning, for example ``--offline``.
 
         Raises
         ------

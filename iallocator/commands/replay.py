@@ -28,7 +28,7 @@ NOT_FOR_REQUESTS = {"help", "version", "config", "no_config", "verbose", "quiet"
 
 
 def replay(command: Command) -> Result:
-    """Run stored requests and commands again; print what came of each, compare with the answers."""
+    """Run stored requests and commands again; compare the answers, and print each result."""
     settings: Replay = command.settings
     how = How(
         tuple(passed_on(settings)),

@@ -103,7 +103,7 @@ def run(command: Command) -> int:
 
 
 def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanResult]) -> Result:
-    """Read the cluster of `command`, complete the settings from tags, and let `work` find."""
+    """Read the cluster, complete the settings from tags, and return the result of `work`."""
     settings = command.settings
     with progress_line("reading the cluster"):
         source = command.source = command.read()
@@ -135,7 +135,7 @@ def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanRes
 
 
 def read_again(command: Command) -> Cluster:
-    """Read the cluster anew while a plan is carried out."""
+    """Read the cluster again during the execution of a plan."""
     settings = command.settings
     source = load(settings, command.positional, reading_for(settings), in_run=False)
     reject_silent_nodes(source.cluster, settings)

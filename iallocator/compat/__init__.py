@@ -1,4 +1,4 @@
-"""The deviations of ``--compat``: each has a name, and the code that deviates asks for it.
+"""The deviations of ``--compat``: each one is a named fact, which the affected code reads.
 
 `Behaviour` is that of this program. A program that can be imitated has a subclass with its
 deviations; `behaviour_of` chooses one by the value of the option.

@@ -114,7 +114,7 @@ class LiveAffinity(NoAffinity):
         return True
 
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
-        """Return node -> penalty of the instance and the unplaced members of its group."""
+        """Return by node the penalty of the instance with its unplaced group members."""
         costs: dict[int, float] = {}
         for one in self._companions(instance) or [instance]:
             found = self._relations.costs(one.name, nodes, self._now())

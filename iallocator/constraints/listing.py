@@ -132,7 +132,7 @@ class ListingFacts:
 
 
 class ConstraintListing:
-    """What one constraint of the table requires: of a node, everywhere, of an instance, of sets."""
+    """The listed requirements of one constraint: on nodes, instances, groups and the cluster."""
 
     def __init__(self, facts: ListingFacts, constraint: PlacementConstraint) -> None:
         self._facts = facts

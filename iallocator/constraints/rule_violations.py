@@ -21,7 +21,7 @@ __all__ = ["RuleViolations", "breaks", "others_broken"]
 
 
 class _Term:
-    """The other members with constraints in one kind of failure domain, by zone, with penalties."""
+    """Penalties by zone of the other members, for constraints in one kind of failure domain."""
 
     __slots__ = ("_apart", "_by_zone", "_cost", "_costs", "_total", "_zones")
 

@@ -160,7 +160,7 @@ class PlacementConstraint:
     def listed(
         self, cluster: Cluster, instance: Instance, prefix: str
     ) -> Iterable[tuple[str, str, float]]:
-        """Return what is required of the nodes of `instance`, where that comes from, the penalty.
+        """Return the requirement on the nodes of `instance`, its origin, and its penalty.
 
         The penalty is 0 for a hard constraint. The tags of the program begin with `prefix`.
         """
@@ -308,13 +308,13 @@ class TaggedAccess(AccessConstraint):
         raise NotImplementedError
 
     def origin(self, required: Hashable, prefix: str) -> str:
-        """Return which tag of the instance says what is `required`."""
+        """Return the tag of the instance that states the value `required`."""
         raise NotImplementedError
 
     def listed(
         self, cluster: Cluster, instance: Instance, prefix: str
     ) -> Iterator[tuple[str, str, float]]:
-        """Yield what a node must have, with the tag that says so."""
+        """Yield each property that a node must have, with the tag that requires it."""
         for constraint, required in instance.requires:
             if constraint is self:
                 yield (

@@ -107,7 +107,7 @@ def expectations(transition: Json, before: Places) -> Json:
 
 
 class LiveClusterCheck:
-    """Looks at the cluster that `load` reads anew; `expected` as `expectations` found it."""
+    """Checks the running cluster, read by `load`, against `expected` from `expectations`."""
 
     def __init__(self, load: Callable[[], Cluster], expected: Json) -> None:
         self._load = load

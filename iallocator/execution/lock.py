@@ -40,7 +40,7 @@ def run_directory() -> str:
 
 
 class ClusterLock:
-    """Held while a plan is carried out on the cluster called `name`; the kernel frees it.
+    """The lock of an execution on the cluster `name`; the kernel releases it with the process.
 
     Raises
     ------

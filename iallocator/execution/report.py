@@ -133,7 +133,7 @@ def rebooted_nodes(records: Records) -> list[str]:
 
 
 def _job_entry(job: Job, records: Records) -> Json:
-    """Return what `execution_document` says of a job: how it ended, or why it was not begun."""
+    """Return the entry of a job in `execution_document`: its end, or why it was not submitted."""
     record = records.of[job.number]
     if record.state != PENDING:
         word, why = WORDS[record.state], record.why

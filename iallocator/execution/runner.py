@@ -155,7 +155,7 @@ class Waves:
         self._first: set[int] | None = None
 
     def next(self, look_again: bool) -> bool:
-        """Submit the next jobs; return whether anything has changed by that.
+        """Submit the next jobs; return whether any job was submitted or rejected.
 
         No more jobs wait in the queue than `Orders.ahead` says.  Once the execution is to stop,
         only the moves in progress are completed.

@@ -1,4 +1,4 @@
-"""What a group offers for an instance, and how each of its nodes is ranked."""
+"""The offer of a group for an instance, and the rank of each of its nodes."""
 
 from __future__ import annotations
 

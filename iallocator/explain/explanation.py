@@ -84,7 +84,7 @@ class Decision:
 
     @property
     def moves(self) -> bool:
-        """True if the instance exists and is moved."""
+        """Return whether the instance exists and is moved."""
         return bool(self.present)
 
     @property
@@ -102,7 +102,7 @@ class Decision:
 
     @property
     def by_score(self) -> bool:
-        """True if the answer has the best score of several placements that were compared."""
+        """Return whether the answer has the best score of several compared placements."""
         if self.answer is None or not self.groups or self.groups[0].ranked_by != "score":
             return False
         return any(rival.where not in self.answer.over for _, rival in self.rivals)
@@ -303,7 +303,7 @@ class Difference(NamedTuple):
 
     @property
     def nothing(self) -> bool:
-        """True if the statistic is 0 before and in both placements."""
+        """Return whether the statistic is 0 before and in both placements."""
         shown = (self.mine.before, self.mine.after, self.other.after)
         return not any(round(value, DECIMALS) for value in shown)
 

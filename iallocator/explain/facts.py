@@ -220,14 +220,14 @@ class NodeReport:
 
     @property
     def roles(self) -> Sequence[RoleReport]:
-        """The result of the limits in each role; empty if the node was not considered."""
+        """Return the result of the limits in each role; empty if the node was not considered."""
         if self._roles is None:
             self._roles = () if self._survey is None else self._survey.roles(self._index)
         return self._roles
 
     @property
     def possible(self) -> bool:
-        """True if a placement with the node passes every limit."""
+        """Return whether a placement with the node passes every limit."""
         return any(role.placements for role in self.roles)
 
 

@@ -1,1 +1,1 @@
-"""Why a node or a group cannot take an instance."""
+"""Find the reasons for which a node or a group cannot host an instance."""

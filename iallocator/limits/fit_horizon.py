@@ -27,7 +27,7 @@ FAR = (256, 32, 4)
 
 
 class Standpoint:
-    """What one node accepts now.
+    """The roles in which one node accepts a further instance now.
 
     Attributes
     ----------

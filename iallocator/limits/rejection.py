@@ -1,4 +1,4 @@
-"""Why an instance may not be on a node: the reason that is counted, and the numbers."""
+"""The rejection of an instance by a node: the counted reason, and the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitoring daemons, one on each node: reports as JSON over HTTP, readable by all.
+"""Read the reports of the monitoring daemons, one on each node: JSON over HTTP.
 
 Any node can make its daemon say anything, so time and size of what daemons answer are limited.
 """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         """Check whether access constraints allow an instance on the nodes of a view."""
 
         def bars(self, instance: Instance, by: str) -> Quantity:
-            """Return whether the constraint called `by` excludes `instance` from the nodes."""
+            """Return whether the constraint `by` excludes `instance` from the nodes."""
 
         def why(self, instance: Instance, by: str) -> str:
             """Return the reason for the exclusion, for one node."""

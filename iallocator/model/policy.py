@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Sized(Protocol):
-        """What a policy looks at of an instance; see `iallocator.model.instance.Instance`."""
+        """The sizes that a policy checks; see `iallocator.model.instance.Instance`."""
 
         template: str
         memory: int

@@ -161,7 +161,7 @@ class Storage:
         return bool(new)
 
     def by_template(self, template: str) -> set[Pool | None]:
-        """Return the pools of this template in all groups; None for a group that names no pool."""
+        """Return the pool of this template in each group; None for a group that names no pool."""
         return {pools.get(template) for pools in self.by_group.values()}
 
     def reaches(self, index: int, pool: Pool) -> bool:

@@ -209,7 +209,7 @@ class Rules:
             self._power, self._targets = power, {}
 
     def recreates(self, instance: Instance) -> bool:
-        """Return whether the instance is created anew when its node fails, instead of moved.
+        """Return whether the instance is recreated when its node fails, instead of moved.
 
         hail creates blockdev instances anew as well.
         """

@@ -46,7 +46,7 @@ __all__ = ["Arrivals", "BatchedSimulation", "SharedBatchCache"]
 
 
 class VarianceChange(NamedTuple):
-    """What the next instance changes: statistics × rows × nodes, or × 1 if all nodes are equal.
+    """Changes by the next instance: statistics × rows × nodes, or × 1 if all nodes are equal.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ MOST = 64
 
 
 class SharedBatchData(NamedTuple):
-    """What all simulations of some kinds of instances have in common.
+    """The data that all simulations of some kinds of instances share.
 
     Attributes
     ----------

@@ -60,7 +60,7 @@ __all__ = [
 
 
 class Demand:
-    """What a failure requires of the nodes that have not failed.
+    """The requirements of a failure on the nodes that have not failed.
 
     Attributes
     ----------

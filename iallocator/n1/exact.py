@@ -37,7 +37,7 @@ if TYPE_CHECKING:
             """Return all items that leave after `failure`, and the failed node of each."""
 
         def lost(self, failing: Sequence[Failure]) -> list[Failure]:
-            """Return those of `failing` after which an instance is not restarted."""
+            """Return the failures of `failing` after which some instance cannot be restarted."""
 
     Access = frozenset[int] | None
     """The nodes with access to the storage of an instance; None: all."""
@@ -53,7 +53,7 @@ PACKING = 100
 
 
 class Loss:
-    """What a failure loses: the best packing found, and a bound of all packings.
+    """The loss of a failure: the best packing found, and a bound of all packings.
 
     Attributes
     ----------
@@ -459,7 +459,7 @@ class EvacuationPart:
 
 
 class FailureSlack:
-    """What a new instance can take before a failure loses more, in the present state.
+    """The capacity for a new instance before a failure loses more, in the present state.
 
     It is computed once for all candidates, in parts that share no node. What a part loses already
     it loses with any candidate on its nodes; a part with spare memory can miss some of it.

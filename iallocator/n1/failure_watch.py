@@ -237,7 +237,7 @@ class FailureWatch:
         return True
 
     def _renew(self, changed: Sequence[int], rules: Rules, demands: Demands) -> None:
-        """Evaluate the failures that the `changed` nodes concern."""
+        """Evaluate the failures that the `changed` nodes affect."""
         state = self._state
         for index in changed:
             memory = state.columns[MEMORY][index]

@@ -57,7 +57,7 @@ class UnrestartedInstance:
 
 
 class Simulation:
-    """Simulates failures of nodes on `state`; methods that do not restore it say so.
+    """Simulates failures on `state`; methods restore it, except those that state otherwise.
 
     `scope`: the nodes over which scores run when plain instances are created anew; `kernels`: score
     and check the nodes.

@@ -530,7 +530,7 @@ class Margin:
 
 
 class SpareSlots(_FailureSlots):
-    """How many more equal instances fit, on whichever nodes."""
+    """The number of further equal instances that fit, on any nodes."""
 
     def __init__(
         self,

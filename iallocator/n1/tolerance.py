@@ -519,7 +519,7 @@ class FailureTolerance:
     def _uncertain(
         self, watch: FailureWatch, taken: float, instance: Instance, nodes: Nodes
     ) -> tuple[list[Failure], list[Failure]]:
-        """Return the failures that bounds do not clear now, and those they may not clear then.
+        """Return failures not proved tolerated by bounds, now and with the candidate.
 
         If disk matters as well, the bounds are checked with the candidate in place.
         """

@@ -350,7 +350,7 @@ class UnrestartedSearch:
 
 
 class _Need:
-    """What the failure of one node requires of the other nodes.
+    """The requirements of the failure of one node on the other nodes.
 
     Attributes
     ----------

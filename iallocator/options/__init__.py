@@ -1,1 +1,1 @@
-"""The settings of the program, what a command line says of them, and the table of all options."""
+"""The settings of the program, the parser of command lines, and the table of all options."""

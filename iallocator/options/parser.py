@@ -22,7 +22,7 @@ __all__ = [
 
 
 def unknown(name: str, table: Sequence[Option] | None = None, program: str = "iallocator") -> str:
-    """What is wrong with an option that `table` does not have, with those that it may mean."""
+    """Return the message about an option that `table` does not have, with similar options."""
     from iallocator.names import guesses
 
     known = [*_by_name([name], table)]
@@ -104,7 +104,7 @@ def words_of(settings: Settings, targets: Collection[str], table: Sequence[Optio
 
 
 def positional_words(arguments: Sequence[str], table: Sequence[Option] | None = None) -> list[str]:
-    """What is not an option, nor the value of one in `table`; nothing is complained about."""
+    """Return the words that are neither options nor their values; errors are ignored."""
     return [value or "" for _, name, value in _words(arguments, table) if not name]
 
 
@@ -116,7 +116,7 @@ def options_in(
 
 
 def last_value(arguments: Sequence[str], target: str) -> str | None:
-    """What the last option for `target` is given, however wrong others are; None: there is none."""
+    """Return the value of the last option for `target`, or None; other errors are ignored."""
     values = [
         value or ""
         for option, _, value in _words(arguments, None)
@@ -128,7 +128,7 @@ def last_value(arguments: Sequence[str], target: str) -> str | None:
 def _words(
     arguments: Sequence[str], table: Sequence[Option] | None
 ) -> Iterator[tuple[Option | None, str, str | None]]:
-    """Option, its name and its value, one after the other; no name: not an option.
+    """Yield option, name and value of each word; a word without a name is not an option.
 
     No option: it is not in `table`; no value: it stands without the one that it needs.
     """

@@ -1,4 +1,4 @@
-"""What the words on a command line may be, and what they mean.
+"""Read the values of options on the command line.
 
 A reader takes text and returns a value; a `ValueError` says what it expects.
 """

@@ -33,7 +33,7 @@ class Amount:
 
 
 class AtLeast:
-    """How many items of size `least` fit into a size; at least 1 for an item as large as that."""
+    """The number of items of size `least` that fit into a size."""
 
     def __init__(self, least: float) -> None:
         self.least = least

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class LimitPolicy:
-    """How an instance comes to a place, and which limits are enforced.
+    """The limits that are enforced for one way of placing an instance.
 
     Attributes
     ----------

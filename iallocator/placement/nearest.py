@@ -154,7 +154,7 @@ def roles_of(
     query: NodeQuery,
     known: KnownNodes | None = None,
 ) -> RolesTested:
-    """Return what `query` tests of which nodes; its instance must be off the state.
+    """Return the roles that `query` tests on each node; its instance must be off the state.
 
     `known` are the nodes as they are now, for a result that is read after they have changed.
     """
@@ -294,7 +294,7 @@ def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
 
 
 class _Lack:
-    """What a node lacks for one role: texts, and the sum of the parts of what is asked for."""
+    """The missing amounts of a node for one role: texts, and the sum of their relative sizes."""
 
     __slots__ = ("index", "part", "texts")
 

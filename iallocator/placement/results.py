@@ -469,7 +469,7 @@ class ScoredMove:
 
 
 class MoveResult:
-    """The moves found for an instance, or why there is none.
+    """The moves found for an instance, or the reason why there is none.
 
     Attributes
     ----------

@@ -197,7 +197,7 @@ class ReserveFirst(NodeOrder):
         super().__init__(state)
 
     def kept(self, index: int) -> float:
-        """Return the MiB that the worst failure of a peer asks of a node."""
+        """Return the MiB that the worst failure of a peer requires on a node."""
         if not self.lost:
             return self._state.reserved[index]
         peers = self._state.peers[index].items()

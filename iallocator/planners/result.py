@@ -97,7 +97,7 @@ class PlanResult:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster."""
+        """Return the cluster of the plan."""
         return self.before.cluster
 
     @property

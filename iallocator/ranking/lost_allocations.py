@@ -118,7 +118,7 @@ class _ByLoss(Candidates):
 
 
 def shown(lost: Lost) -> str:
-    """Return a text such as ``([0,0,1],20490)``."""
+    """Return the losses and the free disk as text, such as ``([0,0,1],20490)``."""
     vector, disk = lost
     return f"([{','.join(map(str, vector))}],{disk:.0f})"
 

@@ -133,7 +133,7 @@ def _body(page: Page, decision: Decision, word: str) -> None:
 
 
 def _roles(nodes: Sequence[str]) -> str:
-    """``node1 with node2 as secondary``."""
+    """Return the nodes in words: ``node1 with node2 as secondary``."""
     return " with ".join([nodes[0], *(f"{name} as secondary" for name in nodes[1:])])
 
 

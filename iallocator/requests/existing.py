@@ -33,7 +33,7 @@ class AllocateSecondary(AnyRequest):
         self.instance = instance
 
     def existing(self, cluster: Cluster) -> Sequence[Instance]:
-        """Return the one instance."""
+        """Return the instance that the request names."""
         return (self.instance,)
 
     def summary(self, cluster: Cluster) -> str:

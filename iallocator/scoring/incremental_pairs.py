@@ -1,4 +1,4 @@
-"""Where the next of equal instances on two nodes goes; see `iallocator.scoring.incremental`.
+"""Find the best pair for the next of equal drbd instances; see `iallocator.scoring.incremental`.
 
 The score of a pair is a sum: terms that only the primary changes, terms of memory that the
 secondary reserves, and roots of variances to which each of both adds an amount of its own. An

@@ -330,7 +330,7 @@ class RunningSums:
         ]
 
     def _changed(self, sums: list[Sums], index: int, after: Values) -> list[Sums]:
-        """Return `sums` once node `index` has the values `after`."""
+        """Return `sums` updated for node `index` with the values `after`."""
         view, before = self._placed.view(index), self._values[index]
         return [
             _replaced(k, sums[k], before[k], after[k]) if view.online and counting(k, view)

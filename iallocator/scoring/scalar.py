@@ -211,7 +211,7 @@ class ScalarKernel:
         limits: LimitSet = ALL_LIMITS,
         secondary_limits: LimitSet | None = None,
     ) -> RowCandidates:
-        """Return candidates with each ordered pair of nodes; `rejections` is about primaries.
+        """Return the candidates of all ordered pairs; `rejections` are those of primaries.
 
         `limits` count for the primary; for the secondary too, unless its own are given.
         """

@@ -1,4 +1,4 @@
-"""Exact search where placing greedily gave up: problems as integer programs, and their answers.
+"""Exact search after greedy placement has failed: integer programs, and their answers.
 
 `problem` describes what is to be decided.  `highs` hands it to the solver (HiGHS, an optional
 dependency), and solves again until an answer passes the rules that are not linear.

@@ -55,7 +55,7 @@ def large_clique(graph: Graph) -> list[int]:
 
 
 def colour(graph: Graph, steps: int = STEPS) -> tuple[list[int], bool]:
-    """Return the colours of the vertices, as few as are found, and whether fewer are impossible.
+    """Return a colouring with few colours, and whether fewer colours are impossible.
 
     `steps`: how many vertices the search colours, or colours anew.
     """

@@ -88,7 +88,7 @@ def misspelt(
 def _of(
     owner: str, role: str, tags: Iterable[str], prefix: str, kinds: dict[str, Sequence[str]]
 ) -> Iterator[TagFinding]:
-    """Yield the tags of one object that have an unknown kind, or an unknown word after the kind."""
+    """Yield the tags of one object with an unknown kind, or with an unknown word after the kind."""
     for tag in tags:
         if not tag.startswith(prefix):
             continue

@@ -1,4 +1,4 @@
-"""What a transition must respect in addition to the placements: orders, separations, nodes."""
+"""The requirements of a transition besides the placements: orders, separations, nodes."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def decode(raw: bytes) -> dict[str, Any]:
 
 
 def decode_any(raw: bytes) -> Any:
-    """Return the JSON value in `raw`, of any type.
+    """Return the JSON value in `raw`; it may have any type.
 
     Raises
     ------

@@ -1,5 +1,4 @@
-"""Report what a schema cannot: names that do not exist, and numbers that do not fit the disk
-template.
+"""Report errors that a schema cannot express: unknown names, and numbers of disk templates.
 
 These checks read raw documents, which may have other errors. A value of a wrong type is skipped
 here: the schema reports it. The messages are those of the parser, which stops at the first error.

@@ -200,7 +200,7 @@ READERS: dict[str, Callable[[Raw, Cluster, Reading], Request]] = {
 
 
 def read_settings(raw: Raw) -> dict[str, Any]:
-    """Return the settings that keys of the request name, by the attributes of `Settings`.
+    """Return the settings in the keys of the request, by attribute of `Settings`.
 
     The table of options states of which kind each value must be. Numbers may have any size:
     `iallocator.settings` compares them with the bounds of their options.

@@ -63,7 +63,7 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
 
 
 def told(context: Context, groups: Collection[Group], proved: Collection[Group]) -> str:
-    """Return the text to add to ``info`` for groups in which failures lose more than before.
+    """Return the part of ``info`` about groups in which failures lose more than before.
 
     In groups that are in `proved`, no other placement restarts more.
     """

@@ -90,7 +90,7 @@ if TYPE_CHECKING:
 
 
 class MoveTask:
-    """An instance that is to move.
+    """An instance to move, with functions that find its moves.
 
     Attributes
     ----------

@@ -224,7 +224,7 @@ class Descent:
 
     @property
     def plan(self) -> Plan:
-        """The moves found so far."""
+        """Return the moves found so far."""
         return self._builder.plan
 
     def run(self) -> Plan:

@@ -1,1 +1,1 @@
-"""How many more instances fit, and why not more."""
+"""Compute how many more instances fit, and the limiting resource."""

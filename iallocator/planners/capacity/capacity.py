@@ -190,13 +190,13 @@ class CapacityReport:
 
     @property
     def late(self) -> bool:
-        """True if the time limit ended a filling or the forecast."""
+        """Return whether the time limit ended a filling or the forecast."""
         ends = [run.filling.ended for run in self.runs]
         return TIME_IS_UP in (ends + [self.forecast.ended] if self.forecast else ends)
 
     @property
     def interrupted(self) -> bool:
-        """True if a signal ended the study."""
+        """Return whether a signal ended the study."""
         forecast = self.forecast is not None and self.forecast.interrupted
         return forecast or any(run.filling.interrupted for run in self.runs)
 

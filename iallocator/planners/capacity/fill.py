@@ -46,7 +46,7 @@ class Allocation:
 
 
 class FillResult:
-    """What was placed, and why the filling ended.
+    """The placed instances, and the reason for the end.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ AT_ONCE = 32
 
 
 class Rejections:
-    """What rejects sizes on `site`, which must not change meanwhile.
+    """The rejections of sizes on `site`, which must not change while this object is used.
 
     `number` and `name` are those of the instance that would come.
     """
@@ -174,7 +174,7 @@ class Rejections:
         ]
 
     def of(self, size: Size, every: bool = False) -> Failures | None:
-        """Return what rejects an instance of this size; None if it fits."""
+        """Return the rejection of an instance of this size, or None if it fits."""
         key = size.amounts(), every
         if key not in self._known:
             nodes, failures = self._site.probe(self._probe(size), every)
@@ -349,7 +349,7 @@ class _Tiers:
         return None
 
     def _after(self, limit: int | None) -> int | None:
-        """Return what of `limit` is left for the sizes after one; 0: no more sizes are tried.
+        """Return the rest of `limit` for the next sizes; with 0, no more sizes are tried.
 
         hspace takes from it, at each size, the number of all instances that it has placed.
         """

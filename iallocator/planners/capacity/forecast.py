@@ -47,7 +47,7 @@ CANDIDATES = 1000
 
 
 class Forecast:
-    """How many instances fit before the first rejection, in several orders.
+    """The number of instances that fit before the first rejection, in several orders.
 
     Attributes
     ----------

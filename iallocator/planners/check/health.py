@@ -231,7 +231,7 @@ def _unrestarted(group: GroupHealth, node: int) -> list[str]:
 
 
 def _more(share: Share, instance: Instance) -> Share:
-    """Return `share` with `instance` added."""
+    """Return the instances and MiB of memory of `share`, with `instance` added."""
     return share[0] + 1, share[1] + (instance.memory if instance.uses_memory else 0)
 
 

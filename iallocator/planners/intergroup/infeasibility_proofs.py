@@ -182,7 +182,7 @@ class ArrivalBound:
 
     @property
     def tolerates(self) -> bool:
-        """True if there are failures that must stay tolerated."""
+        """Return whether there are failures that must stay tolerated."""
         return bool(self._failures)
 
     def largest(self, kind: int) -> float:

@@ -257,7 +257,7 @@ class _Rejections:
 
 
 class _Queue:
-    """Ranked places that several equal instances take from, one after the other.
+    """Ranked places that several equal instances use, one after the other.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ SHARE = 0.25
 
 
 class RoomContext(Context):
-    """A context in which all exact searches share the budget of one.
+    """A context with one work budget for all exact searches.
 
     Attributes
     ----------

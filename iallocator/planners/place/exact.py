@@ -163,7 +163,7 @@ class _Rows:
         return {instance.name: self._priority(instance) for instance in self._order}
 
     def _places(self, instance: Instance) -> Iterator[tuple[float, Nodes]]:
-        """Return every place that an instance may have if no other moves, with its cost."""
+        """Return every acceptable place of an instance with its cost; no other instance moves."""
         one = self._one
         place = one.places[instance.name]
         weights = one.weigher.of(instance, one.homes.get(instance.name))
@@ -236,7 +236,7 @@ class _PacemakerRows(ConstraintRows):
 def _broken(
     one: SchedulingPass, order: Sequence[Instance], nodes: Mapping[str, Nodes]
 ) -> list[str] | None:
-    """Try the places out, one after the other; return the first that fails, and those before."""
+    """Place the instances one by one; return the first one that fails, and those before it."""
     state = one.context.state
     placed: list[Instance] = []
     idle: list[str] = []

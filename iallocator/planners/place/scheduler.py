@@ -58,7 +58,7 @@ POLICIES = ("preferred", "last_resort")
 
 
 class PlannedPlace:
-    """Where one instance is, where it will be, and why.
+    """The present and the planned nodes of one instance, with the reason.
 
     Attributes
     ----------
@@ -485,7 +485,7 @@ class SchedulingPass:
         return [(primary, index) for index in choice.ranked]
 
     def tolerance(self, node: int, place: PlannedPlace) -> FailureTolerance | None:
-        """Return what checks an instance on `node`; None: no failure has to be tolerated.
+        """Return the N+1 check for an instance on `node`; None if no failure must be tolerated.
 
         ``no-new`` requires the failures that were tolerated initially. With ``no-worse``, no
         failure may lose more than initially. ``strict`` requires all failures that are not
@@ -518,7 +518,7 @@ class SchedulingPass:
 
     @property
     def in_order(self) -> list[PlannedPlace]:
-        """All places, in the order in which the instances choose."""
+        """Return all places, in the order in which the instances choose."""
         return [self.places[member.name] for unit in self.units for member in unit.members]
 
     def take_off(self) -> list[Instance]:

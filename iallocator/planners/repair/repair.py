@@ -75,7 +75,7 @@ class Repair:
 
     @property
     def opcodes(self) -> list[Json]:
-        """The opcodes of all steps."""
+        """Return the opcodes of all steps."""
         return [code for step in self.steps for code in step["opcodes"]]
 
 

@@ -119,7 +119,7 @@ class NodeSelection:
                 self.keep(self.chosen, found)
 
     def freeing(self, off: Sequence[int]) -> _Step | None:
-        """Return how the nodes `off` can be freed; None, with the reason noted, if not known."""
+        """Return a plan that frees the nodes `off`, or None after recording the reason."""
         if self._out_of_time():
             return None
         if len(off) > self._most:
@@ -136,7 +136,7 @@ class NodeSelection:
         return None
 
     def sparing(self, on: Sequence[int]) -> _Step | None:
-        """Return how the nodes `on` suffice if they are powered on; None if that is not known."""
+        """Return a plan that powers on the nodes `on`, or None if none is found."""
         if self._out_of_time():
             return None
         found = self._feasibility.find(on=on)

@@ -90,7 +90,7 @@ class SqueezeResult(GroupPlans):
 
     @property
     def shortage(self) -> str:
-        """Why some group lacks the minimal resources; "" if none does."""
+        """Return why some group lacks the minimal resources; "" if none does."""
         return next(iter(self.shortages.values()), "")
 
     @property

@@ -218,7 +218,7 @@ class _Work:
             done.plan.end(stop)
 
     def continued(self, groups: Sequence[Group], done: SqueezeResult) -> Iterator[SqueezeResult]:
-        """Yield plans that continue `done`: each adds what another run would do there.
+        """Yield plans that continue `done`: each adds the moves of another run.
 
         Ends when another run would do nothing, when time is up, or when no plan that keeps all
         limits leads to the end of the next run; then the reason of the group says so.
@@ -265,7 +265,7 @@ class _Work:
     def _joined(
         self, groups: Sequence[Group], done: SqueezeResult, further: SqueezeResult, more: GroupPlan
     ) -> SqueezeResult | None:
-        """Return `done` with a plan that also does in its group what the plan `more` does there.
+        """Return `done` joined with the plan `more` of one of its groups.
 
         The group is planned anew with all of the freed nodes leaving. If that fails, or moves an
         instance twice, each instance goes straight to where both plans lead. None if that breaks

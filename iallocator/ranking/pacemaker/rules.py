@@ -77,7 +77,7 @@ class NodeScores:
         return self.heard(members, usable)
 
     def heard(self, members: Sequence[Weights], possible: Sequence[bool]) -> Weights:
-        """Return the score of a member, including the scores of the members after it.
+        """Return the score of a member plus the scores of the members that follow it.
 
         `possible`: for each node, whether the first member can be placed on it.
         """

@@ -44,7 +44,7 @@ def tolerance_tile(before: Json, after: Json | None) -> Tile:
 
 
 def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[Json] = ()) -> None:
-    """Add what is wrong, failures, statistics, groups; `said`: what a planner says of groups."""
+    """Add problems, failures, statistics, groups; `said`: the facts of the planner about groups."""
     then = after or before
     examined = all(group["examined"] for group in (*before["health"], *then["health"]))
     late = "" if examined else "Not analysed: time was up."

@@ -55,7 +55,7 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many nodes use which tenth of a resource, at each moment, and the highest of the counts.
+    """The number of nodes for each tenth of a used resource at each moment, and the maximum.
 
     The last bin counts the nodes that use more than there is.
     """

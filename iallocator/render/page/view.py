@@ -62,7 +62,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Where a page comes from: the source of the cluster, when it was read, and the command line.
+    """The origin of a page: the source of the cluster, the time of reading, the command line.
 
     `time` is in UTC, as in JSON documents.
     """
@@ -95,7 +95,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell.
+    """One cell of a table.
 
     Attributes
     ----------

@@ -341,7 +341,7 @@ def tags_matter(table: NodeTable) -> bool:
 
 
 class MoveTags:
-    """What tags add to statistics if an instance (row) moves to a node (column).
+    """Changes of statistics by tags if an instance (row) moves to a node (column).
 
     Attributes
     ----------

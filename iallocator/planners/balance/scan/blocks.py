@@ -1,4 +1,4 @@
-"""What each kind of moves changes, composed of the changes at each node of the moves.
+"""Compute the changes by each kind of moves from the changes at each node of the moves.
 
 A block is some instances (rows) × some target nodes (columns).  All primaries of a block are in one
 condition (up or not), and all secondaries are, so one set of limits applies.  A limit is not
@@ -123,7 +123,7 @@ if TYPE_CHECKING:
 
 
 class MoveEffects:
-    """Where a kind of moves is `forbidden`, and its changes.
+    """The moves of one kind: which are `forbidden`, and their changes.
 
     The changes of the steady statistics are the sum of `stacks`, those of the others of `shifts`.
     """
@@ -151,7 +151,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ScanSetting:
-    """What all moves of a scan have in common.
+    """The data that all moves of a scan share.
 
     Attributes
     ----------
