@@ -74,6 +74,7 @@ __all__ = [
     "StoragePools",
     "TaggedAccess",
     "closed_nodes",
+    "entry_rejection",
     "entry_rejections",
     "entry_words",
     "group_obstacle",
@@ -175,15 +176,13 @@ class PlacementConstraint:
         """
         return ""
 
-    def entry_rejections(
-        self, cluster: Cluster, group: Group, instance: Instance, reason: str = ""
-    ) -> dict[int, str]:
-        """Return node -> reason for the nodes of `group` that `instance` must not enter.
+    def entry_rejection(self, group: Group, instance: Instance, exclusive: bool) -> str:
+        """Return the part that forbids `instance` to enter `group`: ``FailMem``, say; "" if none.
 
-        An instance enters a group if it is new, or if it comes from another group. The reason is
-        `reason`; if that is "", the part of the constraint that is violated: ``FailMem``, say.
+        An instance enters a group if it is new, is created again, or comes from another group.
+        `exclusive`: its nodes have exclusive storage.
         """
-        return {}
+        return ""
 
     def entry_words(
         self, cluster: Cluster, instance: Instance, index: int, brief: bool = False
@@ -389,19 +388,8 @@ class Networks(PlacementConstraint):
 class InstancePolicy(PlacementConstraint):
     """The policy of a group must accept an instance that enters the group."""
 
-    def entry_rejections(
-        self, cluster: Cluster, group: Group, instance: Instance, reason: str = ""
-    ) -> dict[int, str]:
-        rejections: dict[int, str] = {}
-        reasons: dict[bool, str | None] = {}
-        for index in group.nodes:
-            exclusive = cluster.nodes[index].exclusive_storage
-            if exclusive not in reasons:
-                reasons[exclusive] = group.policy.rejects(instance, exclusive)
-            found = reasons[exclusive]
-            if found is not None:
-                rejections[index] = reason or found
-        return rejections
+    def entry_rejection(self, group: Group, instance: Instance, exclusive: bool) -> str:
+        return group.policy.rejects(instance, exclusive) or ""
 
     def entry_words(
         self, cluster: Cluster, instance: Instance, index: int, brief: bool = False
@@ -703,7 +691,7 @@ def _with_own(method: str) -> tuple[PlacementConstraint, ...]:
 
 
 _CLOSING = (NETWORKS, *(one for one in _with_own("closes") if one is not NETWORKS))
-_ON_ENTRY, _ON_MOVES = _with_own("entry_rejections"), _with_own("move_rejections")
+_ON_ENTRY, _ON_MOVES = _with_own("entry_rejection"), _with_own("move_rejections")
 
 REASONS = {
     "FailMem": "memory",
@@ -736,17 +724,31 @@ def group_obstacle(cluster: Cluster, group: Group, instance: Instance, named: bo
     return ""
 
 
+def entry_rejection(group: Group, instance: Instance, exclusive: bool = False) -> str:
+    """Return why `instance` must not enter `group`; "" if it may.
+
+    See `PlacementConstraint.entry_rejection`. The first constraint that rejects it counts.
+    """
+    reasons = (one.entry_rejection(group, instance, exclusive) for one in _ON_ENTRY)
+    return next(filter(None, reasons), "")
+
+
 def entry_rejections(
     cluster: Cluster, group: Group, instance: Instance, reason: str = ""
 ) -> dict[int, str]:
     """Return node -> reason for the nodes of `group` that `instance` must not enter.
 
-    See `PlacementConstraint.entry_rejections`. The first constraint that rejects a node counts.
+    The reason is `reason`; if that is "", that of `entry_rejection`.
     """
-    found: dict[int, str] = {}
-    for one in _ON_ENTRY:
-        found = one.entry_rejections(cluster, group, instance, reason) | found
-    return found
+    reasons: dict[bool, str] = {}
+    rejections: dict[int, str] = {}
+    for index in group.nodes:
+        exclusive = cluster.nodes[index].exclusive_storage
+        if exclusive not in reasons:
+            reasons[exclusive] = entry_rejection(group, instance, exclusive)
+        if reasons[exclusive]:
+            rejections[index] = reason or reasons[exclusive]
+    return rejections
 
 
 def entry_words(cluster: Cluster, instance: Instance, index: int, brief: bool = False) -> str:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from _bisect import bisect_left  # the part in C, which is in the interpreter
 
-from iallocator.constraints.table import move_rejections
+from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
@@ -207,7 +207,7 @@ def _demand_of_node(state: State, node: int, rules: Rules) -> Demand:
             demand.movers += rules.strict
             continue
         recreated = rules.recreates(instance)
-        if recreated and group.policy.rejects(instance, False):
+        if recreated and entry_rejection(group, instance):
             demand.intricate = True
         demand.add(instance, nodes[1] if len(nodes) > 1 else None, recreated)
         if instance.name in rules.units and not instance.needs_secondary:

@@ -23,6 +23,7 @@ Cost: O(n) per placement and size in arrays of *n* nodes, whatever the number of
 
 from __future__ import annotations
 
+from iallocator.constraints.table import entry_rejection
 from iallocator.deadline import check
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
@@ -119,7 +120,7 @@ class GroupCounting:
         recreated = self._rules.recreates(instance)
         if self.group.exclusive and (instance.local or instance.spindles_anywhere or recreated):
             return False  # spindles may decide
-        return not recreated or self.group.policy.rejects(instance, False) is None
+        return not (recreated and entry_rejection(self.group, instance))
 
     def holds(self, instance: Instance, node: int) -> bool:
         """Return whether `node` has the memory and the disk for `instance`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from _bisect import bisect_left, insort_right  # the part in C, which is in the interpreter
 
-from iallocator.constraints.table import move_rejections
+from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1 import INFINITE, LOST, SAFE, sum_of_shares
 from iallocator.n1.bounds import capacities_for, check_bounds, known_demand, takes_over
@@ -337,7 +337,7 @@ class FailureWatch:
         if move_rejections(state.cluster, node, targets):
             return False
         if self._created is None or self._created[0] is not instance:
-            self._created = instance, not group.policy.rejects(instance, False)
+            self._created = instance, not entry_rejection(group, instance)
         need = max(demand.largest, instance.memory)
         size = max(demand.largest_disk, instance.disk)
         memory, disk = state.columns[MEMORY], state.columns[DISK]

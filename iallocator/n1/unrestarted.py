@@ -30,7 +30,7 @@ from itertools import chain
 from math import comb
 from operator import itemgetter
 
-from iallocator.constraints.table import move_rejections
+from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.limits.node import failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1 import PACKED_LIMITS, SAFE, SUMMED_LIMITS
@@ -405,7 +405,7 @@ class _Need:
         created = [one for one in moving if rules.recreates(one)]
         barred = (
             bool(other_limits(self.group, *SUMMED_LIMITS))
-            or any(self.group.policy.rejects(one, False) for one in created)
+            or any(entry_rejection(self.group, one) for one in created)
             or bool(move_rejections(cluster, node, rules.targets(cluster, self.group)))
         )
         self.sizes_alone = not (barred or any(one.restricted for one in moving))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
-from iallocator.constraints.table import NETWORKS, move_rejections, out_of_reach
+from iallocator.constraints.table import entry_rejection, group_obstacle, move_rejections
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import POLICY_RANK, AllocationRequest
 
@@ -171,19 +171,15 @@ class AcrossGroups:
 
     def closed(self, instance: Instance, group: Group) -> str:
         """Return why the whole group is closed to `instance`; "" if it is not."""
-        context = self.context
         if group.alloc_policy == "unallocable":
             return f"group {group.name} is unallocable"
-        if NETWORKS.missing(group, instance):
-            return f"group {group.name} lacks a network of the instance"
-        reasons = {
-            group.policy.rejects(instance, exclusive)
-            for exclusive in ({True, False} if group.exclusive else {False})
-        }
-        if None not in reasons:
+        obstacle = group_obstacle(self.context.cluster, group, instance)
+        if obstacle:
+            return obstacle
+        kinds = (True, False) if group.exclusive else (False,)
+        if all(entry_rejection(group, instance, exclusive) for exclusive in kinds):
             return f"the policy of group {group.name} rejects it"
-        lacking = out_of_reach(context.cluster, group.nodes, instance)
-        return f"group {group.name} does not {lacking}" if lacking else ""
+        return ""
 
     def _online(self, instance: Instance, groups: Sequence[Group]) -> list[int]:
         """Return the online nodes of `groups`, in the order in which ties are broken."""
@@ -219,8 +215,8 @@ class AcrossGroups:
         for index in nodes if self._exclusive else ():
             node = context.cluster.nodes[index]
             if node.group.exclusive:
-                reason = node.group.policy.rejects(instance, node.exclusive_storage)
-                if reason is not None:
+                reason = entry_rejection(node.group, instance, node.exclusive_storage)
+                if reason:
                     rejections[index] = context.settings.behaviour.policy_reason or reason
         return rejections
 

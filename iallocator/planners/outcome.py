@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.constraints.table import entry_rejection
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.n1 import CAME, LEFT, MOVED, plan_rules
 from iallocator.n1.exact import OfflineInstances
@@ -217,9 +218,7 @@ class Outcome:
             return
         if left and not self._limits.between_groups:
             yield f"moves to group {home.name}, and must not change its group"
-        exclusive = self._nodes[after[0]].exclusive_storage
-        reason = home.policy.rejects(instance, exclusive)
-        if reason is not None:
+        if entry_rejection(home, instance, self._nodes[after[0]].exclusive_storage):
             yield f"the policy of group {home.name} rejects it"
         if left and home.alloc_policy == "unallocable":
             yield f"group {home.name} is unallocable"

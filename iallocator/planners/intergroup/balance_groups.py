@@ -233,13 +233,7 @@ def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResu
     If a signal or the time limit ends the search, the plan has the moves found until then.
     """
     done = IntergroupResult("balance-groups", context)
-    work = _Balancing(context, bounds, done)
-    try:
-        with context.deadline:
-            done.plan.reason = work.run()
-    except Stopped as stop:
-        done.plan.end(stop)
-    work.fill_rows()
+    done.fill(_Balancing(context, bounds, done))
     return done
 
 

@@ -140,13 +140,7 @@ def compress(context: IntergroupContext, only: Group | None = None) -> Intergrou
     search, the plan empties the best of the groups that were tried until then.
     """
     done = IntergroupResult("compress", context)
-    work = _Compression(context, done, only)
-    try:
-        with context.deadline:
-            done.plan.reason = work.run()
-    except Stopped as stop:
-        done.plan.end(stop)
-    work.fill_rows()
+    done.fill(_Compression(context, done, only))
     return done
 
 

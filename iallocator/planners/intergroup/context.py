@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from iallocator.deadline import SIMULATIONS, Deadline
+from iallocator.deadline import SIMULATIONS, Deadline, Stopped
 from iallocator.model.state import State
 from iallocator.model.storage import EXTERNAL, pool_name
 from iallocator.n1 import Rules
@@ -16,11 +16,22 @@ from iallocator.transition.requirements import demands_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Protocol
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance, Pool
     from iallocator.options.settings import Settings
     from iallocator.planners.plan import PlanEntry
+
+    class Search(Protocol):
+        """A search for a plan between groups."""
+
+        def run(self) -> str:
+            """Add moves to the plan; return why there are no more."""
+
+        def fill_rows(self) -> None:
+            """Add the facts of each group to its row."""
+
 
 __all__ = [
     "FOUND",
@@ -202,6 +213,18 @@ class IntergroupResult(PlanResult):
         before = len(self.entries)
         super().add(entries)
         self.deadline.spare(len(self.entries) - before)
+
+    def fill(self, search: Search) -> None:
+        """Run `search`, which adds moves to the plan.
+
+        If a signal or the time limit ends it, the plan has the moves found until then.
+        """
+        try:
+            with self.deadline:
+                self.plan.reason = search.run()
+        except Stopped as stop:
+            self.plan.end(stop)
+        search.fill_rows()
 
 
 FOUND = "found"

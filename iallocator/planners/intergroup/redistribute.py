@@ -255,13 +255,7 @@ def redistribute(context: IntergroupContext, only: Group | None = None) -> Redis
     the time limit ends the search, the plan has the groups that were repaired until then.
     """
     done = RedistributionResult(context)
-    work = _Redistribution(context, done, only)
-    try:
-        with context.deadline:
-            done.plan.reason = work.run()
-    except Stopped as stop:
-        done.plan.end(stop)
-    work.fill_rows()
+    done.fill(_Redistribution(context, done, only))
     return done
 
 

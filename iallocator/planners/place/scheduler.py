@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from iallocator.constraints.table import NETWORKS
 from iallocator.constraints.table import REASONS as LIMITS
+from iallocator.constraints.table import group_obstacle
 from iallocator.deadline import check
 from iallocator.model.moves import Move
 from iallocator.n1 import CAME, MOVED, Rules
@@ -150,7 +150,7 @@ class Openings:
         groups = [
             group
             for group in cluster.groups
-            if not NETWORKS.missing(group, instance) and name in (None, group.name)
+            if name in (None, group.name) and not group_obstacle(cluster, group, instance)
         ]
         if name is not None:
             return [self._allowed(instance, groups)]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     )
     from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
 
-__all__ = ["Block", "MoveEffects", "Part", "RelevantChecks", "Shift", "Sides", "Stack"]
+__all__ = ["Block", "MoveEffects", "NodeInNewRole", "RelevantChecks", "Shift", "Sides", "Stack"]
 
 
 class RelevantChecks:
@@ -138,7 +138,7 @@ class MoveEffects:
         self.shifts = shifts
 
 
-class Part:
+class NodeInNewRole:
     """A node in its new role: whether it is forbidden, and what changes."""
 
     __slots__ = ("forbidden", "shift", "stack")
@@ -233,7 +233,7 @@ class Sides:
         self._primary_up = bool(where.up[where.primary[0]])
         self._off_primary = self._limits(self._primary_up)
         self._off_secondary = self._limits(bool(where.up[where.secondary[0]]))
-        self._leads: Part | None = None
+        self._leads: NodeInNewRole | None = None
         self._stays: Stack | None = None
         self._views(where.left_reserved)
 
@@ -374,9 +374,9 @@ class Sides:
         return self._both(self._s0, self.s)
 
     @cached_property
-    def _comes(self) -> Part:
+    def _comes(self) -> NodeInNewRole:
         """Return the change when the targets become primaries."""
-        return Part(self._barred_led, *self._both(self._led, self.n))
+        return NodeInNewRole(self._barred_led, *self._both(self._led, self.n))
 
     @cached_property
     def _secondary_stack(self) -> Stack:
@@ -386,14 +386,14 @@ class Sides:
     def _both(self, after: BatchView, node: Whole) -> tuple[Shift, Stack]:
         return self._shift(after, node), self._stack(after, node)
 
-    def _lead(self) -> Part:
+    def _lead(self) -> NodeInNewRole:
         """Return the change when the secondaries become primaries."""
         if self._leads is None:
             after = self._as_primary(self._s0, self.s)
             forbidden = self._may_not_receive(self.p, self.s) | self._forbidden(
                 PRIMARY, self._off_primary, self._s0, after
             )
-            self._leads = Part(forbidden, *self._both(after, self.s))
+            self._leads = NodeInNewRole(forbidden, *self._both(after, self.s))
         return self._leads
 
     def _stay(self) -> Stack:

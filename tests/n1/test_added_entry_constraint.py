@@ -1,0 +1,104 @@
+"""A constraint on entering a group, added to the table, counts in N+1 as in the simulation."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from iallocator.constraints import table
+from iallocator.constraints.table import PlacementConstraint
+from iallocator.model.cluster import Group
+from iallocator.model.columns import MEMORY
+from iallocator.model.instance import Instance
+from iallocator.model.moves import Move
+from iallocator.n1 import Rules
+from iallocator.n1.tolerance import FailureTolerance
+from iallocator.n1.unrestarted import UnrestartedSearch
+
+from .tight import Case, tight
+
+
+class NotEven(PlacementConstraint):
+    """An instance with an even number of MiB must not enter a group."""
+
+    def entry_rejection(self, group: Group, instance: Instance, exclusive: bool) -> str:
+        return "" if instance.memory % 2 else "FailPolicy"
+
+
+def tolerated(case: Case) -> list[bool]:
+    """Return for each node whether its failure is tolerated, by a new simulation."""
+    nodes = range(len(case.cluster.nodes))
+    return [case.simulation_of(case.rules).fail((index,)) is None for index in nodes]
+
+
+def test_added_constraint_counts_where_instances_are_created_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With `strict`, instances on lost storage are created again: every stage checks that."""
+    changed = 0
+    for seed in range(150):
+        case = tight(seed, "strict")
+        before = tolerated(case)
+        with monkeypatch.context() as patched:
+            patched.setattr(table, "_ON_ENTRY", (*table._ON_ENTRY, NotEven()))
+            case = tight(seed, "strict")
+            expected = tolerated(case)
+            failures = FailureTolerance(case.state, case.rules, kernels=case.context.kernels)
+            failing = [(index,) for index in range(len(expected))]
+            lost = {one[0] for one in failures.not_tolerated(failing)}
+            assert [index not in lost for index in range(len(expected))] == expected, seed
+        changed += before != expected
+    assert changed > 10
+
+
+@pytest.mark.parametrize("mode", ["strict", "no-new"])
+def test_added_constraint_counts_for_new_instances(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new instance on storage that is lost with its node must be created again."""
+    monkeypatch.setattr(table, "_ON_ENTRY", (*table._ON_ENTRY, NotEven()))
+    told: Counter[bool] = Counter()
+    for seed in range(400):
+        case = tight(seed, mode)
+        state, new, nodes = case.state, case.new, case.cluster.nodes
+        online = [index for index in case.cluster.groups[0].nodes if nodes[index].online]
+        filling = FailureTolerance(state, case.rules, kernels=case.context.kernels)
+        before = tolerated(case)
+        for k, primary in enumerate(online):
+            places = (primary, online[k - 1])[: new.required_nodes]
+            if state.columns[MEMORY][primary] <= new.memory or len(set(places)) < len(places):
+                continue
+            with state.trial():
+                state.place(new, places)
+                after = tolerated(case)
+            counted = range(len(nodes)) if mode == "strict" else online
+            expected = all(after[i] or (mode == "no-new" and not before[i]) for i in counted)
+            assert filling.accepts(new, places) is expected, (seed, places)
+            check = case.context.tolerance(case.context.all_nodes(), case.rules)
+            assert check.allows(Move(new, (), places)) is expected, (seed, places)
+            told[expected] += 1
+    assert min(told[True], told[False]) > 10, told
+
+
+def test_added_constraint_counts_for_failures_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An instance that cannot be created again is lost; no sum of memory says otherwise."""
+    monkeypatch.setattr(table, "_ON_ENTRY", (*table._ON_ENTRY, NotEven()))
+    found: Counter[bool] = Counter()
+    for seed in range(60):
+        case = tight(seed, "strict")
+        search = UnrestartedSearch(case.state, Rules("strict"))
+        for index in range(len(case.cluster.nodes)):
+            pair = index, (index + 1) % len(case.cluster.nodes)
+            lost = {one.name for one in search.lost(pair)}
+            barred = {
+                one.name
+                for node in pair
+                for one in case.state.primaries[node].values()
+                if not (one.forthcoming or one.memory % 2) and Rules("strict").recreates(one)
+            }
+            found[bool(barred)] += 1
+            assert barred <= lost, (seed, pair)
+    assert min(found.values()) > 10
