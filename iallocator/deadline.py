@@ -91,7 +91,7 @@ class DeadlineError(TimeoutError):
 
 
 class _Signals:
-    """The signal that asks this run to end.
+    """The signal that requires this run to end.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ class _Line:
         self._since = monotonic()
 
     def draw(self) -> None:
-        """Show the line until it is over."""
+        """Show the progress line until the work ends."""
         if self.over.wait(SOON):
             return
         try:

@@ -27,7 +27,7 @@ class Example:
 
 
 class Usage:
-    """What a person has to know about a command besides its summary and its options.
+    """The help of a command besides its summary and its options.
 
     Attributes
     ----------

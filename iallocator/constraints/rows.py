@@ -158,7 +158,7 @@ class ReserveRows(ConstraintRows):
         return self._reserves.get(row[1], INFINITY)
 
     def add_to(self, program: Program, rows: Iterable[Row]) -> None:
-        """Bound the memory in use, and what is kept, on nodes that pass N+1 now."""
+        """Add bounds of the used and reserved memory of nodes that pass N+1 now."""
         state = self._state
         kept: dict[int, dict[Row, float]] = {}
         own = [row for row in rows if row[0] in ("used", "peer")]

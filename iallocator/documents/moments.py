@@ -36,7 +36,7 @@ __all__ = ["Examination", "cluster_facts", "inventory", "nodes_at", "standing"]
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """How a state is checked: N+1, the share of free disk, affinity, and the deadline.
+    """The checks of a state: N+1, the share of free disk, affinity, and the deadline.
 
     `modes` has the mode of N+1 of each group with tags that may name another one than `n1`.
     """

@@ -120,7 +120,7 @@ class Recorder:
         return self._context
 
     def begin(self, context: Context) -> None:
-        """Record the context."""
+        """Record the context of the request."""
         self._context = context
 
     def ended(self) -> None:

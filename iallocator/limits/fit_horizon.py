@@ -76,7 +76,7 @@ class Horizon:
             self._reserved = instance.memory if instance.reserves else 0.0
 
     def look(self, index: int) -> Standpoint:
-        """Return what node `index` accepts now."""
+        """Return the roles in which node `index` accepts a further instance now."""
         now = self._view(index)
         for count in FAR:
             if self._takes_after(now, count):

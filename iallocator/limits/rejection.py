@@ -23,7 +23,7 @@ __all__ = ["Rejection", "group_rejections", "migration_rejection"]
 
 
 class Rejection:
-    """Why an instance may not be on a node, or in a group.
+    """The reason why an instance may not be on a node, or in a group.
 
     Attributes
     ----------

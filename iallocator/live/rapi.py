@@ -104,7 +104,7 @@ def base_address(address: str) -> str:
         raise UsageError(f"{address!r} is no address of a cluster: HOST, HOST:PORT or https://...")
     if "@" in parts.netloc:
         raise UsageError(
-            "user and password do not belong into an address, where everybody sees them: "
+            "do not put credentials in the address, because the process list shows them: "
             "use --credentials FILE, the environment, or a netrc file"
         )
     return whole

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
             """Return whether the constraint `by` excludes `instance` from the nodes."""
 
         def why(self, instance: Instance, by: str) -> str:
-            """Return the reason for the exclusion, for one node."""
+            """Return the reason why the constraint excludes the node."""
 
 
 __all__ = [

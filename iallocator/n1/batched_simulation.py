@@ -221,7 +221,7 @@ def slots_for(memory: Floats, disk: Floats, need: Floats) -> Floats:
 
 
 def _slots(free: Floats, each: Floats) -> Floats:
-    """Return how often `each` fits so that something remains; any number if `each` is 0."""
+    """Return how often `each` fits with a rest above 0; any number if `each` is 0."""
     some = np.maximum(np.ceil(free / np.maximum(each, 1.0)) - 1.0, 0.0)
     return np.where(each > 0, some, np.where(free > 0, ANY_NUMBER, 0.0))
 

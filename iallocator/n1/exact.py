@@ -291,7 +291,7 @@ class Evacuation:
 
     @property
     def whole(self) -> EvacuationPart:
-        """Return all instances that leave, as one part."""
+        """Return all instances that need a new node, as one part."""
         return EvacuationPart(self, self._members, self._items)
 
     def parts(self, left_out: Collection[str] = ()) -> list[EvacuationPart]:

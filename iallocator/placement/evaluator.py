@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import Candidates
 
     class TracedContext(SharedContext, Protocol):
-        """A context that records what evaluators are asked, and may have a trace."""
+        """A context that records the queries of evaluators, and may have a trace."""
 
         trace: Trace | None
         last_query: tuple[TracedEvaluator, NodeQuery] | None

@@ -30,7 +30,7 @@ __all__ = ["MoveChecks"]
 
 
 class MoveChecks:
-    """Checks of moves into `group`, on the state of `context` as it is at the time.
+    """Checks moves into `group` on the present state of `context`.
 
     N+1 is checked by `rules` for failures that concern `nodes`.  `policy_reason` is as
     `Behaviour.policy_reason`.

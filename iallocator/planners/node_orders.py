@@ -215,7 +215,7 @@ class ReserveFirst(NodeOrder):
 
 
 class ExactFill(ReserveFirst):
-    """First the nodes that `places` has for the memory of an instance, then `ReserveFirst`."""
+    """Orders the nodes that `places` has for the memory first, then as `ReserveFirst`."""
 
     __slots__ = ("_places",)
 

@@ -28,7 +28,7 @@ __all__ = ["GroupPlan", "GroupPlans", "GroupRow", "PlanResult", "moves_of_transi
 
 
 class GroupRow:
-    """What a plan reports on one group.
+    """The report of a plan on one group.
 
     Attributes
     ----------

@@ -131,7 +131,7 @@ class OrderedCandidates(Candidates):
         return order
 
     def extra(self, nodes: Nodes) -> dict[str, Any]:
-        """Return more members for the entry of ``solutions`` if `nodes` are chosen."""
+        """Return additional members of the entry in ``solutions`` for the chosen `nodes`."""
         return {} if self.first is None else self.first.extra(nodes[0])
 
     def criteria(self, nodes: Nodes) -> list[tuple[str, str]]:

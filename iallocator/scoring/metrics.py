@@ -304,7 +304,7 @@ class Totals:
 
 
 def node_counts(online: int, offline: int, stored: int) -> list[int]:
-    """Return for each statistic the number of nodes that it includes; at least 1.
+    """Return the number of nodes that each statistic includes; at least 1.
 
     `stored` are the online nodes that may have storage of their own.
     """

@@ -38,7 +38,7 @@ def available() -> bool:
 
 
 def solve(problem: Problem, budget: Deadline, gap: float = GAP) -> Answer:
-    """Solve `problem` within `budget`; `gap` 0 asks for the least sum of costs."""
+    """Solve `problem` within `budget`; `gap` 0 requires the least sum of costs."""
     if any(not kind.choices and kind.penalty is None for kind in problem.kinds):
         return Answer(IMPOSSIBLE)
     if budget.must_end:

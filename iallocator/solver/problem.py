@@ -32,7 +32,7 @@ LEFT_OUT = -1
 
 
 class Choice:
-    """One choice of a member of a kind.
+    """One choice that the solver can make for an item of a kind.
 
     ``value`` is returned to the caller, and may have any hashable type.  ``cost`` is added to the
     sum that the solver minimises.  ``uses`` has the amounts that the choice uses, by row.

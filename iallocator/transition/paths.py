@@ -311,7 +311,7 @@ class Route:
         return Route(self.instance, self.present, self.wanted, steps, stopped, self.fenced)
 
     def chained(self, cluster: Cluster) -> list[Step]:
-        """Return its steps, each after the one before."""
+        """Return the steps of the instance; each one depends on the one before."""
         if self.present is None:
             if not self.wanted:
                 return []

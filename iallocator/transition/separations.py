@@ -101,7 +101,7 @@ class Separations:
         return dict.fromkeys(self._of(instance.name, place.nodes[0]), 1)
 
     def charge(self, steps: Iterable[Step]) -> None:
-        """Add to `steps`, which lack them, the units that they take and free."""
+        """Add the units that each of `steps` takes and frees."""
         if not self._needs:
             return
         for step in steps:

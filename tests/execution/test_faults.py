@@ -85,7 +85,7 @@ class World:
         assert len(executed) == len(set(executed)), f"done twice: {executed}"
         for position, number in enumerate(executed):
             by_hand = [n for n in self.steps[number]["after"] if not self.steps[n]["opcodes"]]
-            assert not by_hand, "began before somebody's hand"
+            assert not by_hand, "began before the manual step"
             assert set(self.steps[number]["after"]) <= set(executed[:position])
         blocked = records.blocked()
         for job in self.jobs:

@@ -115,7 +115,7 @@ class _Case:
             if tag in self.raw[name]["tags"]:
                 yield f"{name}: must not be on {node}"
         if "iallocator:score:-INFINITY" in self.nodes[node]["tags"]:
-            yield f"{name}: {node} is for nobody"
+            yield f"{name}: {node} accepts no instance"
 
     def _group(self, name: str, before: list[str], after: list[str]) -> Iterator[str]:
         groups = {self.nodes[node]["group"] for node in after}

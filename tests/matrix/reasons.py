@@ -112,25 +112,25 @@ RULES: list[Rule] = [
     (
         tuple(name for name in NODE_N1 if name != "N+1 no-worse"),
         WITHOUT_N1 & MOVES,
-        "somebody asked for the move: as with hail, N+1 of the single node is all that counts",
+        "the move is required: as with hail, only N+1 of the single node is checked",
     ),
     (
         ("N+1 no-worse",),
         _paths("exact search of moves"),
-        "there is one way to place both, and who leaves a node has to go somewhere",
+        "both have one placement, and an evacuated instance must be placed",
     ),
     (NODE_N1, _paths("repair of secondaries"), "an instance without a secondary must get one"),
     (
         ("pools", "migration tags", "not running"),
         _paths("repair anew"),
-        "what has its disks on one node has no pool, comes from nowhere, and is started if it ran",
+        "a plain instance has no pool and is recreated, so that it does not migrate",
     ),
     (
         (*NODE_N1, "unallocable group"),
         _paths("detours"),
-        "nothing stays there",
+        "no instance stays on the node of a temporary move",
     ),
-    (("group setting: strategy",), RANKED, "the command line wins over the tags of a group"),
+    (("group setting: strategy",), RANKED, "the command line overrides tags of a group"),
     (
         ("group setting: strategy",),
         {*BALANCE, *SQUEEZE, *_paths("capacity", "--optimal", "live execution")},
@@ -140,7 +140,7 @@ RULES: list[Rule] = [
     (
         ("group setting: strategy", "location tags", "should with a price"),
         FORCED - _paths("redistribute", "place"),
-        "it ranks, and refuses nothing; there is one place only",
+        "it ranks nodes and rejects none, and only one node is possible",
     ),
     (
         ("group setting: strategy", "location tags"),
@@ -150,17 +150,17 @@ RULES: list[Rule] = [
     (
         ("group setting: strategy", "location tags", "should with a price"),
         _paths("--top", "detours"),
-        "it ranks, and refuses nothing",
+        "it ranks nodes and rejects none",
     ),
     (
         ("location tags",),
         RANKED | _paths("place"),
-        "wishes for locations are a statistic of the score, by which this strategy does not rank",
+        "desired locations are a statistic of the score, which this strategy ignores",
     ),
     (
         (*OF_TAGS, "networks"),
         _paths("capacity"),
-        "what only has a size has no tags and no networks",
+        "a size has no tags and no networks",
     ),
     (
         ("exclusive storage",),
@@ -170,28 +170,28 @@ RULES: list[Rule] = [
     (
         ("restricted nodes",),
         _paths("snapshot"),
-        "an option of the answer; what is written down is the cluster and the question",
+        "an option of the answer, but a snapshot has only the cluster and the request",
     ),
     (
         ("maintenance tag", "cpu ratio", "exclusion tags", "group setting: soft errors", *BOUND),
         FAILURES,
-        "who would be rescued is asked by hard limits alone, as in global N+1",
+        "restarts are checked by hard limits only, as in global N+1",
     ),
     (
         NODE_N1,
         FAILURES,
-        "they say which failures are minded; `check` tells all",
+        "they select the failures to check, but `check` reports all",
     ),
     (
         ("auto_balance off", "admin_state offline"),
         FAILURES,
-        "the failure that the room on `best` is kept for is another one",
+        "`best` reserves its memory for another failure",
     ),
-    (("not running",), FAILURES, "who is rescued is counted, not how"),
+    (("not running",), FAILURES, "restarted instances are counted, not how they restart"),
     (
         BOUND,
         _paths("capacity --replay"),
-        "the past tells sizes: a copy is bound to nobody",
+        "only sizes are replayed: a copy has no constraints with others",
     ),
     (
         (
@@ -203,7 +203,7 @@ RULES: list[Rule] = [
             "group setting: soft errors",
         ),
         _paths("capacity --replay"),
-        "there is one place only, and nobody could take what is there",
+        "only one node is possible, and no node could restart its instances",
     ),
     (
         (
@@ -234,7 +234,7 @@ RULES: list[Rule] = [
     (
         ("N+1 strict", "group setting: n1"),
         _paths("report and --html"),
-        "every failure is drawn, whichever are minded",
+        "every failure is drawn, whatever the mode",
     ),
     (
         (
@@ -253,7 +253,7 @@ RULES: list[Rule] = [
     (
         ("order after what fails",),
         MOVES,
-        "what finds no other place runs where it is, and nothing has to wait",
+        "an instance without a new node stays and runs, so that no other one waits",
     ),
     (
         ("order",),
@@ -263,34 +263,34 @@ RULES: list[Rule] = [
     (
         ("keep-running",),
         EVERYWHERE - _paths("place", "detours"),
-        "nothing is stopped to make room for something else",
+        "no instance is stopped to free capacity",
     ),
     (("order",), SECONDARIES, "a secondary is replaced while its primary runs"),
     (
         ("group setting: soft errors",),
         _paths("detours"),
-        "where the way ends the same is broken",
+        "the final node violates the soft limit anyway",
     ),
     (
         ("N+1 strict",),
         _paths("place"),
-        "`doomed` is lost by what cannot move: nobody is stopped for that",
+        "`doomed` is lost because of an instance that cannot move, which stops no other",
     ),
     (
         ("N+1 strict",),
         frozenset({"ask, --group"}),
         "the failure is in another group, and a request for one group checks only this one",
     ),
-    (("N+1 strict",), _paths("squeeze exact"), "what moves there passes no N+1 at all"),
+    (("N+1 strict",), _paths("squeeze exact"), "moves to that node pass N+1 in no mode"),
     (
         ("N+1 no-new", "N+1 no-worse", "N+1 off", "group setting: n1"),
         _paths("swap"),
-        "two of equal memory change places: no failure minds",
+        "two instances of equal memory are swapped, which changes no failure",
     ),
     (
         ("N+1 no-new", "N+1 no-worse", "N+1 off", "group setting: n1"),
         _paths("squeeze up"),
-        "whose failure only `best` could mend is lost while that is off",
+        "a failure that needs `best` is lost while `best` is off",
     ),
     (
         ("N+1 strict",),
@@ -300,21 +300,25 @@ RULES: list[Rule] = [
     (
         ("group setting: soft errors",),
         BALANCE | _paths("live execution"),
-        "the score counts what exclude each other: nothing is won by one more",
+        "the score counts conflicts, so a move that adds one gains nothing",
     ),
-    (("together",), _paths("reboot"), "who breaks a must at home could not come back"),
+    (("together",), _paths("reboot"), "a move back to a violated hard constraint is impossible"),
     (("N+1 strict",), _paths("reboot with drbd"), "`doomed` is the best secondary"),
-    (("not running",), _paths("reboot"), "what does not run need not leave"),
-    (("offline",), _paths("squeeze up"), "what is powered on is offline before"),
-    (("apart (domain)",), _paths("detours"), "the way ends in the rack that is forbidden"),
-    (("together",), _paths("detours"), "both are together in the end, and on the way neither is"),
+    (("not running",), _paths("reboot"), "a stopped instance need not leave the node"),
+    (("offline",), _paths("squeeze up"), "a node that is powered on is offline before"),
+    (("apart (domain)",), _paths("detours"), "the temporary move ends in the forbidden rack"),
+    (
+        ("together",),
+        _paths("detours"),
+        "both share a node at the end, but not during the temporary move",
+    ),
     (
         ("auto_balance off", "admin_state offline"),
         SQUEEZE | _paths("swap", "place", "detours"),
-        "the world has no room for what is held on `best`",
+        "the cluster has no capacity for a reserve on `best`",
     ),
 ]
-"""Features, paths, and why none of them makes a cell."""
+"""Features, paths, and why no case combines them."""
 
 
 def reason(feature: str, path: str) -> str:

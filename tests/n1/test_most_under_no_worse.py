@@ -57,8 +57,8 @@ def parts(
         if targets:
             joined = [part for part in found if part[1] & targets]
             found = [part for part in found if part not in joined]
-            who = {number}.union(*(part[0] for part in joined))
-            found.append((who, targets.union(*(part[1] for part in joined))))
+            members = {number}.union(*(part[0] for part in joined))
+            found.append((members, targets.union(*(part[1] for part in joined))))
     yield from found
 
 
@@ -66,13 +66,13 @@ def costs_nobody(placed: Placed, new: Sequence[int], nodes: Sequence[str]) -> bo
     """Return whether the `new` ones restart in every failure, and so do all others."""
     free = free_of(placed)
     for failing in nodes:
-        for who, targets in parts(placed, failing, nodes):
-            mine = {k for k in new if k in who or placed[k][1][0] in targets}
+        for members, targets in parts(placed, failing, nodes):
+            mine = {k for k in new if k in members or placed[k][1][0] in targets}
             position = {name: k for k, name in enumerate(sorted(targets))}
             items = sorted(
                 (
                     (placed[k][0], frozenset(position[n] for n in placed[k][1][1:] or targets))
-                    for k in who
+                    for k in members
                 ),
                 reverse=True,
                 key=lambda item: item[0],

@@ -147,7 +147,7 @@ class PlanBuilder:
         return self.score - found.score
 
     def helps(self, found: ScoredMoves) -> bool:
-        """Return whether moves gain as much as is asked for, and more than a rounding error."""
+        """Return whether moves have the required gain, and more than a rounding error."""
         wanted = self.limits.gain_wanted(self.score)
         return self.gain(found) > self.rounding() and self.gain(found) >= wanted
 

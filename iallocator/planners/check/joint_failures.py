@@ -212,7 +212,7 @@ def _badness(one: Failure) -> tuple[int, int, Sequence[int]]:
 
 
 class DomainFound:
-    """One failure domain, and the failure of all its online nodes."""
+    """One failure domain, with the failure of all its online nodes."""
 
     __slots__ = ("failure", "name")
 

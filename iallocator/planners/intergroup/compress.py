@@ -211,7 +211,7 @@ class _Compression:
         return "no group is a candidate"
 
     def _unfit(self, group: Group) -> str:
-        """Return why `group` is no candidate, or ""."""
+        """Return why `group` cannot be chosen to be emptied, or ""."""
         held = self.held[group.index]
         if not held:
             return "it holds no instances"

@@ -242,7 +242,7 @@ class Moves:
         self.complete = self._bound.whole
 
     def _movers(self) -> list[Instance]:
-        """Return the instances that may be moved."""
+        """Return the instances that the plan may move."""
         context = self._context
         relations = context.affinity.relations
         kept = self._goal.concerned.union(relations.stuck if relations is not None else ())

@@ -202,7 +202,7 @@ class MemoryBound:
 
 
 class SearchOptions(NamedTuple):
-    """How a node is chosen among those that the limits allow.
+    """Options for the choice among the nodes that the limits allow.
 
     ``tight``: the fullest node instead of the best, so that large instances fit later. ``careful``:
     N+1 is checked for every move, which is expensive and seldom needed.

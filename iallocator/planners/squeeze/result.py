@@ -192,7 +192,7 @@ class SqueezeResult(GroupPlans):
 
     @property
     def removed(self) -> dict[int, list[str]]:
-        """Tags to remove, by node: only the one that a planner adds."""
+        """Return the tags to remove by node: only those that planners add."""
         nodes = self.cluster.nodes
         return {index: [AUTO] for index in self.on if AUTO in standby_tags(nodes[index])}
 

@@ -40,7 +40,7 @@ def faults(run: Runner) -> None:
     _try(run, "the process is killed when jobs run, through RAPI", rapi, "accepted", _killed)
     _try(run, "the socket closes", luxi, "accepted", _restarted)
     _try(run, "the daemon of RAPI is killed", rapi, "accepted", _rapi_killed)
-    _try(run, "somebody cancels a job", luxi, "accepted", _cancelled, whole=False)
+    _try(run, "an administrator cancels a job", luxi, "accepted", _cancelled, whole=False)
     _try(run, "a node goes offline", luxi, "accepted", _offline, whole=False)
     _try(run, "a node goes offline, through RAPI", rapi, "accepted", _offline, whole=False)
     _try(run, "interrupted once", luxi, "accepted", _interrupted)

@@ -109,7 +109,7 @@ def last_look(run: Runner) -> None:
     run.record(
         "Ganeti's validator takes every answer",
         _validated(run.calls),
-        hail="lets instances whose disks are re-created leave their group",
+        hail="lets instances with re-created disks leave their group",
     )
 
 

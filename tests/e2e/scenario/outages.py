@@ -34,7 +34,7 @@ def nodes(run: Runner) -> None:
     avoid = Expect(calls=("allocate",), check=_not_on({offline, drained}))
     run.step("create around them", *add("of2", "plain"), expect=avoid)
     rejected = Expect(calls=("allocate",), rejected=True)
-    run.step("create where nobody could take over", *add("of3", "plain", here), expect=rejected)
+    run.step("create where no node could take over", *add("of3", "plain", here), expect=rejected)
     run.arrange("gnt-group", "add-tags", SECOND_GROUP, _ONLY_NEW)
     only = Expect(calls=("allocate",), check=_on(instance("of3"), good))
     run.step("create in their group", *add("of3", "plain", here), expect=only)

@@ -217,7 +217,7 @@ class BondCosts:
         return found
 
     def costs(self, rule: Rule) -> Costs:
-        """Return what one more member of each shape would violate on each node."""
+        """Return the violations by one more member of each shape on each node."""
         version = self.rule_counts.now().versions.get(rule, 0)
         return derived(
             self._costs, rule, version, lambda: self.rule(rule).costs(self._matrix(rule))
