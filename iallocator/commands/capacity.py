@@ -99,7 +99,7 @@ class Filled(Result):
 
 
 def _wanted(settings: Settings, tagged: Common, source: Source) -> CapacityOptions:
-    """Return what to fill the cluster with; `tagged` are the settings completed from tags."""
+    """Return the sizes to fill the cluster with; `tagged`: settings completed from tags."""
     if settings.group:
         group = group_named(source.cluster, settings.group)
         settings.restrict_allocation_to = [

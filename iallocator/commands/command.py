@@ -110,7 +110,7 @@ class Result:
         return self._document
 
     def json(self) -> Json:
-        """Return the document that ``--json`` writes: that of the renderers, or more or less."""
+        """Return the document for ``--json``, which can differ from that for the renderers."""
         return self.document()
 
     def facts(self, medium: str) -> Json:

@@ -100,7 +100,7 @@ def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:
 
 
 def case_named(files: Sequence[str]) -> Case | None:
-    """Return the captured call among `files`, as ``FOLDER#7``; None if all are files."""
+    """Return the word of `files` that names a captured call, such as ``FOLDER#7``, or None."""
     for name in files:
         if referred(name) is not None:
             return case_of(request_path(name))

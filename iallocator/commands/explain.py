@@ -82,7 +82,7 @@ class Explained(Result):
         self._request = request
 
     def json(self) -> Json:
-        """Return the explanation as plain data; with ``--brief`` only what was decided."""
+        """Return the explanation as plain data; with ``--brief`` only the decisions."""
         return self.explanation.document(self._settings.brief)
 
     def transition(self) -> Json:

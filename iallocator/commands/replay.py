@@ -53,7 +53,7 @@ def replay(command: Command) -> Result:
 
 
 class Replayed(Result):
-    """The outcomes of stored cases: how many answers are as stored."""
+    """The outcomes of stored cases, with the number of unchanged answers."""
 
     interrupted = True
 

@@ -105,7 +105,7 @@ class OneSite:
         self._index = index
 
     def bars(self, instance: Instance, by: str) -> bool:
-        """Return whether the constraint called `by` excludes `instance`, on no node now."""
+        """Return whether the constraint `by` excludes `instance` from this node."""
         return self._access.bars(self._index, instance, by)
 
     def why(self, instance: Instance, by: str) -> str:

@@ -102,7 +102,7 @@ class NodePools:
 
     @property
     def has_volumes(self) -> bool:
-        """Return whether it names a volume group."""
+        """Return whether the node names a volume group among its pools."""
         return any(kind == INTERNAL and name != FILE[1] for kind, name in self.pools)
 
 

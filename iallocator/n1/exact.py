@@ -104,7 +104,7 @@ class OfflineInstances:
         self._instances = [one for one in instances if one.nodes and one.nodes[0] in offline]
 
     def back(self, state: State, coming: Instance | None = None) -> tuple[int, float]:
-        """Return how many of them run on an online node of the group, and their MiB of memory.
+        """Return the number and MiB of these instances that run on an online node of the group.
 
         `coming` counts as one that does. A colocation group counts as one.
         """

@@ -56,7 +56,7 @@ __all__ = ["FailureTolerance"]
 
 
 class FailureTolerance:
-    """Global N+1 of `state`, which every method leaves as it is.
+    """Checks global N+1 on `state`, and leaves the state unchanged.
 
     Every method answers for the state as it is at the time.  What is known of failures is kept from
     one state to the next, as far as it is still true.
@@ -139,7 +139,7 @@ class FailureTolerance:
         return self._other
 
     def _renew(self) -> None:
-        """Forget what was known of another state, or of nodes in another condition."""
+        """Drop the results for another state, or for nodes that are in another condition now."""
         if self.rules.plan and self._given_kernels is None:
             nodes = self.state.cluster.nodes
             power = [(nodes[i].online, nodes[i].total_memory) for i in self._scope]

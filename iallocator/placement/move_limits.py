@@ -170,7 +170,7 @@ class MoveLimits:
     ) -> dict[int, Rejection]:
         """Return the first limit that fails on each of `nodes` as the secondary beside `primary`.
 
-        Of the primary only what matters to a node that is the secondary of its other instances.
+        The result depends on `primary` only on nodes that are secondaries of its other instances.
         """
         found: dict[int, Rejection] = {}
         left = [index for index in nodes if index in before[:1]]

@@ -115,7 +115,7 @@ class Failures:
         return broken
 
     def _drop_changed(self, state: State) -> None:
-        """Forget the failures of which a node holds other instances than at the last end."""
+        """Drop the results of failures with a node that has changed since the last check."""
         if not self._contents:
             self._contents = [{} for _ in state.primaries]
         changed = {

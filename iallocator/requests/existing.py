@@ -59,7 +59,7 @@ class Relocate(AnyRequest):
         self.source = source
 
     def existing(self, cluster: Cluster) -> Sequence[Instance]:
-        """Return the one instance."""
+        """Return the instance that the request names."""
         return (self.instance,)
 
     def summary(self, cluster: Cluster) -> str:

@@ -320,7 +320,7 @@ class RejectionCodes:
                 self.codes[position] = self._number(rejections[index], None)
 
     def others(self, size: int) -> RejectionCodes:
-        """Return codes for `size` other candidates, with the same numbers of reasons."""
+        """Return rejection codes for `size` other candidates, with equal numbers for reasons."""
         reasons = RejectionCodes(size, {}, ())
         reasons.names, reasons.checks = self.names, self.checks
         return reasons

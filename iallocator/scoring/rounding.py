@@ -290,7 +290,7 @@ class RunningSums:
         self._known: dict[tuple[Values, ...], float] = {}
 
     def moved(self, places: Sequence[Nodes]) -> list[float]:
-        """Return the score for each of `places` with the instance there, all added up anew."""
+        """Return the score for each of `places` with the instance there, without kept sums."""
         if len(places) * len(self._values) > MANY:
             columns = [
                 _all_added_up(k, over, self._values, [self._placed.after(p) for p in places])

@@ -89,7 +89,7 @@ def factor(raw: Raw, key: str, default: Any = absent) -> float:
 
 
 def is_factor(value: float) -> bool:
-    """Return whether `value` is a valid divisor, or 0 for unknown."""
+    """Return whether the number `value` can divide amounts, or is 0 (unknown)."""
     return value == 0 or SMALLEST <= value <= LARGEST
 
 

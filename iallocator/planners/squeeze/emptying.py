@@ -400,7 +400,7 @@ class _UnitRows(ConstraintRows):
         self._rows: dict[tuple[object, ...], None] = {}
 
     def uses(self, instance: Instance, nodes: Nodes) -> dict[tuple[object, ...], float]:
-        """Return what `instance` on `nodes` uses of the rows."""
+        """Return the amounts of each row that `instance` on `nodes` uses."""
         first, *others = self._group_of(instance)
         mine = others if instance.name == first else [instance.name] if others else []
         sign = 1.0 if instance.name == first else -1.0
