@@ -10,7 +10,7 @@ from iallocator.deadline import (
     limit_reached,
     reading_note,
 )
-from iallocator.errors import STDIN, InFile
+from iallocator.errors import NO_INPUT, STDIN, InFile, RequestError
 from iallocator.reply import Reply, warnings_beyond
 from iallocator.wire.codec import decode
 from iallocator.wire.document import read_cluster
@@ -66,6 +66,8 @@ def read(raw: bytes, settings: Settings, path: str = STDIN) -> tuple[Cluster, Re
 
     `path`: the file of the document, which errors name.
     """
+    if path == STDIN and not raw.strip():
+        raise RequestError("", NO_INPUT)
     with InFile(path):
         document = decode(raw)
     reading = reading_for(settings)

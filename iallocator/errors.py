@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INCOMPLETE",
     "INTERRUPTED",
+    "NO_INPUT",
     "STDIN",
     "FileError",
     "IallocatorError",
@@ -36,6 +37,9 @@ __all__ = [
 NARROWEST, WIDEST, IN_PIPE = 60, 200, 100
 """Columns of text: the bounds on a terminal, and the width elsewhere."""
 
+DIGITS_OF_WIDTH = 6
+"""A value of ``COLUMNS`` with so many digits, or more, is no width."""
+
 INCOMPLETE = 3
 """Exit status if the time limit ended an analysis that had found nothing wrong until then."""
 
@@ -44,6 +48,12 @@ INTERRUPTED = 130
 
 STDIN = "-"
 """The name of standard input on the command line."""
+
+NO_INPUT = (
+    "standard input: expected a JSON document, got nothing; name FILE or another source of a "
+    "cluster, see iallocator help"
+)
+"""The problem of standard input without content."""
 
 LONGEST_LINE = 1000
 """Most characters of a line on stderr; names in a damaged document may be longer."""
@@ -161,11 +171,17 @@ def say(text: str) -> None:
 
 
 def terminal_width(stream: TextIO) -> int:
-    """Return how many columns text for `stream` may have: those of its terminal, within bounds."""
+    """Return how many columns text for `stream` may have: those of its terminal, within bounds.
+
+    On a terminal, the environment variable ``COLUMNS`` has precedence.
+    """
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):  # not a terminal, or a stream without a file
         return IN_PIPE
+    chosen = os.environ.get("COLUMNS", "")
+    if chosen.isascii() and chosen.isdigit() and len(chosen) < DIGITS_OF_WIDTH:
+        columns = int(chosen)
     return min(max(columns, NARROWEST), WIDEST) if columns else IN_PIPE
 
 

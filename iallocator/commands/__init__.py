@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.options.table import CommandSettings, Option
 
 __all__ = [
-    "COMMANDS", "LISTS_GROUP", "OLD_NAMES", "PLAN", "PLANNERS", "PURPOSES", "READS_ITSELF",
+    "COMMANDS", "LISTS_GROUP", "OLD_NAMES", "PLAN", "PLANNERS", "PLANS", "PURPOSES", "READS_ITSELF",
     "SETS_OFFLINE", "UNMEASURED", "Row", "check_command", "find_command", "form_of", "options_of",
     "settings_of", "shown_name", "unknown_command",
 ]  # fmt: skip
@@ -108,6 +108,9 @@ class Row:
         self.states = states
         self.traits = traits
 
+
+PLANS = ("plan", "reboots")
+"""The documents of plans, which are verified before they are shown."""
 
 PLANNED = ("original", "planned")
 

@@ -365,7 +365,7 @@ def rejection_of(command: str, table: Sequence[Option], shown: str) -> Callable[
         if name not in known and len(longer) == 1 and name.startswith("--"):
             name = longer[0]
         if name not in known - own:
-            return unknown(name, table, f"iallocator {shown}")
+            return unknown(name, table, shown)
         return f"{shown} takes no {name}: {why_not(command, name)}"
 
     return rejection

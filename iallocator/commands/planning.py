@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.commands.command import Result, ShownState
 from iallocator.commands.progress import progress_line
 from iallocator.commands.verification import ROUNDS, limits_of_plan, verified
-from iallocator.errors import tell
+from iallocator.errors import INCOMPLETE, tell
 from iallocator.ganeti.commands import job_sets_of_moves, job_sets_of_steps, script
 from iallocator.ganeti.jobs import transition_document
 from iallocator.planners.plan import note_broken
@@ -22,10 +22,11 @@ __all__ = ["Planned"]
 
 
 class Planned(Result):
-    """A plan, verified by `complete`."""
+    """A plan, verified by `complete`; `late`: the time limit ended the search for it."""
 
-    def __init__(self, done: PlanResult, command: Command) -> None:
+    def __init__(self, done: PlanResult, command: Command, late: bool = False) -> None:
         super().__init__()
+        self._late = late
         self._done = done
         self._command = command
         self.interrupted = done.interrupted
@@ -61,7 +62,9 @@ class Planned(Result):
         else:
             tell("iallocator: the plan is rejected, because it failed its verification")
         self.executable = not self.problems
-        self.status = int(bool(self.problems) or done.incomplete)
+        self.status = INCOMPLETE if self._late else 0
+        if self.problems or done.incomplete:
+            self.status = 1
         return sound
 
     def script(self) -> list[str]:

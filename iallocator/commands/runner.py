@@ -10,7 +10,7 @@ import os
 import sys
 from importlib import import_module
 
-from iallocator.commands import LISTS_GROUP, READS_ITSELF, UNMEASURED
+from iallocator.commands import LISTS_GROUP, PLANS, READS_ITSELF, UNMEASURED
 from iallocator.commands.command import Result, print_json, reject_silent_nodes
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, Stopped, limit_reached
@@ -19,6 +19,8 @@ from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import (
     INCOMPLETE,
     INTERRUPTED,
+    NO_INPUT,
+    STDIN,
     IallocatorError,
     UsageError,
     cut,
@@ -28,6 +30,8 @@ from iallocator.errors import (
 )
 from iallocator.files import WholeOutput, check_writable, is_stdout, read_file, write_file
 from iallocator.render import PAGE, RENDERERS, TEXT, drawing_of, pages_of, text_of
+from iallocator.render.table import ROWS
+from iallocator.reply import WARNED
 from iallocator.sources import document_path, load, named, source_name, substitute
 
 TYPE_CHECKING = False
@@ -43,9 +47,6 @@ if TYPE_CHECKING:
     from iallocator.planners.result import PlanResult
 
 __all__ = ["read_again", "run", "validate"]
-
-PLANS = ("plan", "reboots")
-"""The documents of plans, which are verified before they are shown."""
 
 PICTURES = frozenset(
     ["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "pdf", "ps", "eps", "html", "htm"]
@@ -99,7 +100,7 @@ def run(command: Command) -> int:
             _write({**found.json(), "execution": report}, found, command)
         else:
             show_report(report, settings)
-    return max(status, ended)
+    return ended or status
 
 
 def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanResult]) -> Result:
@@ -129,9 +130,10 @@ def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanRes
     with progress_line("planning"):
         done = work(command, deadline)
     assert not isinstance(done, Result)
-    if deadline.over():
+    late = deadline.over()
+    if late:
         done.shortfalls.append(limit_reached(effective.planning_seconds))
-    return Planned(done, command)
+    return Planned(done, command, late and not settings.behaviour.prints_as_htools)
 
 
 def read_again(command: Command) -> Cluster:
@@ -149,7 +151,7 @@ def _show(found: Result, command: Command, put_off: bool) -> bool:
     `put_off`: its document is written later, with the report of its execution.
     """
     settings = command.settings
-    tell(*found.remarks)
+    tell(*_few(list(found.remarks), settings))
     _show_states(found.before, command)
     sound = found.complete()
     if sound:
@@ -159,8 +161,21 @@ def _show(found: Result, command: Command, put_off: bool) -> bool:
         html = getattr(settings, "html", None)
         if html is not None:
             _write_pages(found, command, html)
-    tell(*(f"iallocator: {problem}" for problem in found.problems))
+    tell(*_few([f"iallocator: {problem}" for problem in found.problems], settings))
     return sound
+
+
+def _few(lines: list[str], settings: Any) -> list[str]:
+    """Return `lines` for stderr: of many on a terminal, the first ones and how many others."""
+    if (
+        len(lines) <= ROWS
+        or settings.verbose
+        or getattr(settings, "all_rows", False)
+        or settings.behaviour.prints_as_htools
+        or not sys.stderr.isatty()
+    ):
+        return lines
+    return [*lines[:WARNED], f"iallocator: {len(lines) - WARNED} more such lines (-v)"]
 
 
 def _write_pages(found: Result, command: Command, html: str) -> None:
@@ -339,7 +354,9 @@ def validate(
     elsewhere = settings.names_another_cluster
     if files or request == NEEDED or not elsewhere:
         path = document_path(settings, positional)
-        found[path] = problems(read_file(path, settings.max_input), request)
+        raw = read_file(path, settings.max_input)
+        empty = path == STDIN and not raw.strip()
+        found[path] = [NO_INPUT] if empty else problems(raw, request)
     if elsewhere:
         wrong: list[str] = []
         try:

@@ -6,16 +6,16 @@ import sys
 
 from iallocator.documents.lists import instance_table, node_table
 from iallocator.engine import decide, read
-from iallocator.errors import STDIN, say, tell
+from iallocator.errors import STDIN, say, tell, terminal_width
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.planners.eligible import group_named
-from iallocator.render.table import listed, width_of
+from iallocator.render.table import ROWS, listed, option_for_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, TextIO
 
     from iallocator.engine import Heard
     from iallocator.model.cluster import Cluster
@@ -61,7 +61,7 @@ def show_state(state: State, settings: Settings, moment: str, group: str = "") -
     backwards = not settings.behaviour.orders_by_name
     shown = "".join(
         f"\n{moment} {title}:\n{text}"
-        for title, text in _lists(state, settings, backwards, width_of(sys.stderr), group)
+        for title, text in _lists(state, settings, backwards, sys.stderr, group)
     )
     if shown:
         say(shown)
@@ -72,22 +72,32 @@ def lists_of(state: State, settings: Settings, backwards: bool, group: str = "")
 
     `group`: as of `show_state`.
     """
-    return [text for _, text in _lists(state, settings, backwards, width_of(sys.stdout), group)]
+    return [text for _, text in _lists(state, settings, backwards, sys.stdout, group)]
 
 
 def _lists(
-    state: State, settings: Settings, backwards: bool, width: int, group: str = ""
+    state: State, settings: Settings, backwards: bool, stream: TextIO, group: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """Yield the title of each list, and the list."""
-    only = None
+    """Yield the title of each list, and the list as it is shown on `stream`.
+
+    On a terminal, a command shows the first rows, unless it has the option for all rows.
+    """
+    only, width, rows = None, terminal_width(stream), 0
+    all_rows = getattr(settings, "all_rows", None)  # None: a request has no such option
+    if all_rows is False and stream.isatty() and not settings.behaviour.prints_as_htools:
+        rows = ROWS
+    option = option_for_all(settings)
     units = "" if backwards else " (memory in MiB, disk in GiB)"
     if group:
         only = group_named(state.cluster, group)
     if settings.print_instances:
-        yield f"instance map{units}", listed(instance_table(state, backwards, only), width)
+        yield (
+            f"instance map{units}",
+            listed(instance_table(state, backwards, only), width, rows, option),
+        )
     if settings.print_nodes is not None:
         table = node_table(state, settings.print_nodes, backwards, only)
-        yield f"cluster status{units}", listed(table, width)
+        yield f"cluster status{units}", listed(table, width, rows, option)
 
 
 def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:

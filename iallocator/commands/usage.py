@@ -6,7 +6,7 @@ the examples are those of ``docs/examples``. The manual runs the examples.
 
 from __future__ import annotations
 
-from iallocator.commands import COMMANDS, OLD_NAMES, UNMEASURED, options_of
+from iallocator.commands import COMMANDS, OLD_NAMES, PLANS, UNMEASURED, options_of
 from iallocator.options.table import COMMON, Option
 
 TYPE_CHECKING = False
@@ -54,6 +54,9 @@ class Usage:
 
 PLAN_FAILED = "The plan, or a part of it, failed its check and was left out."
 """Exit status 1 of most planners."""
+
+PLAN_CUT = "The time limit ended the search: the plan is valid, but can be shorter."
+"""Exit status 3 of the commands that plan moves."""
 
 USAGE = {
     "ask": Usage(
@@ -322,6 +325,8 @@ def exit_statuses(command: str) -> dict[str, str]:
     table: Sequence[Option] = COMMON
     if command:
         wrong, unfinished = USAGE[command].wrong, USAGE[command].unfinished
+        if COMMANDS[command].document in PLANS:
+            unfinished = PLAN_CUT
         table = options_of(command)
         measured = UNMEASURED not in COMMANDS[command].traits
     targets = {option.target for option in table}

@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def unknown(name: str, table: Sequence[Option] | None = None, program: str = "iallocator") -> str:
+def unknown(name: str, table: Sequence[Option] | None = None, command: str = "") -> str:
     """Return the message about an option that `table` does not have, with similar options."""
     from iallocator.names import guesses
 
@@ -30,7 +30,8 @@ def unknown(name: str, table: Sequence[Option] | None = None, program: str = "ia
     if longer:
         return f"option {name} may be any of {', '.join(longer)}"
     meant = guesses(name, known)
-    return f"unknown option {cut(name)}{meant}; {program} --help lists them"
+    page = " ".join(filter(None, ("iallocator help", command, "--all")))
+    return f"unknown option {cut(name)}{meant}; {page} lists them"
 
 
 def parse(
@@ -193,7 +194,10 @@ def _reject_second_file(settings: Settings, option: Option, name: str, value: An
     single = option.read is file_name and not option.repeats
     is_input = option.group == CLUSTER or option.target == "config"
     if single and is_input and first != value:
-        raise UsageError(f"{name}: expected one value, got {cut(first)} and {cut(value)}")
+        hint = ""
+        if option.target == "rapi" and hasattr(settings, "master_node"):
+            hint = "; --master is the address of RAPI, the master node is --master-node"
+        raise UsageError(f"{name}: expected one value, got {cut(first)} and {cut(value)}{hint}")
 
 
 def _set_value(settings: Settings, option: Option, value: Any) -> None:

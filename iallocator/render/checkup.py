@@ -17,6 +17,9 @@ __all__ = ["check", "health_sentence"]
 SHOWN = 5
 """How many instances with one problem on one node are named, and how many nodes."""
 
+DETAILED = 3
+"""On a terminal, more groups share one table of findings."""
+
 GROUPS = 4
 """More groups have no columns of their own in the table of counts."""
 
@@ -41,8 +44,15 @@ def check(document: Json, facts: Json, page: Page) -> None:
     page.leave_out(facts["domains"])
     page.heading(health_sentence(document, facts["kinds"], page))
     _counts(document, facts, page)
-    for group in document["groups"]:
-        _group(page, group, facts)
+    groups = document["groups"]
+    if page.rows and len(groups) > DETAILED:
+        _groups(page, groups)
+        found = [one for group in groups for one in group["findings"]]
+        page.heading("What is wrong, the worst first")
+        _findings(page, found, facts)
+    else:
+        for group in groups:
+            _group(page, group, facts)
     if facts["tag_findings"]:
         page.heading("Tags")
     for kind, words in facts["tag_findings"]:
@@ -112,6 +122,29 @@ def _counts(document: Json, facts: Json, page: Page) -> None:
     page.table(table)
 
 
+def _groups(page: Page, groups: Sequence[Json]) -> None:
+    """Add a row for each group, those with the most findings first."""
+    page.heading("Groups")
+    balanced = any(group["score_after"] != group["score"] for group in groups)
+    table = Table(
+        "group", numeric("findings"), numeric("score"), "level",
+        *[numeric("once balanced")] * balanced, "largest statistic",
+    )  # fmt: skip
+    for group in sorted(groups, key=lambda group: (-len(group["findings"]), -group["score"])):
+        before, after = page.scores(group["score"], group["score_after"])
+        largest = _largest(group)
+        table.add(
+            group["group"],
+            str(len(group["findings"])),
+            before,
+            group["score_level"],
+            *[after] * balanced,
+            f"{largest[0]}: {largest[1]}" if largest else "-",
+            tone="bad" if group["findings"] else "",
+        )
+    page.table(table)
+
+
 def _group(page: Page, group: Json, facts: Json) -> None:
     before, after = page.scores(group["score"], group["score_after"])
     balanced = f", {after} once balanced" if group["score_after"] != group["score"] else ""
@@ -120,15 +153,20 @@ def _group(page: Page, group: Json, facts: Json) -> None:
         page.say(score_words(group, page))
     late = group["not_analysed"]
     if late:
-        page.say(f"{facts['not_analysed']}: {_some(page, late, 'nodes')}")
+        page.say(f"{facts['not_analysed']}: {page.some(late, SHOWN, 'nodes')}")
     if not group["findings"]:
         page.say("nothing wrong was found" if late else "nothing is wrong")
         return
+    _findings(page, group["findings"], facts)
+
+
+def _findings(page: Page, found: Sequence[Json], facts: Json) -> None:
+    """Add a table of findings by node, the worst nodes first."""
     table = Table("node", "what is wrong")
     by_node: dict[str, list[Json]] = {}
-    data = [one for one in group["findings"] if one["kind"] == DATA]
+    data = [one for one in found if one["kind"] == DATA]
     few = data if page.everything or page.verbose else data[:WARNED]
-    for one in group["findings"]:
+    for one in found:
         if one["kind"] == DATA and one not in few:
             continue
         by_node.setdefault(one["node"] or "", []).append(one)
@@ -145,8 +183,8 @@ def _group(page: Page, group: Json, facts: Json) -> None:
             if one["instance"] and one["kind"] not in facts["of_nodes"]:
                 about.append(one["instance"])
         for number, ((_, text), names) in enumerate(holders.items()):
-            line = f"{_some(page, names)}: {text}" if names else text
-            table.add("" if number else node or "-", line, tone="bad", below=bool(number))
+            line = f"{page.some(names, SHOWN, 'instances')}: {text}" if names else text
+            table.add("" if number else node or "-", line, tone="bad")
     page.table(table)
     if len(data) > len(few):
         left = len(data) - len(few)
@@ -158,20 +196,18 @@ def score_words(group: Json, page: Page) -> str:
     reference = group["score_reference"]
     text = f"The score is {group['score_level']} for this cluster: "
     text += f"with evenly used nodes, it would be about {page.score(reference)}."
-    largest = max(group["score_terms"], key=lambda term: float(term["term"]), default=None)
-    if largest is not None and group["score"] > 0:
-        share = f"{100 * largest['term'] / group['score']:.0f} %"
-        words = STATISTICS[largest["name"]]
-        text += f" {largest['name']} is {share} of it: {words}."
+    largest = _largest(group)
+    if largest:
+        text += f" {largest[0]} is {largest[1]} of it: {STATISTICS[largest[0]]}."
     return text
 
 
-def _some(page: Page, names: Sequence[str], noun: str = "instances") -> str:
-    """Return `names` in a line; of many, the first and how many `noun` there are."""
-    most = page.most(SHOWN, len(names))
-    if len(names) <= most:
-        return ", ".join(names)
-    return f"{len(names)} {noun}, {', '.join(names[:most])}, ..."
+def _largest(group: Json) -> tuple[str, str] | None:
+    """Return the statistic that makes most of the score of `group`, and its share; None if 0."""
+    largest = max(group["score_terms"], key=lambda term: float(term["term"]), default=None)
+    if largest is None or group["score"] <= 0:
+        return None
+    return largest["name"], f"{100 * largest['term'] / group['score']:.0f} %"
 
 
 NAMED = 3
@@ -198,7 +234,8 @@ def _show_failures(found: Json, page: Page) -> None:
             survived = {True: "yes", False: "no", None: "not analysed"}[one["survived"]]
             cells = [one["domain"], str(len(one["nodes"])), survived, *_amounts(one)]
             cells += [str(one["pairs"]), str(one["losing"])] * inside
-            table.add(*cells, _names(page, one), tone="" if one["survived"] else "bad")
+            names = page.some(one["lost"] or (), NAMED)
+            table.add(*cells, names, tone="" if one["survived"] else "bad")
         page.table(table)
     if sets is None:
         return
@@ -212,7 +249,8 @@ def _show_failures(found: Json, page: Page) -> None:
     table = Table("nodes", numeric("instances"), numeric("MiB"), "cannot be restarted")
     worst = sets["worst"][: page.most(WORST, sets["lose"])]
     for one in worst:
-        table.add(" ".join(one["nodes"]), *_amounts(one), _names(page, one), tone="bad")
+        names = page.some(one["lost"] or (), NAMED)
+        table.add(" ".join(one["nodes"]), *_amounts(one), names, tone="bad")
     page.table(table)
     left = sets["lose"] - len(worst)
     if left:
@@ -224,10 +262,3 @@ def _amounts(failure: Json) -> tuple[str, str]:
     if failure["lost"] is None:
         return "?", "?"
     return str(len(failure["lost"])), str(failure["lost_memory"])
-
-
-def _names(page: Page, failure: Json) -> str:
-    names = failure["lost"] or ()
-    most = page.most(NAMED, len(names))
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

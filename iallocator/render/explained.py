@@ -15,7 +15,7 @@ from iallocator.explain.explanation import (
 from iallocator.explain.facts import PENALTY
 from iallocator.names import domain_of
 from iallocator.render.plan import tell_transition
-from iallocator.render.table import ALL_DIGITS, Column, Table, numeric
+from iallocator.render.table import ALL_DIGITS, Column, Table, numeric, words_for_more
 from iallocator.render.words import REASONS, RESULT_WORDS, STATISTICS
 from iallocator.reply import few_details
 
@@ -77,6 +77,9 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
     page.say(found.response["info"])
 
 
+COMPARED = 1
+"""On a terminal, the answer is compared with so many other placements, the best first."""
+
 DETAILED = 3
 """On a terminal, the decisions about more instances than these are listed without details."""
 
@@ -122,11 +125,28 @@ def _body(page: Page, decision: Decision, word: str) -> None:
             page.heading(f"Move of {decision.instance} to group {decision.groups[0].name}")
     if not decision.present:
         _groups(page, decision)
-    if decision.answer is not None and decision.groups:
-        for label, rival in decision.rivals:
-            tell_comparison(page, decision.answer, rival, label)
-    for group in decision.groups:
+    rivals = decision.rivals if decision.answer is not None and decision.groups else ()
+    few = rivals[:COMPARED] if page.rows else rivals
+    for label, rival in few:
+        assert decision.answer is not None
+        tell_comparison(page, decision.answer, rival, label)
+    if len(rivals) > len(few):
+        page.blank()
+        page.say(
+            f"Comparisons with the best placements of other groups: "
+            f"{words_for_more(len(rivals) - len(few), page.option)}",
+            tone="faint",
+        )
+    # On a terminal: the nodes of the group with the answer, or of the first one
+    groups = list(decision.groups)
+    if page.rows:
+        groups = [one for one in groups if decision.answer in one.placements][:1] or groups[:1]
+    for group in groups:
         tell_nodes(page, group, decision.answer, decision.instance)
+    left = len(decision.groups) - len(groups)
+    if left:
+        page.blank()
+        page.say(f"Nodes of other groups: {words_for_more(left, page.option)}", tone="faint")
     if decision.elsewhere is not None:
         page.heading(f"Other groups for {decision.instance}")
         _body(page, decision.elsewhere, "Offer")
@@ -198,6 +218,9 @@ def _groups(page: Page, decision: Decision) -> None:
 SHOWN = 12
 """How many nodes with one result are listed at most."""
 
+FEWEST = 4
+"""How many of them are listed at least, however many results there are."""
+
 BEST = 2
 """How many placements are described elsewhere: the best and the runner-up."""
 
@@ -226,20 +249,22 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
     if rows:
         # A row for each node, and a line below it for each further reason
         table = Table("node", "result", "why")
+        present = {row.result for row, _ in rows}
         for result in RESULTS:
             found = [(row, why) for row, why in rows if row.result == result]
-            most = page.most(SHOWN, len(found))
+            usual = min(SHOWN, max(FEWEST, page.rows // len(present))) if page.rows else SHOWN
+            most = page.most(usual, len(found))
             shown = found if len(found) <= most else found[: most - 1]
             tone = TONES.get(result, "bad")
             word = RESULT_WORDS.get(result, result)
             for row, why in shown:
                 table.add(row.name, word, *map(page.rounded, why[:1] or [""]), tone=tone)
                 for more in why[1:]:
-                    table.add("", "", page.rounded(more), tone=tone, below=True)
+                    table.add("", "", page.rounded(more), tone=tone)
             if len(found) > len(shown):
                 left = len(found) - len(shown)
                 options = "--node NAME" if page.hail else f"--node NAME, {page.option}"
-                table.add("...", word, f"and {left} more: {options}, --json", below=True)
+                table.add("...", word, f"and {left} more: {options}, --json")
         page.table(table)
     for rejected in group.n1_rejections:
         if len(rejected.nodes) > 1:  # of one node its row says it

@@ -6,7 +6,6 @@ from iallocator.render.table import Table, numeric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from iallocator.aliases import Json
@@ -103,19 +102,13 @@ def constraints(document: Json, facts: Json, page: Page) -> None:
     for one in document["constraints"]:
         weight = f"{one['weight']:g}" if "weight" in one else ""
         members = one.get("members", ())
-        bound = one.get("instance") or _some(members, page.most(SHOWN, len(members)))
+        bound = one.get("instance") or page.some(members, SHOWN)
         table.add(bound, one["kind"], one["strength"], weight, one["what"], one["origin"])
     page.table(table, indent=0)
     for tag in document["unusable"]:
         page.say(f"not usable: {tag}", "bad", indent=0)
     for kind, text in facts["tag_findings"]:
         page.say(f"{kind}: {text}", "bad", indent=0)
-
-
-def _some(names: Sequence[str], most: int) -> str:
-    """Return names for a cell: of many the first `most`, and how many there are."""
-    few = ", ".join(names[:most])
-    return few if len(names) <= most else f"{few} and {len(names) - most} more"
 
 
 def calls(document: Json, facts: Json, page: Page) -> None:

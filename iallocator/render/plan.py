@@ -62,8 +62,12 @@ def plan(plan: Json, facts: Json, page: Page) -> None:
             page.say(text, indent=0)
     if "action" in plan:
         page.heading(ACTIONS[plan["action"]] + (":" if plan["nodes"] else ""))
-        for name in switched_nodes(plan):
+        names = switched_nodes(plan)
+        few = names[: page.rows] if page.rows else names
+        for name in few:
             page.say(name)
+        if len(names) > len(few):
+            page.say_more(len(names) - len(few))
     _places(page, plan)
     _groups(page, plan)
     _moves(page, plan, facts)
@@ -149,16 +153,21 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
         page.verbatim(WELL)
 
 
+NAMED = 8
+"""On a terminal, so many nodes of a group of nodes are named."""
+
+
 def _reboot_groups(page: Page, groups: Sequence[Json], with_moves: bool) -> None:
     """Add a row for each group of nodes, and `with_moves` a row for each chosen move away."""
     table = Table(numeric("group"), numeric("nodes"), numeric("moves"), "names")
     for number, group in enumerate(groups, start=1):
         nodes, moves = group["nodes"], group["moves"]
-        table.add(str(number), str(len(nodes)), str(len(moves)), ", ".join(nodes))
+        few = page.some(nodes, NAMED) if page.rows else ", ".join(nodes)
+        table.add(str(number), str(len(nodes)), str(len(moves)), few)
         for move in moves if with_moves else ():
             if move["chosen"]:
                 text = f"{move['instance']} -> {':'.join(move['nodes'])}"
-                table.add("", "", "", text, below=True)
+                table.add("", "", "", text)
     page.table(table)
 
 
@@ -183,7 +192,7 @@ def _places(page: Page, plan: Json) -> None:
         before = (":".join(one["from"]) + ("" if one["runs"] else " (not running)")).lstrip()
         table.add(one["instance"], before, ":".join(one["to"]) or "out", one["why"])
         for text in one.get("broken", ()):
-            table.add("", "", "", f"should be {text}", below=True)
+            table.add("", "", "", f"should be {text}")
     page.table(table)
 
 
@@ -280,7 +289,7 @@ def _moves(page: Page, plan: Json, facts: Json) -> None:
         }
         table.add(*(text(row) for _, text in columns))
         for broken in move.get("broken", ()):
-            table.add(*[""] * (len(columns) - 1), f"should be {broken}", below=True)
+            table.add(*[""] * (len(columns) - 1), f"should be {broken}")
     page.table(table)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from iallocator.errors import shown
+from iallocator.errors import IN_PIPE, shown, terminal_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_DIGITS", "Column", "Page", "Table", "aligned", "columns_named", "columns_of", "listed",
-    "numeric", "wants_colour", "width_of",
+    "numeric", "option_for_all", "wants_colour", "words_for_more",
 ]  # fmt: skip
 
 TONES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
@@ -33,22 +33,6 @@ def wants_colour(stream: Any) -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return bool(stream.isatty())
-
-
-WIDTH = 100
-"""Columns of text in a file or a pipe."""
-
-NARROWEST, WIDEST = 60, 200
-"""Columns of text on a terminal: at least and at most."""
-
-
-def width_of(stream: Any) -> int:
-    """Return the width of text on `stream`: that of the terminal within bounds, or `WIDTH`."""
-    try:
-        columns = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
-    except (OSError, ValueError):
-        columns = 0
-    return min(max(columns, NARROWEST), WIDEST) if columns else WIDTH
 
 
 class Column:
@@ -91,59 +75,112 @@ class Table:
     def __init__(self, *columns: Column | str) -> None:
         self._columns = columns_named(columns)
         self._rows: list[tuple[list[str], str]] = []
-        self._starts: list[int] = []
 
-    def add(self, *cells: str, tone: str = "", below: bool = False) -> None:
-        """Add a row, one cell for each column; `below`: it belongs to the row above it."""
-        if not below:
-            self._starts.append(len(self._rows))
+    def add(self, *cells: str, tone: str = "") -> None:
+        """Add a row, one cell for each column."""
         self._rows.append(([shown(cell) for cell in cells], tone))
 
     def cut(self, most: int) -> int:
-        """Keep the first `most` rows, with the rows below them; return how many are left out."""
-        left = len(self._starts) - most
+        """Keep the first `most` rows; return how many are left out."""
+        left = len(self._rows) - most
         if left > 0:
-            del self._rows[self._starts[most] :], self._starts[most:]
+            del self._rows[most:]
         return max(left, 0)
 
-    def lines(self, short: Callable[[str], str] = str, most: int = 0) -> list[tuple[str, str]]:
+    def lines(
+        self, short: Callable[[str], str] = str, most: int = 0, split: bool = True
+    ) -> list[tuple[str, str]]:
         """Return (text, tone) of every line, titles first; `short` is applied to every cell.
 
         If a line is wider than `most` (0: any width), cells are wrapped: those of the last column
-        first, then those of the widest columns of text.
+        first, then those of the widest columns of text. If the words of a line do not fit either,
+        a table that may be `split` continues below with the other columns, after the first one.
         """
-        titles = [shown(column.title) for column in self._columns]
         rows = [([short(cell) for cell in row], tone) for row, tone in self._rows]
-        rows.insert(0, (titles, "head"))
-        widths = [max(columns_of(row[k]) for row, _ in rows) for k in range(len(titles))]
-        if most and sum(widths) + len(GAP) * (len(widths) - 1) > most:
-            columns = list(zip(*(row for row, _ in rows)))
-            widths = self._narrowed(widths, columns, most)
-            rows = [(row, tone) for cells, tone in rows for row in _wrapped(cells, widths)]
-        lines = [(self._line(row, widths), tone) for row, tone in rows]
-        return [*self._above(widths), *lines]
+        rows.insert(0, ([shown(column.title) for column in self._columns], "head"))
+        whole = range(len(self._columns))
+        widths = [max(columns_of(row[k]) for row, _ in rows) for k in whole]
+        lines = self._part(rows, whole, widths)
+        if not most or max(columns_of(text) for text, _ in lines) <= most:
+            return lines
+        cells: list[Sequence[str]] = list(zip(*(row for row, _ in rows)))
+        lines = []
+        for part in self._parts(cells, most) if split else [whole]:
+            found = self._narrowed([widths[k] for k in part], cells, part, most)
+            if lines:
+                lines.append(("", ""))
+            lines += self._part(rows, part, found, narrow=split)
+        return lines
+
+    def _part(
+        self,
+        rows: Sequence[tuple[Sequence[str], str]],
+        part: Sequence[int],
+        widths: Sequence[int],
+        narrow: bool = False,
+    ) -> list[tuple[str, str]]:
+        """Return the lines of the columns `part`; rows without any text there have none.
+
+        `narrow`: titles that neighbours share are wrapped, too.
+        """
+        found = self._above(part, widths, narrow)
+        for cells, tone in rows:
+            chosen = [cells[k] for k in part]
+            if len(part) < len(cells) and not any(chosen):
+                continue
+            if any(columns_of(cell) > width for cell, width in zip(chosen, widths)):
+                found += [(self._line(row, part, widths), tone) for row in _wrapped(chosen, widths)]
+            else:
+                found.append((self._line(chosen, part, widths), tone))
+        return found
+
+    def _parts(self, cells: Sequence[Sequence[str]], most: int) -> list[list[int]]:
+        """Return the columns of each part of a table of `most`; each part has the first column.
+
+        Columns under a common title stay in one part, if that is possible.
+        """
+        from itertools import groupby
+
+        least = [self._least(k, texts, 0) for k, texts in enumerate(cells)]
+        blocks: list[list[int]] = []
+        others = range(1, len(least))
+        for above, members in groupby(others, key=lambda k: self._columns[k].above):
+            block = list(members)
+            whole = above and _total([least[k] for k in (0, *block)]) <= most
+            blocks += [block] if whole else [[k] for k in block]
+        parts = [[0]]
+        for block in blocks:
+            if len(parts[-1]) > 1 and _total([least[k] for k in (*parts[-1], *block)]) > most:
+                parts.append([0])
+            parts[-1] += block
+        return parts
+
+    def _least(self, k: int, texts: Sequence[str], narrowest: int) -> int:
+        """Return the least width of the column `k` with these `texts`, the title first.
+
+        `narrowest` is one of `NARROW`. Numbers are never wrapped.
+        """
+        column = self._columns[k]
+        widest = max(map(columns_of, texts))
+        if column.number:
+            whole = max(_piece(texts[0]), max(map(columns_of, texts[1:]), default=0))
+            return min(widest, whole)
+        if narrowest:
+            return min(widest, narrowest)
+        return min(widest, NARROW[0], max(NARROW[-1], *map(_piece, set(texts))))
 
     def _narrowed(
-        self, widths: Sequence[int], cells: Sequence[Sequence[str]], most: int
+        self, widths: Sequence[int], cells: Sequence[Sequence[str]], part: Sequence[int], most: int
     ) -> list[int]:
-        """Return `widths` reduced to a total of `most`, as far as texts and titles can be wrapped.
+        """Return `widths` of the columns `part` reduced to a total of `most`, if possible.
 
-        `cells` are those of each column, its title first.  Numbers are never wrapped.
+        `cells` are those of each column of the table, its title first.
         """
         found, last = list(widths), len(widths) - 1
-        whole = [
-            max(_piece(texts[0]), max(map(columns_of, texts[1:]), default=0))
-            if column.number
-            else min(NARROW[0], max(NARROW[-1], *map(_piece, set(texts))))
-            for texts, column in zip(cells, self._columns)
-        ]
         for narrowest in NARROW:
-            least = [
-                min(width, most if column.number or not narrowest else narrowest)
-                for width, most, column in zip(widths, whole, self._columns)
-            ]
-            over = sum(found) + len(GAP) * last - most
-            cut = min(max(over, 0), found[last] - least[last])
+            least = [self._least(k, cells[k], narrowest) for k in part]
+            over = _total(found) - most
+            cut = min(max(over, 0), max(found[last] - least[last], 0))
             found[last] -= cut
             for _ in range(over - cut):
                 room = [width - low for width, low in zip(found, least)]
@@ -151,29 +188,42 @@ class Table:
                 found[widest] -= room[widest] > 0
         return found
 
-    def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
+    def _line(self, cells: Sequence[str], part: Sequence[int], widths: Sequence[int]) -> str:
         padded = [
-            _padded(cell, width, column.number)
-            for cell, width, column in zip(cells, widths, self._columns)
+            _padded(cell, width, self._columns[k].number)
+            for cell, width, k in zip(cells, widths, part)
         ]
         return GAP.join(padded).rstrip()
 
-    def _above(self, widths: Sequence[int]) -> list[tuple[str, str]]:
-        """Return the line of common titles, each over its columns; nothing without titles."""
-        from itertools import groupby
+    def _above(
+        self, part: Sequence[int], widths: Sequence[int], narrow: bool
+    ) -> list[tuple[str, str]]:
+        """Return the lines of common titles, each over its columns; nothing without titles.
 
-        parts = []
-        pairs = zip(self._columns, widths)
+        `narrow`: no title is wider than its columns.
+        """
+        from itertools import groupby, zip_longest
+
+        blocks: list[list[str]] = []
+        pairs = zip((self._columns[k] for k in part), widths)
         for above, members in groupby(pairs, key=lambda pair: pair[0].above):
-            covered = [width for _, width in members]
-            width = sum(covered) + len(GAP) * (len(covered) - 1)
-            parts.append(above.center(width, "-" if above else " "))
-        line = GAP.join(parts).rstrip()
-        return [(line, "head")] if line else []
+            width = _total([width for _, width in members])
+            texts = _broken(above, width) if narrow else [above]
+            blocks.append([text.center(width, "-" if above else " ") for text in texts])
+        lines = (
+            GAP.join(text or " " * len(block[0]) for text, block in zip(texts, blocks)).rstrip()
+            for texts in zip_longest(*blocks, fillvalue="")
+        )
+        return [(line, "head") for line in lines if line]
 
 
 NARROW = (24, 0, 12, 8)
 """The least widths of a column of text, tried in this order; 0 is its longest word."""
+
+
+def _total(widths: Sequence[int]) -> int:
+    """Return the width of a line with columns of these `widths`."""
+    return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
 def columns_of(text: str) -> int:
@@ -257,7 +307,7 @@ class Page:
         Whether text is as with ``--compat hail``: with hbal's notation, all digits and all rows.
     """
 
-    def __init__(self, colour: bool = False, width: int = WIDTH) -> None:
+    def __init__(self, colour: bool = False, width: int = IN_PIPE) -> None:
         self._colour = colour
         self._width = width
         self._lines: list[str] = []
@@ -273,15 +323,14 @@ class Page:
     def on(cls, stream: Any, settings: Any) -> Page:
         """Return the page for `stream`, as `settings` require."""
         hail = settings.behaviour.prints_as_htools
-        page = cls(wants_colour(stream), WIDTH if hail else width_of(stream))
+        page = cls(wants_colour(stream), IN_PIPE if hail else terminal_width(stream))
         page.hail = hail
         page.verbose = bool(settings.verbose)
         page.digits = ALL_DIGITS if hail or page.verbose else DIGITS
         page.everything = bool(getattr(settings, "all_rows", False))
         if stream.isatty() and not (hail or page.everything):
             page.rows = ROWS
-        names = {one.target: one.names[-1] for one in settings.options}
-        page.option = names.get("all_rows", "--json")
+        page.option = option_for_all(settings)
         return page
 
     def score(self, value: float) -> str:
@@ -311,6 +360,19 @@ class Page:
     def most(self, usual: int, number: int) -> int:
         """Return how many of `number` things a line names: `usual`, or all if nothing is cut."""
         return number if self.everything else usual
+
+    def some(self, names: Sequence[str], usual: int, noun: str = "") -> str:
+        """Return names in a line: of many the first `usual`, and how many there are.
+
+        With `noun`, such as ``instances``, their number is before them.
+        """
+        most = self.most(usual, len(names))
+        few = ", ".join(names[:most])
+        if len(names) <= most:
+            return few
+        if noun:
+            return f"{len(names)} {noun}, {few}, ..."
+        return f"{few} and {len(names) - most} more"
 
     def leave_out(self, domains: Sequence[str]) -> None:
         """Leave `domains` out of names from now on."""
@@ -354,8 +416,11 @@ class Page:
         if line and fits and line == line.strip() and line.isprintable():
             self._lines.append(self._paint(" " * indent + line, tone))
             return
-        if columns_of(line) > len(line):  # textwrap counts letters, not columns
-            first, *rest = _broken(line, self._width - indent - 4)
+        room = self._width - indent - 4
+        too_long = not self.hail and any(len(word) > room for word in line.split())
+        if columns_of(line) > len(line) or too_long:
+            # textwrap counts letters, not columns, and breaks names anywhere
+            first, *rest = _broken(line, room)
             self._lines.append(self._paint(" " * indent + first, tone))
             self._lines += [self._paint(" " * (indent + 4) + text, tone) for text in rest]
             return
@@ -376,21 +441,22 @@ class Page:
         if self._left_out:
             self.blank()
             ends = " and ".join(self._left_out)
-            self._lines.append(self._paint(f"(Names above without {ends})", "faint"))
+            domains, self._domains = self._domains, ()
+            self.say(f"(Names above without {ends})", tone="faint", indent=0)
+            self._domains = domains
             self._left_out = []
 
     def table(self, table: Table, indent: int = 2) -> None:
         """Add a table that fits the width; of many rows, the first and the number of others."""
         left = table.cut(self.rows) if self.rows else 0
-        lines = table.lines(self.short, self._width - indent)
-        self._lines += [self._paint(" " * indent + text, tone) for text, tone in lines]
+        lines = table.lines(self.short, self._width - indent, split=not self.hail)
+        self._lines += [self._paint((" " * indent + text).rstrip(), tone) for text, tone in lines]
         if left:
             self.say_more(left, indent)
 
     def say_more(self, left: int, indent: int = 2) -> None:
         """Add how many entries of a list are left out, and the options that show them."""
-        option = self.option if self.option == "--json" else f"{self.option} or --json"
-        self.say(f"{left} more ({option})", tone="faint", indent=indent)
+        self.say(words_for_more(left, self.option), tone="faint", indent=indent)
 
     def _paint(self, text: str, tone: str) -> str:
         if not (self._colour and tone and text):
@@ -402,11 +468,27 @@ KEYS = 2
 """The first columns, which are repeated in each part of a list that is cut."""
 
 
-def listed(table: Json, width: int) -> str:
-    """Return a table of nodes or instances: as wide as htools print it, or fitted to `width`."""
-    return aligned(
-        table["titles"], table["rows"], table["left"], 0 if table["any_width"] else width
-    )
+def option_for_all(settings: Any) -> str:
+    """Return the option of a command with which no list is cut."""
+    names: dict[str, str] = {one.target: one.names[-1] for one in settings.options}
+    return names.get("all_rows", "--json")
+
+
+def words_for_more(left: int, option: str) -> str:
+    """Return how many entries of a list are left out, and the options that show them."""
+    return f"{left} more ({option})" if option == "--json" else f"{left} more ({option} or --json)"
+
+
+def listed(table: Json, width: int, rows: int = 0, option: str = "") -> str:
+    """Return a table of nodes or instances: as wide as htools print it, or fitted to `width`.
+
+    After `rows` (0: all), it has the number of the others, and the `option` that shows them.
+    """
+    all_rows = list(table["rows"])
+    few = all_rows[:rows] if rows else all_rows
+    text = aligned(table["titles"], few, table["left"], 0 if table["any_width"] else width)
+    left = len(all_rows) - len(few)
+    return f"{text} {words_for_more(left, option)}\n" if left else text
 
 
 def aligned(
@@ -415,9 +497,12 @@ def aligned(
     """Return rows under titles; a line begins with a blank, `left` columns are to the left.
 
     Lines wider than `most` (0: any width) are cut: the other columns are in further lists below,
-    each with the first two columns again.
+    each with the first two columns again. Names of more than about half that width are wrapped.
     """
     cells = [list(titles), *([shown(cell) for cell in row] for row in rows)]
+    if most:
+        widest = [(most - KEYS * len(GAP) - KEYS) // KEYS] * len(titles)
+        cells = [line for row in cells for line in _wrapped(row, widest)]
     widths = [max(columns_of(row[k]) for row in cells) for k in range(len(titles))]
     parts = _parts(widths, most)
     return "\n".join(

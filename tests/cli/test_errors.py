@@ -63,6 +63,13 @@ def document(tmp_path: Path) -> str:
             "balance --mond-data a --mond-data b FILE",
             "--mond-data: expected one value, got a and b",
         ),
+        (
+            "squeeze -m HOST --master node1",
+            "--master: expected one value, got HOST and node1; --master is the address of RAPI, "
+            "the master node is --master-node",
+        ),
+        ("--validate -", "standard input: expected a JSON document, got nothing; name FILE or "),
+        ("-", "standard input: expected a JSON document, got nothing; name FILE or "),
         ("show --no-config --config FILE", "--config and --no-config exclude each other"),
         (
             "check --n1 strict --no-capacity-checks FILE",

@@ -134,8 +134,8 @@ def test_option_that_has_nothing_to_act_on_is_rejected(
 def test_option_that_does_not_exist_is_unknown(capsys: Capture) -> None:
     """The error names the help of the command."""
     assert main(["balance", "--guess=2", "-"]) == 2
-    output = capsys.readouterr().err
-    assert output == "iallocator: unknown option --guess; iallocator balance --help lists them\n"
+    said = capsys.readouterr().err
+    assert said == "iallocator: unknown option --guess; iallocator help balance --all lists them\n"
 
 
 def test_validate_of_a_planner_looks_at_the_cluster(tmp_path: Path, capsys: Capture) -> None:

@@ -31,6 +31,7 @@ def shown(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> S
     def run(*words: str, document: Json, width: int = 120, expected: int = 0) -> str:
         path = tmp_path / "document.json"
         path.write_bytes(as_bytes(document))
+        monkeypatch.delenv("COLUMNS", raising=False)
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
         monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((width, 40)))

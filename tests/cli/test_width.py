@@ -1,22 +1,36 @@
-"""Test that tables fit 100 columns, with names of any length and script."""
+"""Text fits the terminal, and 100 columns in a pipe, with names of any length and script."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from iallocator.cli import main
+from iallocator.commands import COMMANDS
+from iallocator.errors import terminal_width
 from iallocator.render.table import Column, Page, Table, columns_of
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 
-COMMANDS = (
-    "balance", "balance -p --print-instances", "balance-groups", "capacity", "check",
-    "compress", "config", "constraints --all", "place --strategy=pacemaker-balanced",
-    "redistribute", "show",
-    "show -p --print-instances",
+LINES = (
+    "ask allocate --memory=1g --disk=10g --disk-template=drbd", "ask evacuate {node}",
+    "balance", "balance -v", "balance -p --print-instances", "balance-groups", "capacity",
+    "capacity --standard-alloc=1g,1g,1", "check", "check --failures=2", "compress", "config",
+    "constraints --all", "explain", "explain -v", "explain --all", "make-room",
+    "place --strategy=pacemaker-balanced", "reboot --force", "reboot --force --print-moves",
+    "redistribute", "repair", "show", "show -p --print-instances",
+    "squeeze --minimal-resources=0 --target-resources=0",
 )  # fmt: skip
+"""A command line for each command that prints tables."""
+
+WITHOUT_TABLES = {"history", "replay", "report", "snapshot"}
+"""The commands that read folders of calls, or write a page or files."""
+
+WIDTHS = (60, 80, 100, 120, 200)
 
 
 def long_names(name: str) -> Json:
@@ -37,18 +51,53 @@ def long_names(name: str) -> Json:
     return document
 
 
-@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_with_tables_is_tested() -> None:
+    """A new command needs a line."""
+    assert {words.split()[0] for words in LINES} == COMMANDS.keys() - WITHOUT_TABLES
+
+
+@pytest.mark.parametrize("words", LINES)
 @pytest.mark.parametrize("name", ["virtualisation-host", "仮想化サーバー"])
-def test_tables_with_long_names_fit_100_columns(
-    words: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_text_with_long_names_fits_the_terminal_and_100_columns_in_a_pipe(
+    words: str,
+    name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No line is wider than 100 columns, and each node's name is printed completely."""
+    """No line on standard output is wider."""
+    document = long_names(name)
     path = tmp_path / "request.json"
-    path.write_bytes(as_bytes(long_names(name)))
-    main([*words.split(), str(path)])
-    out, err = capsys.readouterr()
-    lines = [line for line in (out + err).splitlines() if str(tmp_path) not in line]
-    assert [line for line in lines if columns_of(line) > 100] == []
+    path.write_bytes(as_bytes(document))
+    line = [*words.format(node=next(iter(document["nodes"]))).split(), str(path)]
+
+    def too_wide(width: int) -> list[str]:
+        assert main(line) in (0, 1)
+        out, err = capsys.readouterr()
+        assert out, err
+        return [one for one in out.splitlines() if columns_of(one) > width]
+
+    assert too_wide(100) == []
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
+    for width in WIDTHS:
+        size = os.terminal_size((width, 40))
+        monkeypatch.setattr("os.get_terminal_size", lambda _, size=size: size)
+        assert too_wide(width) == []
+
+
+@pytest.mark.parametrize(("chosen", "used"), [("", 90), ("72", 72), ("none", 90), ("9999", 200)])
+def test_columns_in_the_environment_have_precedence(
+    chosen: str, used: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable counts on a terminal only."""
+    monkeypatch.setenv("COLUMNS", chosen)
+    assert terminal_width(io.StringIO()) == 100
+    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((90, 40)))
+    with open(os.devnull) as stream:
+        assert terminal_width(stream) == used
 
 
 def test_width_of_letters_is_that_of_the_terminal() -> None:
@@ -68,3 +117,23 @@ def test_table_wraps_cells_without_losing_anything() -> None:
     assert letters == sorted(
         "first-host.with-a-name:second-host12345678onetwothreefourfivesixseven"
     )
+
+
+def test_table_that_is_too_wide_continues_below_after_its_first_column() -> None:
+    """No number is broken; rows without text in a part are not repeated there."""
+    page = Page(width=30)
+    table = Table("name", Column("a", True, "sizes"), Column("b", True, "sizes"), "why", "note")
+    table.add("first", "1234567890", "9876543210", "reason", "words")
+    table.add("", "", "", "", "more")
+    page.table(table, indent=0)
+    first, _, second = page.text().partition("\n\n")
+    assert first.splitlines() == [
+        "       --------sizes---------",
+        "name            a           b",
+        "first  1234567890  9876543210",
+    ]
+    assert second.splitlines() == [
+        "name   why     note",
+        "first  reason  words",
+        "               more",
+    ]

@@ -378,3 +378,27 @@ def test_check_counts_failures_of_online_nodes_by_default() -> None:
         }.items()
     }  # fmt: skip
     assert counts == {"default": 0, "no-worse": 0, "strict": 1}
+
+
+@pytest.mark.parametrize(
+    ("template", "kind", "count"), [("rbd", "external", 1), ("drbd", "internal", 2)]
+)
+def test_instance_outside_its_storage_pool_is_a_finding(
+    template: str, kind: str, count: int
+) -> None:
+    """Every node of the instance without access to its pool is named."""
+    tag = f"iallocator:pool:{kind}:ssd"
+    changes = {name: {"tags": [tag]} for name in ("node3", "node4")}
+
+    def on(*homes: str) -> Json:
+        web = builders.instance(*homes[:count], disk_template=template, tags=[tag])
+        return builders.cluster(4, instances={"web": web}, changes=changes)
+
+    found = json_of("check", document=on("node1", "node2"), status=1)
+    assert found["problems"]["musts"] == 1
+    (text,) = [one["text"] for group in found["groups"] for one in group["findings"]]
+    assert text == "; ".join(
+        f"{name} does not have access to storage pool {kind}/ssd"
+        for name in ("node1", "node2")[:count]
+    )
+    assert json_of("check", document=on("node3", "node4"))["problems"]["musts"] == 0

@@ -80,8 +80,8 @@ NESTED = b"[" * 100_000 + b"]" * 100_000
         pytest.param(b"[1]", "expected a JSON object, got an array", id="array"),
         pytest.param(b'"x"', 'expected a JSON object, got "x"', id="string"),
         pytest.param(b"null", "expected a JSON object, got null", id="null"),
-        pytest.param(b"", "expected a JSON document, got nothing", id="nothing"),
-        pytest.param(b"\n \n", "expected a JSON document, got nothing", id="blank"),
+        pytest.param(b"", "standard input: expected a JSON document, got nothing; ", id="nothing"),
+        pytest.param(b"\n \n", "standard input: expected a JSON document, got ", id="blank"),
         pytest.param(b"{}", "nodes: expected an object, but it is missing", id="empty-object"),
     ],
 )

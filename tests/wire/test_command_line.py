@@ -74,10 +74,10 @@ def test_command_stdin_is_read_with_dash_and_without(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--guess"], "unknown option --guess; iallocator --help lists them"),
-        (["--guess=2"], "unknown option --guess; iallocator --help lists them"),
-        (["-x"], "unknown option -x; iallocator --help lists them"),
-        (["--gu\ness"], r"unknown option --gu\ness; iallocator --help lists them"),
+        (["--guess"], "unknown option --guess; iallocator help --all lists them"),
+        (["--guess=2"], "unknown option --guess; iallocator help --all lists them"),
+        (["-x"], "unknown option -x; iallocator help --all lists them"),
+        (["--gu\ness"], r"unknown option --gu\ness; iallocator help --all lists them"),
         (["--validate=maybe"],
          "--validate is a flag: yes (as without a value) or no, got 'maybe'"),
         (["--top"], "--top needs a value: N"),

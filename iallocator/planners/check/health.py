@@ -6,7 +6,7 @@ node says where each instance fails over to, is moved to, or is created anew.
 
 from __future__ import annotations
 
-from iallocator.constraints.table import INSTANCE_POLICY
+from iallocator.constraints.table import INSTANCE_POLICY, out_of_reach
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.n1 import Rules, UndecidedError
 from iallocator.n1.tolerance import FailureTolerance
@@ -488,11 +488,18 @@ class _Examination:
                 text = f"{tag} is in {location} more than once: with {others}"
                 yield Finding("location", text, instance=name)
 
+    def _closed(self, instance: Instance) -> Iterator[str]:
+        """Yield what each node of `instance` lacks that the instance requires, such as a pool."""
+        for at in self._state.where[instance.name]:
+            lacking = out_of_reach(self._state.cluster, (at,), instance)
+            if lacking:
+                yield f"{self._name(at)} does not {lacking}"
+
     def _violated_constraints(self) -> Iterator[Finding]:
-        if self._violated is None:
-            return
         for index, instance in self._primaries():
-            broken = list(self._violated.of(instance))
+            broken = [*self._closed(instance)]
+            if self._violated is not None:
+                broken += self._violated.of(instance)
             if broken and not instance.forthcoming:
                 text = "; ".join(broken)
                 yield Finding("musts", text, node=self._name(index), instance=instance.name)
