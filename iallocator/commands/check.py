@@ -39,11 +39,12 @@ def check(command: Command, deadline: Deadline) -> Result:
     set_offline(cluster, own.offline)
     if own.max_cpu is not None:
         set_vcpu_ratio(cluster, own.max_cpu)
+    first = State(cluster)
     with progress_line("checking"):
-        now = _health(State(cluster), own, deadline)
+        now = _health(first.copy(), own, deadline)
     trying = _is_to_be_tried(now, own)
     if own.behaviour.doubts_nodes:
-        now.data = data_findings(State(cluster))
+        now.data = data_findings(first)
     if trying:
         from iallocator.commands.plans import balanced
 
@@ -52,7 +53,7 @@ def check(command: Command, deadline: Deadline) -> Result:
             done = balanced(cluster, own, own, Deadline.of_run(seconds), compound=False)
     else:
         plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
-        done = GroupPlans("balance", State(cluster), plans)
+        done = GroupPlans("balance", first, plans)
     reasons = {done.plan.reason, *(one.plan.reason for one in done.plans)}
     for why in (TIME_IS_UP, SIGNALLED):
         if why in reasons:

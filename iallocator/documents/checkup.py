@@ -6,6 +6,7 @@ from itertools import islice
 from math import comb
 
 from iallocator.errors import INCOMPLETE, shown
+from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.planners.check.health import DATA, KINDS, NOT_ANALYSED, OF_NODES
 from iallocator.scoring.metrics import NO_CENTRES, RESERVED_TOTAL, STATISTICS, values
@@ -251,30 +252,28 @@ def score_assessment(state: State, group: Group) -> Json:
     nodes = state.cluster.nodes
     found = terms_of(state, group.nodes)
 
-    def amounts() -> list[list[float]]:
-        """Return the values of every statistic on each node."""
-        views = (NodeView.of(state, index, capacities(nodes[index])) for index in group.nodes)
-        return [list(values(view, NO_CENTRES)) for view in views]
-
     primaries = sum(len(state.primaries[index]) for index in group.nodes)
     both = primaries + sum(len(state.secondaries[index]) for index in group.nodes)
-    full = amounts()
-    with state.trial():
-        for index in group.nodes:
-            for instance in (*state.primaries[index].values(), *state.secondaries[index].values()):
-                state.remove(instance, state.where[instance.name])
-        empty = amounts()
+    full, empty = [], []
+    for index in group.nodes:
+        fixed = capacities(nodes[index])
+        full.append(values(NodeView.of(state, index, fixed), NO_CENTRES))
+        vectors = [i.as_primary for i in state.primaries[index].values()]
+        vectors += [i.as_secondary for i in state.secondaries[index].values()]
+        held = map(sum, zip(*vectors)) if vectors else [0] * len(COLUMNS)
+        row = [amount - taken for amount, taken in zip(state.row(index), held, strict=True)]
+        empty.append(values(NodeView(row, fixed, 0), NO_CENTRES))
     even = 0.0
     for k, statistic in enumerate(STATISTICS):
         if statistic.spread:
             used = sum(abs(now[k] - then[k]) for now, then in zip(full, empty))
             even += statistic.weight * EVEN * used / max(both if statistic.disk else primaries, 1)
-    fixed = found[RESERVED_TOTAL]
-    avoidable = sum(found) - fixed
+    certain = found[RESERVED_TOTAL]
+    avoidable = sum(found) - certain
     level = "high" if avoidable > HIGH * even else "moderate" if avoidable > even else "low"
     return {
         "score_level": level,
-        "score_reference": fixed + even,
+        "score_reference": certain + even,
         "score_terms": [
             {"name": one.name, "term": term}
             for one, term in zip(STATISTICS, found, strict=True)

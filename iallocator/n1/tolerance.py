@@ -116,7 +116,6 @@ class FailureTolerance:
         self._explaining: Kept[int, Simulation] = {}
         self._unrestarted: Kept[None, UnrestartedSearch] = {}
         self._failovers: Kept[int, list[Failover] | None] = {}  # by group
-        self._other: FailureTolerance | None = None
         # What is known of one state
         self._tolerated: dict[Failure, bool] = {}
         self._watches: dict[int, FailureWatch] = {}
@@ -130,13 +129,12 @@ class FailureTolerance:
         """Return the N+1 of another `state`, compared with the initial state of this one."""
         if state is self.state:
             return self
-        if self._other is None or self._other.state is not state:
-            self._other = found = type(self)(
-                state, self.rules, self._scope, self._given_kernels, self._group, self._min_disk
-            )
-            if self._comparison is not None:
-                found._comparison = self._comparison.of(found)
-        return self._other
+        found = type(self)(
+            state, self.rules, self._scope, self._given_kernels, self._group, self._min_disk
+        )
+        if self._comparison is not None:
+            found._comparison = self._comparison.of(found)
+        return found
 
     def _renew(self) -> None:
         """Drop the results for another state, or for nodes that are in another condition now."""

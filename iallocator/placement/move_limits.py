@@ -49,7 +49,7 @@ class KnownAnswers:
     for each amount that the node already reserves for the primary.
     """
 
-    __slots__ = ("_answers", "_ask", "_full", "_most", "_roomy", "_shapes", "_state")
+    __slots__ = ("_answers", "_ask", "_full", "_most", "_reserving", "_roomy", "_state")
 
     def __init__(self, state: State, ask: Ask) -> None:
         self._state = state
@@ -57,8 +57,9 @@ class KnownAnswers:
         self._most: Instance | None = None
         self._roomy = [UNKNOWN] * len(state.stamps)  # stamp of the node with capacity for the most
         self._full = [UNKNOWN] * len(state.stamps)  # stamp of the node without
-        self._shapes: set[object] = set()
-        self._answers: Kept[tuple[object, int, float], Rejection | None] = {}
+        # Shape -> for each node that reserves nothing for the primary, its stamp and its result
+        self._answers: dict[object, tuple[list[int], list[Rejection | None]]] = {}
+        self._reserving: Kept[tuple[object, int, float], Rejection | None] = {}
 
     def rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int]
@@ -66,8 +67,8 @@ class KnownAnswers:
         """Return the first limit that fails on each of `nodes`, where one does."""
         shape = instance.shape
         stamps, peers, roomy, full = self._state.stamps, self._state.peers, self._roomy, self._full
-        if shape not in self._shapes:
-            self._shapes.add(shape)
+        if shape not in self._answers:
+            self._answers[shape] = [UNKNOWN] * len(stamps), [None] * len(stamps)
             before = self._most or instance
             spindles = None  # more than any number
             if before.spindles is not None and instance.spindles is not None:
@@ -84,23 +85,29 @@ class KnownAnswers:
             self._full = full = [UNKNOWN] * len(stamps)
         assert self._most is not None
         left = [index for index in nodes if roomy[index] != stamps[index]]
-        for index in left:
-            if full[index] != stamps[index]:
-                worst = primary
-                if primary != NO_PRIMARY and peers[index]:
-                    worst = max(peers[index], key=peers[index].__getitem__)
-                known = roomy if self._ask(self._most, worst, index) is None else full
-                known[index] = stamps[index]
-        found: dict[int, Rejection] = {}
-        for index in left:
-            if full[index] == stamps[index]:
-                key = shape, index, peers[index].get(primary, 0)
-                rejection = derived(
-                    self._answers, key, stamps[index], partial(self._ask, instance, primary, index)
-                )
-                if rejection is not None:
-                    found[index] = rejection
-        return found
+        for index in [index for index in left if full[index] != stamps[index]]:
+            worst = primary
+            if primary != NO_PRIMARY and peers[index]:
+                worst = max(peers[index], key=peers[index].__getitem__)
+            known = roomy if self._ask(self._most, worst, index) is None else full
+            known[index] = stamps[index]
+        left = [index for index in left if full[index] == stamps[index]]
+        seen, answers = self._answers[shape]
+        reserving = [] if primary == NO_PRIMARY else [i for i in left if primary in peers[i]]
+        near = {
+            index: derived(
+                self._reserving,
+                (shape, index, peers[index][primary]),
+                stamps[index],
+                partial(self._ask, instance, primary, index),
+            )
+            for index in reserving
+        }
+        for index in [i for i in left if seen[i] != stamps[i] and i not in near]:
+            answers[index] = self._ask(instance, primary, index)
+            seen[index] = stamps[index]
+        found = {i: near[i] if i in near else answers[i] for i in left} if near else answers
+        return {i: rejection for i in left if (rejection := found[i]) is not None}
 
 
 def _most(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:

@@ -5,6 +5,10 @@ by all hard limits.  Drbd primaries fail over to their secondaries.  Then two or
 largest item first, on the node with most free memory; and hail's order, on the node with the best
 score.  An item is an instance, or all members of a colocation group on the failed node.
 
+Where only limits of amounts concern the instances, the first order adds up what each node gives.
+That takes a third of the time of placing the instances.  If it does not succeed, both orders place
+them.
+
 This module shares no code with the checks that planners make (`iallocator.n1.tolerance`), so that
 an error in their bounds, counting or arrays cannot pass a plan.  Exact search, which decides with
 ``no-worse`` where both orders fail, only proposes restarts; the limits on the state accept them.
@@ -26,8 +30,9 @@ from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from iallocator.constraints.checks import Check
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1 import Failure, Rules
@@ -60,16 +65,27 @@ class Restarts:
 
         `by_score_only`: try only hail's order, which is the one that planners simulate.
         """
+        amounts = _Amounts(self._state)
+        secondaries = self._fail_over(failure, amounts.fail_over)
+        if secondaries is not None:
+            leaving = self._leaving(failure)
+            if not leaving:
+                return secondaries
+            if not by_score_only:
+                targets = self._targets(failure)
+                chosen = self._largest_first(leaving, targets, amounts.restart, amounts.free)
+                if chosen is not None:
+                    return secondaries | chosen
         with self._state.trial():
-            secondaries = self._fail_over(failure)
+            secondaries = self._fail_over(failure, self._place_at_secondary)
             if secondaries is None:
                 return None
-            leaving = [one for one in self.items(failure) if not one[1][0].needs_secondary]
-            targets = self._targets(failure)
+            leaving, targets = self._leaving(failure), self._targets(failure)
             chosen = None
             if not by_score_only:
+                free = self._state.columns[MEMORY].__getitem__
                 with self._state.trial():
-                    chosen = self._largest_first(leaving, targets)
+                    chosen = self._largest_first(leaving, targets, self._go, free)
             if chosen is None and not self._certainly_fail(leaving, targets):
                 chosen = self._best_score(leaving, targets)
             return None if chosen is None else secondaries | chosen
@@ -104,8 +120,17 @@ class Restarts:
                 found.append((node, item))
         return found
 
-    def _fail_over(self, failure: Failure) -> frozenset[int] | None:
-        """Let drbd primaries fail over; return their secondaries, or None if one cannot."""
+    def _leaving(self, failure: Failure) -> list[FailedItem]:
+        """Return the items of `failure` that restart on other nodes than a secondary."""
+        return [one for one in self.items(failure) if not one[1][0].needs_secondary]
+
+    def _fail_over(
+        self, failure: Failure, go: Callable[[Instance, int, int], bool]
+    ) -> frozenset[int] | None:
+        """Let drbd primaries fail over; return their secondaries, or None if one cannot.
+
+        `go` makes an instance of a failed node run on its secondary, and returns whether it may.
+        """
         state = self._state
         used: set[int] = set()
         for node in failure:
@@ -119,14 +144,18 @@ class Restarts:
                     or secondary in failure
                     or not state.cluster.nodes[secondary].online
                     or move_rejections(state.cluster, node, (secondary,))
+                    or not go(one, node, secondary)
                 ):
                     return None
-                state.remove(one, nodes)
-                if self._checker.primary_rejection(one, secondary, failover_checks(one)):
-                    return None
-                state.place(one, (secondary, node))
                 used.add(secondary)
         return frozenset(used)
+
+    def _place_at_secondary(self, one: Instance, node: int, secondary: int) -> bool:
+        self._state.remove(one, (node, secondary))
+        if self._checker.primary_rejection(one, secondary, failover_checks(one)):
+            return False
+        self._state.place(one, (secondary, node))
+        return True
 
     def _targets(self, failure: Failure) -> dict[int, list[int]]:
         """Return, for each failed node, the online nodes of its group that have not failed."""
@@ -145,19 +174,23 @@ class Restarts:
         return {t for one in item for t in entry_rejections(cluster, group, one)}
 
     def _largest_first(
-        self, leaving: Sequence[FailedItem], targets: dict[int, list[int]]
+        self,
+        leaving: Sequence[FailedItem],
+        targets: dict[int, list[int]],
+        go: Callable[[Sequence[Instance], int], bool],
+        free: Callable[[int], float],
     ) -> frozenset[int] | None:
         """Restart the largest item first, each on the node with most free memory that accepts it.
 
-        Return the nodes used, or None. Changes the state: call it in a trial.
+        `go` restarts an item on a node, if the node accepts it; `free`: the free MiB of a node.
+        Return the nodes used, or None. Call it in a trial if `go` changes the state.
         """
-        free = self._state.columns[MEMORY]
         queues: dict[int, list[tuple[float, int]]] = {}  # index of a group -> -MiB free, node
         used: set[int] = set()
         for node, item in sorted(leaving, key=lambda one: -sum(i.memory for i in one[1])):
             group = self._state.cluster.nodes[node].group
             if group.index not in queues:
-                queues[group.index] = [(-free[t], t) for t in targets[node]]
+                queues[group.index] = [(-free(t), t) for t in targets[node]]
                 heapify(queues[group.index])
             queue = queues[group.index]
             barred = self._rejections(node, item, targets[node])
@@ -165,9 +198,9 @@ class Restarts:
             chosen = None
             while queue and chosen is None:
                 entry = heappop(queue)
-                if entry[1] not in barred and self._go(item, entry[1]):
+                if entry[1] not in barred and go(item, entry[1]):
                     chosen = entry[1]
-                    heappush(queue, (-free[chosen], chosen))
+                    heappush(queue, (-free(chosen), chosen))
                 else:
                     rejected.append(entry)
             if chosen is None:
@@ -233,4 +266,53 @@ class Restarts:
                 state.place(one, source)
                 return False
             state.place(one, (target,))
+        return True
+
+
+class _Amounts:
+    """What nodes hold once instances have come to them, added up without placing the instances.
+
+    It accepts instances only if amounts decide alone: every limit that concerns them is one of a
+    `Resource`.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._added: dict[tuple[int, int], float] = {}  # node, column -> the change of its amount
+
+    def free(self, node: int) -> float:
+        """Return the free memory of a node in MiB."""
+        return self._state.columns[MEMORY][node] + self._added.get((node, MEMORY), 0)
+
+    def fail_over(self, one: Instance, node: int, secondary: int) -> bool:
+        """Let `one` run on its secondary instead of `node`; return whether it certainly may."""
+        change = [now - then for now, then in zip(one.as_primary, one.as_secondary)]
+        return self._come(secondary, change, failover_checks(one))
+
+    def restart(self, item: Sequence[Instance], target: int) -> bool:
+        """Let all of `item` run on `target`; return whether they certainly may."""
+        before = dict(self._added) if len(item) > 1 else {}
+        for one in item:
+            if not self._come(target, one.as_primary, checks_for(PRIMARY, one, FORCED_LIMITS)):
+                if len(item) > 1:
+                    self._added = before
+                return False
+        return True
+
+    def _come(self, index: int, change: Sequence[float], checks: Sequence[Check]) -> bool:
+        node, columns, added = self._state.cluster.nodes[index], self._state.columns, self._added
+        columns_used: set[int] = set()
+        for check in checks:
+            resource = check.lacks.resource
+            if resource is None:
+                if check.applies(node.group):
+                    return False
+                continue
+            column = resource.column
+            amount = columns[column][index] + added.get((index, column), 0)
+            if resource.taken(change) > resource.spare(amount, node):
+                return False
+            columns_used.add(column)
+        for column in columns_used:
+            added[index, column] = added.get((index, column), 0) + change[column]
         return True

@@ -8,8 +8,9 @@ from itertools import product
 from random import Random
 
 from iallocator.model.state import State
-from iallocator.n1 import Rules
+from iallocator.n1 import Rules, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
+from iallocator.planners.power_state import Switched
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
@@ -182,3 +183,27 @@ def test_failover_plan_after_a_move_is_that_of_a_new_check() -> None:
     assert after is not None
     assert new is not None
     assert after.kept == new.kept != before.kept
+
+
+def test_unrestarted_instances_after_a_move_are_those_of_a_new_check() -> None:
+    """The search for instances that cannot be restarted starts again when the state changes."""
+    read = read_cluster(crowded(), Reading())
+    state, (east, west) = State(read), read.groups
+    kept, (failing, other) = FailureTolerance(state, Rules("no-worse")), west.nodes
+    assert kept.unrestarted((failing,)) == []
+    mover = next(one for one in read.instances if one.name == "mover")
+    state.remove(mover, (east.nodes[0],))
+    state.place(mover, (other,))
+    assert [one.name for one in kept.unrestarted((failing,))] == ["large"]
+
+
+def test_first_unrestarted_after_a_node_goes_offline_is_that_of_a_new_check() -> None:
+    """The simulation that explains failures counts only nodes that are online now."""
+    read = read_cluster(crowded(), Reading())
+    failing, other = read.groups[1].nodes
+    kept = FailureTolerance(State(read), plan_rules("no-new"), group=read.groups[1])
+    assert kept.first_unrestarted((failing,)) is None
+    with Switched(read, off=[other]):
+        found = kept.first_unrestarted((failing,))
+    assert found is not None
+    assert found.instance.name == "large"

@@ -146,7 +146,7 @@ class _Balancing:
 
     def run(self) -> None:
         """Balance the requested groups."""
-        state, options = State(self._before.cluster), self._options
+        state, options = self._before.copy(), self._options
         relations = relations_for(state.cluster, options)
         for group in _groups(self._before, options):
             behaviour, failures = options.rules.behaviour, None
