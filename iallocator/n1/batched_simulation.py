@@ -22,11 +22,12 @@ import numpy as np
 
 from iallocator.model.columns import COLUMNS, DISK, MEMORY
 from iallocator.model.node_view import NodeView
+from iallocator.model.state import derived
 from iallocator.n1.slots import ANY_NUMBER
 from iallocator.scoring.arrays import counted_by, values_of
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import NO_CENTRES, ROUNDING, STATISTICS
-from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, joined, merged, still_merged
+from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, joined, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Floats, Indices, Truths
     from iallocator.model.instance import Instance
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
     from iallocator.n1.slots import Leaving, Vector
-    from iallocator.scoring.proportional_statistics import Stood
 
     Arrivals = tuple[Instance, Sequence[int]]
     """An instance, and the nodes to which equal instances come one after the other."""
@@ -276,17 +276,13 @@ class SharedBatchData(NamedTuple):
 
 
 class _Kinds:
-    """The columns of some kinds of instances, and the statistics that were proportional last."""
+    """The columns that some kinds of instances use, and what they add to the statistics."""
 
-    __slots__ = ("linear", "most", "others", "shared", "used", "version")
+    __slots__ = ("linear", "used")
 
     def __init__(self, used: list[int], linear: Floats) -> None:
         self.used = used
         self.linear = linear
-        self.most = np.abs(linear).max(axis=(0, 2), initial=0.0)
-        self.others: list[Stood] = []
-        self.shared: SharedBatchData | None = None
-        self.version = -1
 
 
 class SharedBatchCache:
@@ -296,6 +292,7 @@ class SharedBatchCache:
         self._per_amount = per_amount
         self._counted = counted
         self._known: dict[frozenset[Vector], _Kinds] = {}
+        self._shared: Kept[frozenset[Vector], SharedBatchData] = {}
 
     def of(self, kinds: Iterable[Vector], values: Floats, version: int) -> SharedBatchData:
         """Return the shared data of instances with these vectors; `values` are of `version`."""
@@ -304,19 +301,16 @@ class SharedBatchCache:
         if known is None:
             if len(self._known) >= MOST:
                 self._known.clear()
+                self._shared.clear()
             vectors = np.array(list(key), dtype=np.float64).reshape(-1, len(self._per_amount))
             known = self._known[key] = _Kinds(*joined(vectors, self._per_amount))
-        fresh = known.version == version or still_merged(known.others, values, known.most)
-        if known.shared is None or not fresh:
-            known.shared = self._make(known, values)
-        known.version = version
-        return known.shared
+        return derived(self._shared, key, version, lambda: self._make(known, values))
 
     def _make(self, kinds: _Kinds, values: Floats) -> SharedBatchData:
         linear, counted = kinds.linear, self._counted
         changing = [k for k in SPREADS if linear[:, k].any()]
         whole = np.concatenate((values, *linear), axis=1)
-        weights, kinds.others = merged(changing, whole, counted)
+        weights = merged(changing, whole, counted)
         kept = list(weights)
         summed = np.array([STATISTICS[k].weight for k in SUMMED])
         return SharedBatchData(
@@ -578,7 +572,7 @@ class BatchedSimulation:
         self._per_amount = self._coefficients()
         view = self._view([np.zeros(len(scope))] * len(COLUMNS))
         self._counted = counted_by(view, len(scope))
-        self._version = -1
+        self._read: Kept[None, tuple[Floats, Floats]] = {}
         self._heads: dict[int, _Head] = {}
         self._shared_cache = SharedBatchCache(self._per_amount, self._counted)
         self._columns: Floats = np.empty(0)
@@ -598,7 +592,8 @@ class BatchedSimulation:
         """
         if not failing:  # there may be no node at all that could
             return []
-        self._renew()
+        version = self._state.version
+        self._columns, self._values = derived(self._read, None, version, self._read_state)
         size = max(1, CELLS // len(self._scope))
         found: list[bool] = []
         for start in range(0, len(failing), size):
@@ -624,7 +619,7 @@ class BatchedSimulation:
         kinds = {one for one in vectors if one is not None}.union(*different)
         return _Batch(
             self._input,
-            self._shared_cache.of(kinds, self._values, self._version),
+            self._shared_cache.of(kinds, self._values, self._state.version),
             np.array(self._positions(failing), dtype=np.intp),
             leaving,
             [head.amounts for head in heads],
@@ -644,16 +639,13 @@ class BatchedSimulation:
             known = self._heads[node] = _Head(leaving.head, amounts, frozenset(leaving.head))
         return known
 
-    def _renew(self) -> None:
-        """Read the state again if it has changed."""
-        if self._version == self._state.version:
-            return
+    def _read_state(self) -> tuple[Floats, Floats]:
+        """Return the columns of the nodes, and their values of each statistic less the mean."""
         whole = np.array(self._state.columns, dtype=np.float64)
-        self._columns = whole[:, self._scope]
-        plain = values_of(self._view(list(self._columns)), NO_CENTRES, self._scope.shape)
+        columns = whole[:, self._scope]
+        plain = values_of(self._view(list(columns)), NO_CENTRES, self._scope.shape)
         count = np.maximum(self._counted.sum(axis=1, keepdims=True), 1.0)
-        self._values = plain - self._counted * (plain.sum(axis=1, keepdims=True) / count)
-        self._version = self._state.version
+        return columns, plain - self._counted * (plain.sum(axis=1, keepdims=True) / count)
 
     def _view(self, columns: Sequence[Floats]) -> NodeView:
         return NodeView(columns, self._fixed, np.zeros(self._scope.size))

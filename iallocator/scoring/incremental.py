@@ -234,7 +234,7 @@ class IncrementalScores:
         changing = [k for k in SPREADS if primary[k].any() or secondary[k].any()]
         changing.sort(key=lambda k: bool(secondary[k].any()))
         whole = np.concatenate((values, primary, secondary), axis=1)
-        weights, _ = merged(changing, whole, counted)
+        weights = merged(changing, whole, counted)
         kept = list(weights)
         counts = np.array([kernel.totals.counts[k] for k in kept], dtype=np.float64)
         self._weights = np.array([weights[k] for k in kept])

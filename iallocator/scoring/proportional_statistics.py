@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats
     from iallocator.model.node_view import NodeView
 
-    Stood = tuple[int, int, float]
-    """A statistic, the one that represents it, and its factor."""
-
-__all__ = ["LINEAR", "SPREADS", "SUMMED", "coefficients", "joined", "merged", "still_merged"]
+__all__ = ["LINEAR", "SPREADS", "SUMMED", "coefficients", "joined", "merged"]
 
 ALIKE = 4e-15
 """Two statistics are proportional if their scaled values differ by less than this share."""
@@ -121,16 +118,13 @@ SUMMED = [k for k, one in enumerate(STATISTICS) if not one.spread and k not in R
 """Positions of the sums that do not depend on memory reserved for failovers."""
 
 
-def merged(
-    changing: Sequence[int], whole: Floats, counted: Floats
-) -> tuple[dict[int, float], list[Stood]]:
-    """Return one statistic of each proportional set with the weight of the set, and the others.
+def merged(changing: Sequence[int], whole: Floats, counted: Floats) -> dict[int, float]:
+    """Return one statistic of each proportional set with the weight of the set.
 
     `whole` has for each statistic its values less the mean, and all that may be added to them.
     `counted` is 1 where a node counts for a statistic, else 0.
     """
     weights: dict[int, float] = {}
-    others: list[Stood] = []
     for k in changing:
         row = whole[k]
         for leader in weights:
@@ -142,24 +136,10 @@ def merged(
             limit = ALIKE * max(1.0, float(np.abs(row).max()))
             if factor > 0 and float(np.abs(row - factor * other).max()) <= limit:
                 weights[leader] += STATISTICS[k].weight * factor
-                others.append((k, leader, float(factor)))
                 break
         else:
             weights[k] = STATISTICS[k].weight
-    return weights, others
-
-
-def still_merged(others: Sequence[Stood], values: Floats, most: Floats) -> bool:
-    """Return whether `others` are proportional in other `values`, too.
-
-    `most` is the largest of all other amounts of each statistic.
-    """
-    if not others:
-        return True
-    rows, leaders, factors = (np.array(column) for column in zip(*others))
-    differ = np.abs(values[rows] - factors[:, None] * values[leaders]).max(axis=1)
-    size = np.maximum(np.abs(values[rows]).max(axis=1), most[rows])
-    return bool((differ <= ALIKE * np.maximum(size, 1.0)).all())
+    return weights
 
 
 def joined(vectors: Floats, per_amount: Floats) -> tuple[list[int], Floats]:

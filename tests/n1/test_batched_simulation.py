@@ -48,7 +48,7 @@ def test_simulation_answers_as_one_that_has_kept_nothing(
         seen["form"] += len(self._shared_cache._known)
         found = plain(self, failing, leaving, coming)
         fresh = copy(self)
-        fresh._heads, fresh._version = {}, -1
+        fresh._heads, fresh._read = {}, {}
         fresh._shared_cache = SharedBatchCache(self._per_amount, self._counted)
         assert plain(fresh, failing, leaving, coming) == found
         seen.update(map(str, found))

@@ -403,11 +403,6 @@ class Page(MoveStore):
         sums = dict.fromkeys(range(count - self.statistics.moved, count), nothing)
         return self._squares_at(where), sums | self._sums_at(where)
 
-    def scores_of(self, rows: Whole, columns: Whole, ground: CurrentScore) -> Floats | None:
-        """Return the scores after moves by rows of the store; None if a move is missing."""
-        places = self._place[rows]
-        return None if places.min() < 0 else self.scores(places * self.shape[1] + columns, ground)
-
 
 class RemadeMoves(MoveStore):
     """A store that keeps no moves; `make` computes the moves of some rows in the present state.
@@ -427,17 +422,14 @@ class RemadeMoves(MoveStore):
     ) -> None:
         super().__init__(kind, statistics, shape, kept=0)
         self._make = make
-        self._last: Page | None = None  # moves with the lowest bounds are scored next
         self.barred: list[tuple[int, int]] = []
 
     def bar(self, row: int, column: int) -> None:
         """Forbid this move."""
-        self._last = None
         self.barred.append((row, column))
 
     def unbar(self, rows: Truths, columns: Truths) -> None:
         """Permit the moves of `rows` and to `columns` again, after a change of the state."""
-        self._last = None
         self.barred = [(r, c) for r, c in self.barred if not (rows[r] or columns[c])]
 
     def learn(self, rows: Whole, page: Page, ground: CurrentScore) -> None:
@@ -472,16 +464,11 @@ class RemadeMoves(MoveStore):
         found = np.empty((rows.size, self.shape[1]))
         for part, page in self._pages(rows):
             found[part] = self._look(page, rows[part], chords.of(rows[part]))
-            self._last = page
         return found
 
     def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
         """Compute the scores after moves; see `MoveStore.scores`."""
         width = self.shape[1]
-        if self._last is not None and moves.size:
-            known = self._last.scores_of(moves // width, moves % width, ground)
-            if known is not None:
-                return known
         found = np.empty(moves.size)
         rows, places = np.unique(moves // width, return_inverse=True)
         for part, page in self._pages(rows):
