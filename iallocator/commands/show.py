@@ -1,4 +1,4 @@
-"""The commands that say what there is: a cluster, its settings and constraints, captured calls.
+"""The commands that display a cluster, its settings and constraints, and captured calls.
 
 Modules are imported in the functions, because each command needs other ones.
 """

@@ -209,7 +209,7 @@ class Queue:
         return len(self._runs), False
 
     def lost(self, slots: Sequence[int], others: Sequence[Need] = ()) -> bool:
-        """Return whether an instance is certainly left over; `slots`: for each required size.
+        """Return whether an instance certainly cannot restart; `slots`: for each required size.
 
         `others` are sizes that leave the node in addition.
         """

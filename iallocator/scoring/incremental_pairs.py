@@ -422,7 +422,7 @@ def _shared_locations(state: State) -> Floats | None:
 
 
 def _concave(variance: Floats, line: float) -> Floats:
-    """Return roots, but a straight line below `line`: concave, and nowhere above the root."""
+    """Return square roots, with a straight line below `line`: a concave lower bound."""
     found = np.sqrt(np.maximum(variance, 0.0))
     return np.minimum(found, variance / line**0.5) if line else found
 

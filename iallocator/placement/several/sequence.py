@@ -124,9 +124,9 @@ class JointResult:
     Attributes
     ----------
     asked:
-        How many instances wanted a place.
+        The number of instances to place.
     hopeless:
-        Names of those that have none whatever the others do.
+        Names of the instances that cannot be placed, wherever the others are.
     status:
         Of the search for places for all others, see `iallocator.solver.problem`; "" if
         none was made.

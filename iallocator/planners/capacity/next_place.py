@@ -38,7 +38,7 @@ AROUND = 32
 class NextPlace:
     """The next places of equal instances, if neither equal scores nor N+1 leave doubt.
 
-    `newcomers` makes the instance that comes so many after the next one.
+    `newcomers` returns the instance that follows the next one after that many others.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class RoomContext(Context):
         return self._part
 
     def end_search(self) -> None:
-        """Note whether the last search had nothing left to spend."""
+        """Record whether the last search exhausted its budget."""
         if self._whole is not None and self._part is not None:
             self.undecided |= self._part.must_end
         self._part = None

@@ -221,9 +221,9 @@ class Openings:
     def _objection(
         self, place: PlannedPlace, nodes: tuple[int, ...], found: Rejection
     ) -> str | None:
-        """Return the words for a rejection; None if the instance stays, and may.
+        """Return the text of a rejection; None if the instance stays and is allowed to.
 
-        It may if all instances of `nodes` were there initially, in the same role.
+        It is allowed to if all instances of `nodes` were there initially, in the same role.
         """
         if nodes == place.before[: len(nodes)] and found.reason in REASONS:
             state = self.context.state

@@ -221,9 +221,9 @@ class _Step:
 
 
 class _OneMore(Neighbourhood[NodeSelection, _Step]):
-    """One more of the nodes `rest` to free, in turn.
+    """Steps that free one more node of `rest`, in turn.
 
-    A node that could not be freed is tried again after others: it may have needed their being off.
+    A node that could not be freed is tried again after others have been freed.
     """
 
     name = "one more"

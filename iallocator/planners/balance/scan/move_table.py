@@ -190,7 +190,7 @@ class MoveStore:
         self.rows = RowBounds(shape[0], spreads)
 
     def _put(self, array: Floats, where: Any, value: Floats | float) -> None:
-        """Write `value` at `where` of an array; a trial notes the values before."""
+        """Write `value` at `where` of an array; in a trial, the old values are recorded."""
         if self.journal is not None:
             self.journal.append((array, where, np.array(array[where])))
         array[where] = value
