@@ -86,7 +86,7 @@ def _lists(
     all_rows = getattr(settings, "all_rows", None)  # None: a request has no such option
     if all_rows is False and stream.isatty() and not settings.behaviour.prints_as_htools:
         rows = ROWS
-    option = option_for_all(settings)
+    option = option_for_all(settings) if rows else ""
     units = "" if backwards else " (memory in MiB, disk in GiB)"
     if group:
         only = group_named(state.cluster, group)

@@ -13,7 +13,7 @@ import pytest
 
 from iallocator.cli import main
 from tests.builders import Json, as_bytes, cluster, instance
-from tests.command import json_of, printed
+from tests.command import json_of, printed, run
 
 Capture = pytest.CaptureFixture[str]
 Shown = Callable[..., str]
@@ -262,3 +262,18 @@ def test_score_of_the_cluster_and_sum_of_the_groups_have_two_names() -> None:
     assert f"Cluster score, of all nodes together: {shown['cluster_score']:.4f}" in text
     total = sum(group["score"] for group in shown["groups"])
     assert f"Sum of the groups' scores: {total:.4f}" in text
+
+
+@pytest.mark.parametrize("option", ["--print-nodes", "--print-nodes=name,fmem"])
+def test_lists_of_a_request_are_complete_on_a_terminal(
+    option: str, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request has no option for all rows; its reply is as without the option."""
+    document = too_large(nodes=30)
+    plain_reply = shown(document=document)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert shown(option, document=document) == plain_reply
+    for words in ((), ("show",)):
+        done = run(*words, option, stdin=as_bytes(document))
+        assert done.returncode == 0, done.stderr
+        assert (done.stdout + done.stderr).count(b"node3") >= 1
