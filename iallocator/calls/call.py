@@ -16,7 +16,6 @@ from iallocator.calls.layout import (
     ARGS,
     CALL,
     CONF,
-    DAY,
     DIGITS,
     REQUEST,
     RESPONSE,
@@ -24,7 +23,7 @@ from iallocator.calls.layout import (
     next_number,
     numbered,
 )
-from iallocator.deadline import Stopped
+from iallocator.deadline import DAY, Stopped
 from iallocator.errors import INTERRUPTED, FileError, IallocatorError, UsageError, one_line, tell
 from iallocator.options.parser import last_value, words_of
 from iallocator.options.settings import Settings, configuration_path

@@ -14,7 +14,6 @@ __all__ = [
     "ARGS",
     "CALL",
     "CONF",
-    "DAY",
     "KINDS",
     "OUTCOMES",
     "REQUEST",
@@ -29,9 +28,6 @@ __all__ = [
 OUTCOMES = ("success", "failed", "error", "crash", "interrupted", "no answer")
 """The outcomes of a call: an answer with or without success; a request with an error; an error of
 this program; a signal; no answer, because the call still runs or was killed."""
-
-DAY = 86400.0
-"""Seconds of a day."""
 
 ARGS, CONF, REQUEST, RESPONSE, CALL = KINDS = (
     "args", "conf", "request.json.gz", "response.json.gz", "call.json",

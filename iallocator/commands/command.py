@@ -11,6 +11,7 @@ from iallocator.errors import IallocatorError, InFile, UsageError, cut, tell
 from iallocator.files import read_file
 from iallocator.names import short_names, whole_name
 from iallocator.sources import document_path, load, source_name
+from iallocator.tolerances import LARGEST_LOAD
 from iallocator.wire.codec import decode, pretty
 
 TYPE_CHECKING = False
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Command", "Result", "ShownState", "enforced_relations", "print_json", "reject_silent_nodes",
 ]  # fmt: skip
-
-HIGHEST_LOAD = 1e9
-"""Of one instance; sums of such, squared, stay far within the range of floats."""
 
 
 class ShownState:
@@ -352,7 +350,7 @@ def _take_loads(cluster: Cluster, path: str, limit: int) -> None:
         except ValueError:
             raise UsageError(
                 f"{path}: line {number}: expected an instance and four numbers from 0 to "
-                f"{HIGHEST_LOAD:g}, got {line!r}"
+                f"{LARGEST_LOAD:g}, got {line!r}"
             ) from None
 
     # Find the instances, by whole names first, and leave out those that are unknown
@@ -371,6 +369,6 @@ def _take_loads(cluster: Cluster, path: str, limit: int) -> None:
 
 def _load(text: str) -> float:
     value = float(text)
-    if not (0 <= value <= HIGHEST_LOAD and text.isascii() and "_" not in text):
+    if not (0 <= value <= LARGEST_LOAD and text.isascii() and "_" not in text):
         raise ValueError(text)
     return value

@@ -6,7 +6,7 @@ Modules are imported in the functions, because each command needs other ones.
 from __future__ import annotations
 
 from iallocator.commands.command import Result
-from iallocator.deadline import Deadline, limit_reached
+from iallocator.deadline import DAY, Deadline, limit_reached
 from iallocator.errors import IallocatorError, UsageError, tell
 from iallocator.options.settings import REQUEST_SETTINGS, configuration_path
 from iallocator.planners.eligible import group_named
@@ -28,9 +28,6 @@ __all__ = ["config", "constraints", "history", "report", "show"]
 
 NO_SETTINGS = {"help", "version", "validate", "no_capacity_checks", "config", "no_config"}
 """Options that ask for something else, or are another name."""
-
-DAY = 86400
-"""Seconds."""
 
 
 def show(command: Command, deadline: Deadline) -> Result:

@@ -32,14 +32,20 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "CAME", "INFINITE", "LEFT", "LOST", "MODES", "MOVED", "NO_GROWTH", "PACKED_LIMITS", "SAFE",
-    "SUMMED_LIMITS", "UNKNOWN", "WORK", "Failure", "Growth", "Rules", "UndecidedError",
-    "plan_rules", "sum_of_shares",
+    "ANY_NUMBER", "CAME", "INFINITE", "LEFT", "LOST", "MODES", "MOVED", "NO_GROWTH",
+    "PACKED_LIMITS", "PAIR", "SAFE", "SUMMED_LIMITS", "UNKNOWN", "WORK", "Failure", "Growth",
+    "Rules", "UndecidedError", "plan_rules", "sum_of_shares",
 ]  # fmt: skip
 
 
 Failure = tuple[int, ...]
 """The nodes that fail together, in ascending order; usually one."""
+
+PAIR = 2
+"""The nodes of the largest failures that are all listed."""
+
+ANY_NUMBER = 1 << 40
+"""More instances than any cluster has: the headroom where nothing limits it."""
 
 SAFE, UNKNOWN, LOST = 0, 1, 2
 """What bounds prove of a failure: it is tolerated, nothing, or it is not tolerated."""

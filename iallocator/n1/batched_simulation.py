@@ -23,7 +23,7 @@ import numpy as np
 from iallocator.model.columns import COLUMNS, DISK, MEMORY
 from iallocator.model.node_view import NodeView
 from iallocator.model.state import derived
-from iallocator.n1.slots import ANY_NUMBER
+from iallocator.n1 import ANY_NUMBER
 from iallocator.scoring.arrays import counted_by, values_of
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import NO_CENTRES, ROUNDING, STATISTICS

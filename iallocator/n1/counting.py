@@ -28,10 +28,9 @@ from iallocator.deadline import check
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
-from iallocator.n1 import PACKED_LIMITS
+from iallocator.n1 import ANY_NUMBER, PACKED_LIMITS
 from iallocator.n1.batched_simulation import BatchedSimulation
 from iallocator.n1.slots import (
-    ANY_NUMBER,
     Queue,
     SpareSlots,
     UndecidedFailures,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iallocator.model.columns import DISK, MEMORY
+from iallocator.n1 import ANY_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 __all__ = [
-    "ANY_NUMBER", "Leaving", "Margin", "Queue", "SpareSlots", "UndecidedFailures", "fits_into",
+    "Leaving", "Margin", "Queue", "SpareSlots", "UndecidedFailures", "fits_into",
     "slots_of_node", "slots_of_nodes",
 ]  # fmt: skip
 
@@ -290,9 +291,6 @@ class Queue:
 def _least(given: Need, need: Need) -> int:
     """Return how many slots for `need` a target loses at least when it receives `given`."""
     return min([one // size for one, size in zip(given, need) if size], default=0)
-
-
-ANY_NUMBER = 1 << 40
 
 
 def slots_left(

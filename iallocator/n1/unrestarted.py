@@ -33,7 +33,7 @@ from operator import itemgetter
 from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.limits.node import failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1 import PACKED_LIMITS, SAFE, SUMMED_LIMITS
+from iallocator.n1 import PACKED_LIMITS, PAIR, SAFE, SUMMED_LIMITS
 from iallocator.n1.bounds import Demand, TargetCapacity, check_movers, demand_of
 from iallocator.n1.exact import Evacuation
 from iallocator.n1.simulation import Simulation
@@ -414,9 +414,6 @@ class _Need:
 
 def _memory(instance: Instance) -> float:
     return instance.memory if instance.uses_memory else 0
-
-
-PAIR = 2
 
 
 class InteractingNodes:

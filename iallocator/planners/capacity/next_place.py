@@ -8,6 +8,7 @@ speculatively.
 from __future__ import annotations
 
 from iallocator.deadline import check
+from iallocator.n1 import ANY_NUMBER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,10 +121,6 @@ class NextPlace:
                 found.append(best)
         speculation.end()
         return found, exhausted
-
-
-ANY_NUMBER = 1 << 40
-"""The headroom where N+1 is not checked."""
 
 
 class GroupTolerances:

@@ -8,7 +8,7 @@ from itertools import islice
 from math import comb
 
 from iallocator.deadline import Deadline
-from iallocator.n1 import Rules, UndecidedError
+from iallocator.n1 import PAIR, Rules, UndecidedError
 from iallocator.n1.tolerance import FailureTolerance
 
 TYPE_CHECKING = False
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from iallocator.n1.unrestarted import InteractingNodes
 
 __all__ = ["DomainFound", "Failure", "FailuresFound", "SetsFound", "examine_failures"]
-
-PAIR = 2
 
 RULES = "no-new"
 """The mode of N+1 in which only online nodes take over, as in a real failure."""
