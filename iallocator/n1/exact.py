@@ -108,17 +108,18 @@ class OfflineInstances:
 
         `coming` counts as one that does. A colocation group counts as one.
         """
-        back = [one for one in self._instances if one is coming or self._is_back(state, one)]
-        items = {one.name if one.needs_secondary else self._unit(one) for one in back}
+        nodes, units = state.cluster.nodes, self._rules.units
+        back = []
+        for one in self._instances:
+            now = state.where.get(one.name, ())
+            runs = bool(now) and nodes[now[0]].online and nodes[now[0]].group is self._group
+            if runs or one is coming:
+                back.append(one)
+        items = {
+            one.name if one.needs_secondary else min(units.get(one.name) or (one.name,))
+            for one in back
+        }
         return len(items), sum(one.memory for one in back if one.uses_memory)
-
-    def _unit(self, instance: Instance) -> str:
-        """Return the first name in the colocation group of `instance`."""
-        return min(self._rules.units.get(instance.name) or (instance.name,))
-
-    def _is_back(self, state: State, instance: Instance) -> bool:
-        nodes, now = state.cluster.nodes, state.where.get(instance.name, ())
-        return bool(now) and nodes[now[0]].online and nodes[now[0]].group is self._group
 
 
 class FailoverTargets:

@@ -380,14 +380,11 @@ class _FailureSlots:
         return self._queues[node].disks
 
     def _renew(self) -> None:
-        """Count all changed nodes again."""
-        known = [node for node in self._changed if node in self._place]
+        """Count the instances that leave the changed nodes, and the slots there, again."""
+        nodes = [node for node in self._changed if node in self._place]
         self._changed.clear()
-        if known:
-            self._look(known)
-
-    def _look(self, nodes: Sequence[int]) -> None:
-        """Count the instances that leave `nodes`, and the slots there."""
+        if not nodes:
+            return
         at = [self._place[node] for node in nodes]
         failing = [place for place in at if place < len(self._failing)]
         self._wanted[:, failing] = self._before[:, failing] = self._taken[:, failing] = ABSENT

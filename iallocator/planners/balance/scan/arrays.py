@@ -279,7 +279,9 @@ class NodeTable:
         if state.access is not None:
             self._access = AccessTable(state.access, self.nodes, state.where)
         self._load(range(count))
-        self.centres = self._means() if centres is None else list(centres)
+        if centres is None:
+            centres = means_of(self._values(NO_CENTRES), self._counts())
+        self.centres = list(centres)
         self.values: Floats = self._values(self.centres)
         self.totals = self._totals()
 
@@ -320,9 +322,6 @@ class NodeTable:
         online = int(self.online.sum())
         stored = int(self.fixed[CAPACITIES.index("stored")].sum())
         return node_counts(online, self.online.size - online, stored)
-
-    def _means(self) -> list[float]:
-        return means_of(self._values(NO_CENTRES), self._counts())
 
     def _values(self, centres: Sequence[float]) -> Floats:
         everything = np.arange(len(self.nodes), dtype=np.intp)
