@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from tests.builders import allocate, as_bytes
+from tests.builders import allocate, as_bytes, cluster, instance
+from tests.command import run
 
 from .effect import CROWDED
 
@@ -160,3 +161,15 @@ def test_warnings_without_stderr_stay_out_of_the_answer(words: str, doc: str) ->
         preexec_fn=lambda: os.close(2),
     )  # fmt: skip
     json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("option", ["--print-nodes", "--print-instances"])
+def test_request_with_lists_prints_them_on_stderr(option: str, tmp_path: Path) -> None:
+    """A request has no option for all rows, and needs none: its lists are not cut."""
+    path = tmp_path / "request.json"
+    document = cluster(3, instances={"i1": instance("node1", "node2")})
+    document["request"] = {"type": "relocate", "name": "i1", "relocate_from": ["node2"]}
+    path.write_text(json.dumps(document))
+    done = run(option, str(path))
+    assert b"node1" in done.stderr
+    assert b"Traceback" not in done.stderr
