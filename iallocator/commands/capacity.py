@@ -146,6 +146,7 @@ def _wanted(settings: Settings, tagged: Common, source: Source) -> CapacityOptio
         ignore_soft=tagged.ignore_soft_errors,
         behaviour=settings.behaviour,
         seconds=settings.planning_seconds,
+        searches=settings.searches,
         tag_prefix=settings.tag_prefix,
         n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},
         past=past,

@@ -104,9 +104,8 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         {"constraints": NOT_LISTED, "": "it moves no instance to another group"},
     ),
     "exact_search": (
-        REQUESTS | {"compress", "make-room", "place", "redistribute", "squeeze"},
+        REQUESTS | {"capacity", "compress", "make-room", "place", "redistribute", "squeeze"},
         {
-            "capacity": "it places one instance after the other",
             "constraints": "it searches nothing",
             "": "it moves one instance after the other",
         },

@@ -10,6 +10,7 @@ from iallocator.constraints.checks import (
     SPINDLES_OF_DISKS,
 )
 from iallocator.deadline import SIMULATIONS, Deadline
+from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.state import LAST
 
 TYPE_CHECKING = False
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Protocol
 
+    from iallocator.constraints.checks import Check
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.scoring.scalar import ScalarKernel
 
     class Colocation(Protocol):
         """The affinity constraints, as far as N+1 needs them."""
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ANY_NUMBER", "CAME", "INFINITE", "LEFT", "LOST", "MODES", "MOVED", "NO_GROWTH",
     "PACKED_LIMITS", "PAIR", "SAFE", "SUMMED_LIMITS", "UNKNOWN", "WORK", "Failure", "Growth",
-    "Rules", "UndecidedError", "plan_rules", "sum_of_shares",
+    "Rules", "UndecidedError", "disk_rejection", "plan_rules", "sum_of_shares",
 ]  # fmt: skip
 
 
@@ -147,7 +151,7 @@ class Rules:
         Whether nodes that are not online can take over, and a failover needs disk: ``strict``, but
         not for a plan.
     exact:
-        Whether exact search decides: ``no-worse``.
+        Whether exact search decides.
     """
 
     __slots__ = (
@@ -174,6 +178,7 @@ class Rules:
         namesake: Instance | None = None,
         failures: Sequence[Failure] | None = None,
         plan: bool = False,
+        exact: bool | None = None,
     ) -> None:
         self._failures = failures
         self.namesake = namesake
@@ -184,7 +189,7 @@ class Rules:
         self.plan = plan
         self.requires_all = mode == "strict"
         self.strict = self.requires_all and not plan
-        self.exact = mode == "no-worse"
+        self.exact = mode == "no-worse" if exact is None else exact
         self._targets: dict[int, list[int]] = {}
         self._power: object = None
 
@@ -253,3 +258,18 @@ class Rules:
 def plan_rules(mode: str, relations: Colocation | None = None) -> Rules:
     """Return the rules for plans, by which the members of a colocation group restart together."""
     return Rules(mode, None if relations is None else relations.units(), plan=True)
+
+
+def disk_rejection(
+    checker: ScalarKernel, state: State, instance: Instance, old: int, secondary: int
+) -> Check | None:
+    """Return the hard limit that a failover breaks with ``strict``, where it needs disk.
+
+    The old primary becomes the secondary. `instance` must be off `state`.
+    """
+    left = SECONDARY if state.cluster.nodes[old].online else ABANDONED
+    return checker.primary_rejection(
+        instance, secondary, checks_for(PRIMARY, instance, FORCED_LIMITS)
+    ) or checker.secondary_rejection(
+        instance, secondary, old, checks_for(left, instance, FORCED_LIMITS)
+    )

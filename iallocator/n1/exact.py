@@ -15,7 +15,7 @@ from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, failover_
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.node_view import NodeView
 from iallocator.model.state import derived
-from iallocator.n1 import INFINITE, PACKED_LIMITS
+from iallocator.n1 import INFINITE, PACKED_LIMITS, disk_rejection
 from iallocator.packing import Bins, Item, Packing
 
 TYPE_CHECKING = False
@@ -199,14 +199,15 @@ class Evacuation:
         self._with_access: dict[frozenset[int], frozenset[int]] = {}
         leaving = simulation.items(failure)
         self._members = [members for _, members in leaving]
-        self._items = [self._item(node, members) for node, members in leaving]
+        self._items = [self.item(node, members) for node, members in leaving]
         self.others: dict[int, tuple[float, ...]] = {}
         for index in targets.nodes if targets.limits and self._members else ():
             view, one = self._view(index), self._members[0][0]
             left = (-limit.lacks.amount(view, view, one) for limit in targets.limits)
             self.others[index] = tuple(left)
 
-    def _item(self, node: int, members: Sequence[Instance]) -> Item:
+    def item(self, node: int, members: Sequence[Instance]) -> Item:
+        """Return what `members` need, and the bins that they can use, if they are on `node`."""
         memory = sum(i.memory for i in members if i.uses_memory)
         position = self.targets.position
         if members[0].needs_secondary:
@@ -217,7 +218,7 @@ class Evacuation:
                 if secondary is not None
                 else frozenset[int]()
             )
-            return Item(memory, 0, bins, others=self._needs(members))
+            return Item(memory, 0, bins, others=self.needs(members))
         disk = sum(i.disk for i in members if i.local)
         bins = self._open[node]
         for one in members:
@@ -231,9 +232,9 @@ class Evacuation:
                 group = self.state.cluster.nodes[node].group
                 rejected = entry_rejections(self.state.cluster, group, one)
                 bins = frozenset(b for b in bins if self.targets.nodes[b] not in rejected)
-        return Item(memory, disk, bins, others=self._needs(members))
+        return Item(memory, disk, bins, others=self.needs(members))
 
-    def _needs(self, members: Sequence[Instance]) -> tuple[float, ...]:
+    def needs(self, members: Sequence[Instance]) -> tuple[float, ...]:
         """Return what `members` take on a new node of the resources of the other limits."""
         limits = self.targets.limits
         needs = [0.0] * len(limits)
@@ -328,7 +329,8 @@ class EvacuationPart:
     nodes:
         The nodes that the items can use.
     fails_over:
-        Whether all items can only go to the same secondary, and need only memory there.
+        Whether all items can only go to the same secondary, and need only memory there. A failover
+        with ``strict`` needs disk, too.
     """
 
     def __init__(
@@ -345,6 +347,7 @@ class EvacuationPart:
         self.fails_over = (
             len(self.nodes) == 1
             and not targets.limits
+            and not evacuation.rules.strict
             and all(some[0].needs_secondary for some in members)
         )
         self._spare: float | None = None
@@ -391,8 +394,9 @@ class EvacuationPart:
 
     def _memory_alone(self) -> bool:
         """Return whether only memory limits the placements, so that a packing is a proof."""
+        strict = self._evacuation.rules.strict
         return not self._evacuation.targets.limits and not any(
-            one.restricted or (one.local and not one.needs_secondary)
+            one.restricted or (one.local and (strict or not one.needs_secondary))
             for some in self._members
             for one in some
         )
@@ -400,6 +404,7 @@ class EvacuationPart:
     def _holds(self, places: Sequence[int | None]) -> bool:
         """Return whether all limits of a failure accept these bins; failovers come first."""
         state, kernels = self._evacuation.state, self._evacuation.kernels
+        strict = self._evacuation.rules.strict
         placed = [(some, b) for some, b in zip(self._members, places) if b is not None]
         placed.sort(key=lambda one: not one[0][0].needs_secondary)
         checker = kernels.checker(state)
@@ -412,6 +417,8 @@ class EvacuationPart:
                         state.remove(one, nodes)
                         checks = failover_checks(one)
                         if checker.primary_rejection(one, target, checks):
+                            return False
+                        if strict and disk_rejection(checker, state, one, nodes[0], target):
                             return False
                         state.place(one, (target, nodes[0]))
                         continue
@@ -503,7 +510,7 @@ class FailureSlack:
         part = self._by_node.get(secondary[0])
         if part is not None:
             return part.misses(taken) if part.fails_over else None
-        if self._evacuation.targets.limits:
+        if self._evacuation.targets.limits or self._evacuation.rules.strict:
             return None
         return taken > max(0, self._memory[secondary[0]] - 1)
 
@@ -546,7 +553,7 @@ class ExactSearch:
 
     def saves(self, failure: Failure) -> bool:
         """Return whether `failure` is tolerated in the present state."""
-        return self._succeeds(self._evacuation(failure).whole, failure)
+        return self._succeeds(self.evacuation(failure).whole, failure)
 
     def _succeeds(self, part: EvacuationPart, failure: Failure) -> bool:
         """Return whether all instances of a part restart; the simulation decides if need be."""
@@ -555,7 +562,7 @@ class ExactSearch:
 
     def loss(self, failure: Failure) -> Loss:
         """Return what `failure` loses in the present state; none if `saves`."""
-        loss = self._evacuation(failure).whole.loss()
+        loss = self.evacuation(failure).whole.loss()
         if loss.instances and not loss.instances_least and not self._simulation.lost([failure]):
             return NO_LOSS
         return loss
@@ -573,12 +580,12 @@ class ExactSearch:
         None if sums do not decide.
         """
         takes = instance.local or (instance.uses_memory and instance.memory > 0)
-        if not (takes or nodes[0] in failure or self._evacuation(failure).targets.limits):
+        if not (takes or nodes[0] in failure or self.evacuation(failure).targets.limits):
             return False
         slack = self._slacks.get(failure)
         if slack is None:
             memory = self._state.columns[MEMORY]
-            slack = self._slacks[failure] = FailureSlack(self._evacuation(failure), memory)
+            slack = self._slacks[failure] = FailureSlack(self.evacuation(failure), memory)
         return slack.is_worse_with(instance, nodes, instance.name in self._rules.units)
 
     def first_worse(
@@ -592,7 +599,8 @@ class ExactSearch:
             self._state.place(instance, nodes)
             return next((n for n in failing if self._loses_more(n, instance, nodes)), None)
 
-    def _evacuation(self, failure: Failure) -> Evacuation:
+    def evacuation(self, failure: Failure) -> Evacuation:
+        """Return the instances that leave after `failure`, in the present state."""
         state, rules = self._state, self._rules
         all_nodes = state.cluster.nodes
         groups = list(dict.fromkeys(all_nodes[node].group for node in failure))
@@ -608,7 +616,7 @@ class ExactSearch:
         """Return whether more is lost than before, with `instance` on `nodes`, where it is now."""
         before = self._loss_before(failure, instance, nodes)
         if before.instances_least:
-            more = self._evacuation(failure).whole.loses_more_than(before)
+            more = self.evacuation(failure).whole.loses_more_than(before)
             return more and not self.saves(failure)
         return not self.saves(failure)
 
@@ -632,7 +640,7 @@ class ExactSearch:
         left_out = self._slacks[failure].hopeless - {instance.name}
         with self._state.trial():
             self._state.place(instance, nodes)
-            for part in self._evacuation(failure).parts(left_out):
+            for part in self.evacuation(failure).parts(left_out):
                 if part.has(instance.name) if nodes[0] in failure else nodes[0] in part.nodes:
                     return not self._succeeds(part, failure)
         return False

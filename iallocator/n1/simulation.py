@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from iallocator.constraints.table import entry_rejections, move_rejections
 from iallocator.limits.node import (
-    ABANDONED,
     FORCED_LIMITS,
     PRIMARY,
-    SECONDARY,
     checks_for,
     failover_checks,
 )
 from iallocator.model.constraints import as_one
-from iallocator.n1 import SCALAR
+from iallocator.n1 import SCALAR, disk_rejection
 from iallocator.scoring import Kernels
 from iallocator.scoring.candidates import DECIMALS
 
@@ -277,14 +275,8 @@ class Simulation:
             return f"its secondary {name} lacks a migration tag"
         state.remove(instance, nodes)
         if self._rules.strict:
-            # A hard limit that the failover breaks; the old primary becomes the secondary
             checker = self.kernels.checker(state)
-            left = SECONDARY if state.cluster.nodes[old].online else ABANDONED
-            rejection = checker.primary_rejection(
-                instance, secondary, checks_for(PRIMARY, instance, FORCED_LIMITS)
-            ) or checker.secondary_rejection(
-                instance, secondary, old, checks_for(left, instance, FORCED_LIMITS)
-            )
+            rejection = disk_rejection(checker, state, instance, old, secondary)
             if rejection is not None:
                 return f"its secondary {name} rejects it: {rejection.reason}"
         rejection = self.kernels.checker(state).primary_rejection(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from iallocator.n1.bounds import Demands
     from iallocator.n1.comparison import Comparison
     from iallocator.n1.counting import CountedTolerance, Speculation
-    from iallocator.n1.exact import ExactSearch, Loss
+    from iallocator.n1.exact import Evacuation, ExactSearch, Loss
     from iallocator.n1.simulation import Simulation, UnrestartedInstance
     from iallocator.n1.unrestarted import (
         Failover,
@@ -196,6 +196,11 @@ class FailureTolerance:
         self._renew()
         kinds = self._check_bounds(failing)
         return [one for one in failing if kinds[one] != SAFE]
+
+    def evacuation(self, failure: Failure) -> Evacuation:
+        """Return the instances that leave after `failure`, and the nodes that can take them."""
+        self._renew()
+        return self._exact().evacuation(failure)
 
     def losses(self, failing: Sequence[Failure]) -> dict[Failure, Loss]:
         """Return what each of `failing` loses.

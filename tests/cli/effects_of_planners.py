@@ -335,6 +335,9 @@ SLOTS = cluster(
 )
 """Nodes that say of how many they may hold, which only some strategies hear."""
 
+RESERVED = cluster(3, memory=8000, instances={"a": instance("node1", "node2", memory=3000)})
+"""Three more pairs of 2500 MiB fit where the score is best, and four elsewhere."""
+
 CAPACITY = {
     "--group": Effect(ROOM, "--group=east"),
     "--machine-readable": Effect(ROOM, "--machine-readable"),
@@ -353,6 +356,9 @@ CAPACITY = {
                 allocate(SLOTS, disk_template="rbd", tags=["iallocator:utilization:slots:1"])
             )
         },
+    ),
+    "--exact-search": Effect(
+        RESERVED, "--exact-search=no", ("--standard-alloc=1g,2500,1", "--disk-template=drbd")
     ),
     "--standard-alloc": Effect(ROOM, "--standard-alloc=10g,1g,2"),
     "--tiered-alloc": Effect(ROOM, "--tiered-alloc=10g,512m,1"),

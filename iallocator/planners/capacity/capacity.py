@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from iallocator.compat import OURS
 from iallocator.constraints import relations_of
 from iallocator.constraints.table import entry_rejections
-from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
+from iallocator.deadline import SIGNALLED, SIMULATIONS, TIME_IS_UP, Deadline, Stopped
 from iallocator.errors import UsageError
 from iallocator.limits.fit_horizon import Horizon
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
@@ -22,7 +22,8 @@ from iallocator.names import domain_of
 from iallocator.placement.limit_policy import LimitPolicy
 from iallocator.placement.nearest import RolesTested, closest
 from iallocator.placement.what_if import WhatIf
-from iallocator.planners.capacity.fill import FillResult, fill, fill_tiered
+from iallocator.planners.capacity.fill import Allocation, FillResult, fill, fill_tiered
+from iallocator.planners.capacity.most import MANY, most_equal
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.usage import Figures, Totals
@@ -83,6 +84,15 @@ def is_endless(
     )
 
 
+SEARCH_SECONDS = 1.0
+"""The seconds of work that the integer program may take."""
+
+EXACT_WORK = 1_000_000
+"""The work of exact search in failures, in moves × nodes: about a second."""
+
+TIERED_AGAIN = 1_000
+"""Nodes × instances up to which tiers are filled once more with exact search."""
+
 ATTEMPTS = 1000
 """The number of instances by which the context chooses scalar or array scores."""
 
@@ -109,6 +119,8 @@ class CapacityOptions:
         The number of instances at most in each filling; None: any number.
     seconds:
         The time limit of both fillings together, half of it for the tiers; None: no limit.
+    searches:
+        Whether exact search may follow if no instance fits any more.
     behaviour:
         Where hspace differs.
     tag_prefix:
@@ -136,6 +148,7 @@ class CapacityOptions:
     ignore_soft: bool = False
     behaviour: Behaviour = OURS
     seconds: float | None = None
+    searches: bool = True
     tag_prefix: str = "iallocator:"
     n1_of: Mapping[int, str] = field(default_factory=dict)
     soft_of: Mapping[int, bool] = field(default_factory=dict)
@@ -156,6 +169,14 @@ class Run:
         self.state = state
         self.figures = figures
         self.closest = ""
+
+
+def _beats(one: FillResult, other: FillResult) -> bool:
+    """Return whether `one` has no fewer instances and no less memory, and more of one of them."""
+    (count, memory), (fewer, less) = (
+        (len(some.placed), sum(each.size.memory for each in some.placed)) for some in (one, other)
+    )
+    return count >= fewer and memory >= less and (count, memory) != (fewer, less)
 
 
 class CapacityReport:
@@ -333,10 +354,15 @@ class _Study:
             if stop is not None:
                 filling.interrupted = stop.interrupted
                 filling.ended = stop.reason
-                state = State(self._cluster)  # the end may have come between two of its changes
-                for allocation in filling.placed:
-                    state.place(allocation.instance, allocation.nodes)
+                state = self._state_of(filling)  # the end may have come between two changes
                 site = self._site(state)
+        if self._may_improve(filling):
+            stop = _until_stopped(deadline, lambda: self._improve(sizes, filling, kind == "tiered"))
+            filling.interrupted = stop is not None and stop.interrupted
+            if filling.interrupted:
+                filling.ended = SIGNALLED
+            state = self._state_of(filling)
+            site = self._site(state)
         run = Run(sizes[0], filling, state, Figures(state, site.score(), wants.min_disk))
         if not (filling.ended or report.failing or report.nowhere):
             number = len(filling.placed)
@@ -347,7 +373,70 @@ class _Study:
                 filling.failures = site.failures_shown(site.newcomer(filling.last, number, name))
         return run
 
-    def _site(self, state: State) -> CapacityState:
+    def _state_of(self, filling: FillResult) -> State:
+        """Return the state with the instances of `filling`."""
+        state = State(self._cluster)
+        for allocation in filling.placed:
+            state.place(allocation.instance, allocation.nodes)
+        return state
+
+    def _may_improve(self, filling: FillResult) -> bool:
+        """Return whether exact search may find more than a filling that came to its end."""
+        if filling.ended or self._report.failing or self._report.nowhere:
+            return False
+        fails_n1 = self._report.before.fails_n1
+        if any(fails_n1(index) for group in self._groups for index in group.nodes):
+            return False  # the memory that such a node reserves is not checked
+        wants = self._wants
+        searches = wants.searches and wants.behaviour.searches
+        return searches and len(filling.placed) <= MANY
+
+    def _improve(self, sizes: Sequence[Size], filling: FillResult, tiered: bool) -> None:
+        """Put more instances into `filling`, of the same sizes, if exact search finds places.
+
+        The simulation of a failure restarts one instance after the other, and may fail where
+        another order does not. A filling in tiers is better if it has more instances and more
+        memory.
+        """
+        limit = self._wants.limit
+        site = self._site(State(self._cluster), exact=True)
+        first = site.newcomer(sizes[0], 0, self._names(0))
+        if not site.n1.tolerated(first):
+            return
+        checked = any(
+            tolerance.rules.mode != "no-worse" for tolerance, _ in site.n1.required(first)
+        )
+        if tiered:
+            work = len(self._cluster.nodes) * (len(self._cluster.instances) + len(filling.placed))
+            if not checked or work > TIERED_AGAIN:
+                return
+            other = FillResult(self._names, filling.watch)
+            for size in sizes:
+                fill_tiered(site, size, other, limit)
+            if _beats(other, filling):
+                filling.placed, filling.failures = other.placed, other.failures
+                filling.last, filling.ended = other.last, other.ended
+            return
+        (size,) = sizes
+        known = len(filling.placed)
+        most = most_equal(
+            site,
+            lambda number: site.another(first, number, self._names(number)),
+            known,
+            limit,
+            Deadline.of_search(SEARCH_SECONDS),
+        )
+        if most.nodes is not None:
+            filling.placed = [
+                Allocation(site.another(first, number, self._names(number)), nodes, size)
+                for number, nodes in enumerate(most.nodes)
+            ]
+        if most.nodes is not None or (checked and not most.proved):
+            for one in filling.placed:
+                site.place([(one.instance, one.nodes)])
+            fill(site, size, filling, limit)
+
+    def _site(self, state: State, exact: bool = False) -> CapacityState:
         wants = self._wants
         watched = [(index,) for index in self._watched]
         tolerances = {
@@ -356,7 +445,9 @@ class _Study:
                 Rules(
                     mode or "strict",
                     self._units,
+                    Deadline(None, work={SIMULATIONS: EXACT_WORK}) if exact else None,
                     failures=watched if mode in ("", "strict") else None,
+                    exact=exact or None,
                 ),
                 kernels=self._kernels,
             )

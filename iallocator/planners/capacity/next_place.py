@@ -12,11 +12,12 @@ from iallocator.n1 import ANY_NUMBER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1 import Failure
     from iallocator.n1.counting import Speculation
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.scoring.incremental import IncrementalScores
@@ -143,6 +144,23 @@ class GroupTolerances:
         own = every or instance.required_nodes == 1 or group in self._pairs
         return own and self._of[group].rules.mode != "off"
 
+    def required(self, instance: Instance) -> Iterator[tuple[FailureTolerance, list[Failure]]]:
+        """Yield the failures that must be tolerated with `instance` in any group, by mode."""
+        cluster = self._state.cluster
+        scope = range(len(cluster.nodes))
+        failing: dict[FailureTolerance, dict[Failure, None]] = {}
+        for group, tolerance in self._of.items():
+            if self.checked(instance, group):
+                found = tolerance.rules.failing(cluster, cluster.groups[group], scope)
+                failing.setdefault(tolerance, {}).update(dict.fromkeys(found))
+        for tolerance, some in failing.items():
+            yield tolerance, [*some]
+
+    def tolerated(self, instance: Instance) -> bool:
+        """Return whether all failures of `required` are tolerated in the present state."""
+        found = self.required(instance)
+        return all(one.first_not_tolerated(failing) is None for one, failing in found)
+
     def accepts(self, instance: Instance, nodes: Nodes, every: bool) -> bool:
         """Return whether N+1 holds with `instance` on `nodes`, as far as it is checked."""
         group = self._group(nodes[0])
@@ -169,7 +187,7 @@ class GroupTolerances:
         modes = {self._of[group] for group in groups}
         if instance.required_nodes > 1 or len(modes) > 1:
             return False
-        strict = all(one.rules.strict for one in modes)
+        strict = all(one.rules.strict and not one.rules.exact for one in modes)
         return strict and all(self.checked(instance, group, every) for group in groups)
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:

@@ -416,6 +416,25 @@ class CapacityState:
             if len(taking) >= instance.required_nodes:
                 yield self._limits_of[group.index], taking
 
+    def allows(self, instance: Instance, nodes: Nodes) -> bool:
+        """Return whether limits and policies allow `instance` on `nodes`; N+1 is not checked."""
+        group = self.state.cluster.nodes[nodes[0]].group
+        rejected, limits = self._rejected(group, instance), self._limits_of[group.index]
+        if len(nodes) == 1:
+            return self.kernel.singles(instance, nodes, rejected, limits).feasible > 0
+        first, second = nodes
+        found = self.kernel.pairs(instance, [first], [second], rejected, limits, limits)
+        return second not in rejected and found.feasible > 0
+
+    @property
+    def n1(self) -> GroupTolerances:
+        """N+1 in the mode of each group."""
+        return self._n1
+
+    def spares(self, group: int) -> bool:
+        """Return whether some limits are not enforced in the group with this index."""
+        return self._limits_of[group].spares
+
     def place(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
         """Place new instances on their nodes; they differ in name and order only."""
         if all(len(nodes) == 1 for _, nodes in arrivals):

@@ -1,0 +1,422 @@
+"""Measure how many plans of capacity, squeeze, reboot and make-room are the best possible ones.
+
+``python -m benchmarks.planners_gap [--clusters N] [--first SEED] [--write]`` prints tables, or
+writes them to ``benchmarks/PLANNERS.md``. The clusters have 3 to 5 nodes. The best possible result
+is found here by trying every placement, without the code of the planners:
+
+* capacity: the largest number of equal instances with which every failure of a node is tolerated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from random import Random
+from sys import stderr
+from time import process_time
+
+from benchmarks.gap import OWN_DISK, OWN_MEMORY, Home, Machine, as_text, generate
+from iallocator.options.settings import Settings
+from iallocator.planners.capacity.capacity import CapacityOptions, study
+from iallocator.planners.capacity.site import Size
+from iallocator.planners.plan_limits import StopCriteria
+from iallocator.planners.squeeze.headroom import SqueezeOptions
+from iallocator.planners.squeeze.squeeze import squeeze_cluster
+from iallocator.sources.text import read_text
+from iallocator.wire.reading import Reading
+
+__all__ = [
+    "TEMPLATES", "Steps", "Wanted", "capacity_case", "hspace", "most", "ours", "size_of", "valid",
+]  # fmt: skip
+
+TEMPLATES = {
+    "shared": (("rbd",), "rbd"),
+    "plain": (("plain",), "plain"),
+    "drbd": (("drbd",), "drbd"),
+    "mixed": (("drbd", "rbd"), "rbd"),
+    "mixed, drbd": (("drbd", "rbd"), "drbd"),
+}
+"""Kind of cluster -> disk templates of its instances, and of those that are added."""
+
+STEPS = 300_000
+"""If trying every placement takes more steps, the cluster is left out."""
+
+
+class Wanted:
+    """The size of the instances to add: MiB of memory and of disk, and the disk template."""
+
+    def __init__(self, memory: int, disk: int, template: str) -> None:
+        self.memory = memory
+        self.disk = disk
+        self.template = template
+
+
+class TooManyError(Exception):
+    """Trying every placement takes too long."""
+
+
+class Steps:
+    """What is left of `STEPS`."""
+
+    def __init__(self) -> None:
+        self.left = STEPS
+
+    def spend(self) -> None:
+        """Count a step; raise `TooManyError` if there are too many."""
+        self.left -= 1
+        if self.left < 0:
+            raise TooManyError
+
+
+def capacity_case(seed: int, kind: str) -> tuple[list[Machine], list[Home], Wanted]:
+    """Return a cluster of 3 to 5 nodes, and the size of the instances to add."""
+    rng = Random(f"capacity {seed} {kind}")
+    templates, template = TEMPLATES[kind]
+    memory, disk = rng.choice([16384, 24576, 32768]), rng.choice([131072, 262144])
+    equal = rng.random() < 0.6
+    machines = []
+    for k in range(rng.randint(3, 4 if template == "drbd" else 5)):
+        size = 1.0 if equal else rng.choice([0.75, 1.0, 1.25])
+        machines.append(Machine(f"node{k}", int(memory * size), int(disk * size), 16))
+    homes = generate(rng, machines, templates, rng.randint(3, 9))
+    return machines, homes, Wanted(rng.choice([2048, 3072, 4096, 6144]), 5 * 1024, template)
+
+
+def free_of(machines: Sequence[Machine], homes: Sequence[Home]) -> list[list[float]]:
+    """Return the MiB of memory and of disk that are free on each node."""
+    free = [[float(one.memory - OWN_MEMORY), one.disk - OWN_DISK] for one in machines]
+    for home in homes:
+        free[home.nodes[0]][0] -= home.memory
+        for node in home.nodes if home.template in ("plain", "drbd") else ():
+            free[node][1] -= home.disk
+    return free
+
+
+def restarts(
+    items: Sequence[tuple[int, int, Sequence[int]]], free: list[list[float]], steps: Steps
+) -> bool:
+    """Return whether all items (MiB of memory, of disk, nodes) find a place in `free`."""
+    if not items:
+        return True
+    steps.spend()
+    (memory, disk, nodes), rest = items[0], items[1:]
+    seen = set()
+    for node in nodes:
+        left = free[node]
+        if left[0] > memory and (not disk or left[1] > disk) and tuple(left) not in seen:
+            seen.add(tuple(left))
+            left[0] -= memory
+            left[1] -= disk
+            fits = restarts(rest, free, steps)
+            left[0] += memory
+            left[1] += disk
+            if fits:
+                return True
+    return False
+
+
+def tolerated(count: int, homes: Sequence[Home], free: list[list[float]], steps: Steps) -> bool:
+    """Return whether the instances of every node restart on the other nodes."""
+    for failed in range(count):
+        others = [k for k in range(count) if k != failed]
+        items = []
+        for home in homes:
+            if home.nodes[0] == failed:
+                drbd = home.template == "drbd"
+                disk = home.disk if home.template == "plain" else 0
+                items.append((home.memory, disk, [home.nodes[1]] if drbd else others))
+        items.sort(key=lambda one: (len(one[2]), -one[0]))
+        if not restarts(items, [list(one) for one in free], steps):
+            return False
+    return True
+
+
+def reserved_of(count: int, homes: Sequence[Home]) -> list[int]:
+    """Return the MiB that each node reserves for the failure of the worst primary node."""
+    peers: dict[tuple[int, int], int] = {}
+    for home in homes:
+        if home.template == "drbd":
+            first, second = home.nodes
+            peers[second, first] = peers.get((second, first), 0) + home.memory
+    return [max((m for (at, _), m in peers.items() if at == k), default=0) for k in range(count)]
+
+
+def valid(
+    machines: Sequence[Machine], homes: Sequence[Home], checks_restarts: bool, steps: Steps
+) -> bool:
+    """Return whether the instances keep the limits of each node, and N+1."""
+    free, reserved = free_of(machines, homes), reserved_of(len(machines), homes)
+    local = any(home.template != "rbd" for home in homes)
+    for (memory, disk), kept in zip(free, reserved, strict=True):
+        if memory <= kept or (local and disk <= 0):
+            return False
+    return not checks_restarts or tolerated(len(machines), homes, free, steps)
+
+
+def most(
+    machines: Sequence[Machine],
+    homes: Sequence[Home],
+    wanted: Wanted,
+    checks_restarts: bool | None = None,
+) -> int | None:
+    """Return how many instances can be added; -1: the cluster violates N+1; None: unknown.
+
+    Fewer instances keep what more instances keep. So placements of one more instance are those of
+    one less, with an instance added. `checks_restarts`: by default for instances on one node.
+    """
+    count, pair = len(machines), wanted.template == "drbd"
+    places = [
+        (a, b) if pair else (a,)
+        for a in range(count)
+        for b in (range(count) if pair else [0])
+        if not pair or a != b
+    ]
+    steps = Steps()
+
+    def holds(chosen: Sequence[int]) -> bool:
+        more = [
+            Home(f"more{k}", wanted.memory, wanted.disk, 1, wanted.template, places[place])
+            for k, place in enumerate(chosen)
+        ]
+        checks = not pair if checks_restarts is None else checks_restarts
+        return valid(machines, [*homes, *more], checks, steps)
+
+    try:
+        level: list[tuple[int, ...]] = [()] if holds(()) else []
+        found = -1
+        while level:
+            found += 1
+            more = {tuple(sorted((*one, k))) for one in level for k in range(len(places))}
+            if len(more) > STEPS // 10:
+                return None
+            level = [one for one in sorted(more) if holds(one)]
+    except TooManyError:
+        return None
+    return found
+
+
+def size_of(wanted: Wanted) -> Size:
+    """Return the size of the instances to add as the planner has it."""
+    return Size(wanted.memory, wanted.disk, 1, 1, wanted.template, 1)
+
+
+def ours(text: str, wanted: Wanted, n1: str = "", tiered: bool = False) -> tuple[list[int], float]:
+    """Return the sizes (MiB of memory) that `capacity` places, and the processor time in s."""
+    cluster = read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
+    start = process_time()
+    size = size_of(wanted)
+    found = study(cluster, CapacityOptions(size, [size], n1=n1), lambda *_: None)
+    run = found.tiered if tiered else found.standard
+    assert run is not None
+    return [one.size.memory for one in run.filling.placed], process_time() - start
+
+
+def hspace(text: str, wanted: Wanted) -> tuple[int, list[tuple[int, int, int]]]:
+    """Return the number that hspace places, and its tiers: MiB of memory, of disk, and how many."""
+    with tempfile.NamedTemporaryFile("w", suffix=".data") as file:
+        file.write(text)
+        file.flush()
+        size = f"{wanted.disk},{wanted.memory},1"
+        done = subprocess.run(
+            ["hspace", "-t", file.name, "--machine-readable", f"--standard-alloc={size}",
+             f"--tiered-alloc={size}", f"--disk-template={wanted.template}"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    keys = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    tiers = []
+    for word in keys.get("HTS_TSPEC", "").replace("'", "").strip('"').split():
+        memory, disk, _, rest = word.split(",", 3)
+        tiers.append((int(memory), int(disk), int(rest.rsplit("=", 1)[1])))
+    return int(keys["HTS_ALLOC_INSTANCES"]), tiers
+
+
+def capacity_table(seeds: Sequence[int]) -> list[str]:
+    """Return the lines of the table of capacity."""
+    with_hspace = shutil.which("hspace") is not None
+    lines = [
+        "| storage | clusters | possible | `capacity` | optimal | fewest | hspace | below hspace |"
+        " tiers below | seconds |",
+        "|---|---:|---:|---:|---:|---|---:|---:|---:|---:|",
+    ]
+    for kind in TEMPLATES:
+        known = possible = placed = theirs = optimal = below = lower = 0
+        worst, seconds = (0, 0), 0.0
+        for seed in seeds:
+            machines, homes, wanted = capacity_case(seed, kind)
+            best = most(machines, homes, wanted)
+            if best is None or best < 0:
+                continue
+            text = as_text(machines, homes)
+            sizes, time = ours(text, wanted)
+            count = len(sizes)
+            if count > best:
+                raise AssertionError(f"{kind} {seed}: {count} are placed, {best} are possible")
+            known, possible, placed = known + 1, possible + best, placed + count
+            seconds += time
+            optimal += count == best
+            worst = max(worst, (best - count, best))
+            if with_hspace:
+                number, tiers = hspace(text, wanted)
+                if number > best:
+                    print(f"{kind} {seed}: hspace places {number}, {best} are possible")
+                theirs, below = theirs + number, below + (count < number)
+                memory = [one for one, _, many in tiers for _ in range(many)]
+                mine, _ = ours(text, wanted, tiered=True)
+                lower += sorted(mine, reverse=True) < sorted(memory, reverse=True)
+        lines.append(
+            f"| {kind} | {known} | {possible} | {placed} | {optimal / max(1, known):.1%} | "
+            f"{worst[1] - worst[0]} of {worst[1]} | {theirs} | {below} | {lower} | "
+            f"{seconds / max(1, known):.3f} |"
+        )
+    return lines
+
+
+def squeeze_case(seed: int, kind: str) -> tuple[list[Machine], list[Home]]:
+    """Return a cluster of 3 to 5 nodes that is about half full, or empty in part."""
+    rng = Random(f"squeeze {seed} {kind}")
+    memory = rng.choice([16384, 24576, 32768])
+    equal = rng.random() < 0.6
+    machines = []
+    for k in range(rng.randint(3, 5)):
+        size = 1.0 if equal else rng.choice([0.75, 1.0, 1.25])
+        machines.append(Machine(f"node{k}", int(memory * size), 262144, 16))
+    return machines, generate(rng, machines, MOVABLE[kind], rng.randint(4, 9))
+
+
+MOVABLE = {"shared": ("rbd",), "mixed": ("drbd", "rbd", "rbd", "rbd"),
+           "plain and shared": ("plain", "rbd", "rbd", "rbd")}  # fmt: skip
+"""Kind of cluster for squeeze and reboot -> disk templates of its instances."""
+
+RESERVE = 2 * 128
+"""MiB of memory that every node keeps for two standard instances of the policy."""
+
+
+def freeable(machines: Sequence[Machine], homes: Sequence[Home]) -> int | None:
+    """Return how many nodes can be freed by moving instances on shared storage; None: unknown.
+
+    -1: the cluster violates N+1.
+    """
+    steps, count = Steps(), len(machines)
+    try:
+        if not valid(machines, homes, True, steps):
+            return -1
+        fixed = {node for home in homes if home.template != "rbd" for node in home.nodes}
+        for number in range(count - len(fixed), 0, -1):
+            for off in combinations([k for k in range(count) if k not in fixed], number):
+                on = [k for k in range(count) if k not in off]
+                if on and _packs(machines, homes, on, steps):
+                    return number
+    except TooManyError:
+        return None
+    return 0
+
+
+def _packs(
+    machines: Sequence[Machine], homes: Sequence[Home], on: Sequence[int], steps: Steps
+) -> bool:
+    """Return whether the instances can be on the nodes `on` alone, with reserve and N+1."""
+    movable = sorted((h for h in homes if h.template == "rbd"), key=lambda home: -home.memory)
+    staying = [home for home in homes if home.template != "rbd"]
+    kept = reserved_of(len(machines), homes)
+    remaining = [machines[k] for k in on]
+    position = {node: k for k, node in enumerate(on)}
+    free = free_of(machines, staying)
+
+    def place(rest: Sequence[Home], placed: list[Home]) -> bool:
+        steps.spend()
+        if not rest:
+            moved = [
+                Home(*home[:5], tuple(position[k] for k in home.nodes))
+                for home in [*staying, *placed]
+            ]
+            return tolerated(len(on), moved, free_of(remaining, moved), steps)
+        home = rest[0]
+        for node in on:
+            if free[node][0] - kept[node] - RESERVE > home.memory:
+                free[node][0] -= home.memory
+                placed.append(Home(*home[:5], (node,)))
+                if place(rest[1:], placed):
+                    return True
+                placed.pop()
+                free[node][0] += home.memory
+        return False
+
+    return all(free[node][0] - kept[node] > RESERVE for node in on) and place(movable, [])
+
+
+def squeezed(text: str) -> tuple[int, float]:
+    """Return how many nodes `squeeze` frees, and the processor time in seconds."""
+    source = read_text(text.encode(), "cluster", Reading(static_kvm_memory=0))
+    start = process_time()
+    options = SqueezeOptions(StopCriteria(), Settings())
+    found = squeeze_cluster(source.cluster, source.policy, options)
+    return len(found.off), process_time() - start
+
+
+def squeeze_table(seeds: Sequence[int]) -> list[str]:
+    """Return the lines of the table of squeeze."""
+    lines = [
+        "| storage | clusters | can be freed | freed | optimal | clusters below | seconds |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for kind in MOVABLE:
+        known = possible = freed = optimal = 0
+        seconds, below = 0.0, []
+        for seed in seeds:
+            machines, homes = squeeze_case(seed, kind)
+            best = freeable(machines, homes)
+            if best is None or best < 0:
+                continue
+            number, time = squeezed(as_text(machines, homes))
+            if number > best:
+                raise AssertionError(f"{kind} {seed}: {number} are freed, {best} are possible")
+            known, possible, freed = known + 1, possible + best, freed + number
+            optimal, seconds = optimal + (number == best), seconds + time
+            below += [seed] * (number < best)
+        lines.append(
+            f"| {kind} | {known} | {possible} | {freed} | {optimal / max(1, known):.1%} | "
+            f"{len(below)} | {seconds / max(1, known):.3f} |"
+        )
+        if below:
+            print(f"squeeze, {kind}: fewer than possible for seeds {below}", file=stderr)
+    return lines
+
+
+TABLES: dict[str, Callable[[Sequence[int]], list[str]]] = {
+    "capacity": capacity_table,
+    "squeeze": squeeze_table,
+}
+"""Planner -> the lines of its table."""
+
+
+def page(seeds: Sequence[int], planners: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of the page."""
+    yield from ("# Planners and the best possible result", "")
+    for name in planners:
+        yield from (f"## {name}", "", *TABLES[name](seeds), "")
+
+
+def main() -> None:
+    """Print the tables, or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clusters", type=int, default=200, help="clusters of each kind")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--planner", choices=TABLES, action="append", help="only this one")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/PLANNERS.md")
+    chosen = parser.parse_args()
+    seeds = range(chosen.first, chosen.first + chosen.clusters)
+    lines = page(seeds, chosen.planner or list(TABLES))
+    if chosen.write:
+        Path(__file__).with_name("PLANNERS.md").write_text("\n".join(lines))
+    else:
+        for line in lines:
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
