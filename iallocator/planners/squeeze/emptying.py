@@ -19,11 +19,13 @@ from iallocator.deadline import Deadline, check
 from iallocator.model.moves import FAILOVER_TO, Move, places_after, replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
+from iallocator.n1 import MOVED
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.placement.several.sequence import make_as_allowed
 from iallocator.planners.balance.move_kinds import KINDS, possible
 from iallocator.planners.node_orders import GreedyPacking, WorstFitBesideReserve
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
+from iallocator.planners.restart_rows import RestartRows
 from iallocator.scoring.scalar import score_of
 from iallocator.solver.highs import search
 from iallocator.solver.placement_problem import PlacementProblem
@@ -207,6 +209,9 @@ PROVED = "proved: no arrangement of the instances will do"
 MOVING = 1.0
 """The cost of moving an instance, without its memory as a share of all."""
 
+LARGEST = 3_000
+"""The program has rows of failures up to so many failures × nodes × instances."""
+
 TRIES = 8
 """How many answers of the solver are checked before the search ends."""
 
@@ -322,7 +327,32 @@ class Arrangement:
                     staying[row] = staying.get(row, 0) + here * amount
         for row, (lowest, highest) in problem.bounds.items():
             problem.bounds[row] = lowest, max(highest, staying.get(row, 0))
+        self._add_failures(problem, state, flexible)
         return problem
+
+    def _add_failures(self, problem: Problem, state: State, flexible: Sequence[Instance]) -> None:
+        """Let the failures of `failures` be tolerated; `state` is without `flexible` instances.
+
+        Nothing is added if the program would become too large.
+        """
+        if self._failures.rules.mode == "off":
+            return
+        nodes = self._cluster.nodes
+        required = [
+            failure
+            for failure in self._failures.on(State(self._cluster)).comparison.required(MOVED)
+            if all(nodes[index].online for index in failure)
+        ]
+        if len(required) * len(self._online) * len(flexible) > LARGEST:
+            return
+        by_name = {instance.name: instance for instance in flexible}
+        kinds = [kind for kind in problem.kinds if kind.members[0] in by_name]
+        tolerance = self._failures.on(state)
+        for failure in required:
+            check()
+            rows = RestartRows(problem, failure, tolerance)
+            for kind in kinds:
+                rows.add(kind, by_name[kind.members[0]])
 
     def _rejected(self, flexible: Sequence[Instance], placement: Places) -> Sequence[str] | None:
         """Set the moves to the answer `placement`; return None if they are allowed.

@@ -7,6 +7,8 @@ in which steps add a node to free, or spare one that need not be powered on.
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from iallocator.deadline import TIME_IS_UP, check
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["NodeSelection", "balanced"]
 
+SMALL = 12
+"""Other sets of nodes are tried if there are so many candidates at most."""
+
+SETS = 60
+"""How many other sets of nodes are tried."""
+
 LAST_ONE = "it is the last online node, and the master node is unknown"
 
 
@@ -39,6 +47,8 @@ class NodeSelection:
         The group's score before any moves.
     entries, score:
         The moves that go with them, and the group's score after them.
+    most:
+        How many nodes may be chosen.
     rejected:
         Nodes that were tried -> why they are not chosen.
     problem:
@@ -50,8 +60,8 @@ class NodeSelection:
     """
 
     __slots__ = (
-        "_candidates", "_failed", "_feasibility", "_limits", "_most", "_powers_on", "before",
-        "chosen", "entries", "packed", "problem", "rejected", "score", "stop", "stopped",
+        "_candidates", "_failed", "_feasibility", "_limits", "_powers_on", "before",
+        "chosen", "entries", "most", "packed", "problem", "rejected", "score", "stop", "stopped",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +74,7 @@ class NodeSelection:
         self._feasibility = feasibility
         self._candidates = candidates
         self._limits = limits
-        self._most = len(candidates)
+        self.most = len(candidates)
         self._powers_on = False
         self._failed: dict[frozenset[int], str] = {}
         self.chosen: list[int] = []
@@ -91,7 +101,7 @@ class NodeSelection:
 
     def power_down(self, most: int) -> None:
         """Free as many candidates as possible, the first ones first, and at most `most`."""
-        self._most = most
+        self.most = most
         # first a long beginning: the longest that may be possible, or what halving finds below it
         candidates, feasibility = self._candidates, self._feasibility
         low, high = 0, min(len(candidates), max(0, most))
@@ -112,7 +122,10 @@ class NodeSelection:
                 low = middle
         self.rejected = {}
         # then single nodes
-        self._improve(_OneMore(candidates[low:]), lambda work: (-len(work.chosen),))
+        moves: list[Neighbourhood[NodeSelection, _Step]] = [_OneMore(candidates[low:])]
+        if feasibility.budget is not None and len(candidates) <= SMALL:
+            moves.append(_OtherNodes(candidates))
+        self._improve(moves, lambda work: (-len(work.chosen),))
         if self.chosen and not self.stopped:
             found = balanced(feasibility, self.chosen)
             if found is not None:
@@ -122,7 +135,7 @@ class NodeSelection:
         """Return a plan that frees the nodes `off`, or None after recording the reason."""
         if self._out_of_time():
             return None
-        if len(off) > self._most:
+        if len(off) > self.most:
             self.rejected[off[-1]] = LAST_ONE
             return None
         tried = frozenset(off)
@@ -135,6 +148,10 @@ class NodeSelection:
             self.rejected[off[-1]] = self._failed[tried]
         return None
 
+    def hopeless(self, off: Sequence[int]) -> bool:
+        """Return whether bounds prove that the nodes `off` cannot be freed."""
+        return bool(self._feasibility.hopeless(off))
+
     def sparing(self, on: Sequence[int]) -> _Step | None:
         """Return a plan that powers on the nodes `on`, or None if none is found."""
         if self._out_of_time():
@@ -144,12 +161,12 @@ class NodeSelection:
 
     def _improve(
         self,
-        moves: Neighbourhood[NodeSelection, _Step],
+        moves: Sequence[Neighbourhood[NodeSelection, _Step]],
         objective: Callable[[NodeSelection], Objective],
     ) -> None:
         """Change the chosen nodes one by one as long as that is better."""
         acceptance: Acceptance[_Step] = Acceptance(ended=lambda: self.stopped)
-        end = LocalSearch([moves], objective, acceptance, self._limits.deadline).run(self)
+        end = LocalSearch(moves, objective, acceptance, self._limits.deadline).run(self)
         if end == TIME_IS_UP:
             self.stopped = end
 
@@ -189,7 +206,7 @@ class NodeSelection:
             if not found.problem:
                 self.keep(nodes, found)
                 # leave out nodes without which the others suffice, and tidy up the moves
-                self._improve(_OneLess(self.chosen[-2::-1]), lambda work: (len(work.chosen),))
+                self._improve([_OneLess(self.chosen[-2::-1])], lambda work: (len(work.chosen),))
                 if self.stopped:
                     return
                 found = feasibility.find(on=self.chosen, tidy=True)
@@ -216,8 +233,8 @@ class _Step:
     def apply(self, state: NodeSelection) -> None:
         """Keep the set as the best one so far."""
         state.keep(self._chosen, self._found)
-        if self._chosen:
-            state.rejected.pop(self._chosen[-1], None)
+        for index in self._chosen:
+            state.rejected.pop(index, None)
 
 
 class _OneMore(Neighbourhood[NodeSelection, _Step]):
@@ -235,11 +252,45 @@ class _OneMore(Neighbourhood[NodeSelection, _Step]):
         self, state: NodeSelection, objective: Objective, allows: Callable[[_Step], bool]
     ) -> _Step | None:
         """Return the next node that can be freed besides the chosen ones."""
+        self._rest = [index for index in self._rest if index not in state.chosen]
         for number, index in enumerate(self._rest):
             step = None if state.stopped else state.freeing([*state.chosen, index])
             if step is not None:
                 self._rest = [*self._rest[number + 1 :], *self._rest[:number]]
                 return step
+        return None
+
+
+class _OtherNodes(Neighbourhood[NodeSelection, _Step]):
+    """One node more to free than now, of which some chosen ones are not, in the order of `nodes`.
+
+    At most `SETS` sets are tried.
+    """
+
+    name = "other nodes"
+
+    def __init__(self, nodes: Sequence[int]) -> None:
+        self._nodes = nodes
+        self._left = SETS
+
+    def best(
+        self, state: NodeSelection, objective: Objective, allows: Callable[[_Step], bool]
+    ) -> _Step | None:
+        """Return the next set of nodes that can be freed."""
+        present, rejected = frozenset(state.chosen), dict(state.rejected)
+        if len(present) >= state.most:
+            return None
+        for off in combinations(self._nodes, len(present) + 1):
+            check()
+            if present.issubset(off) or state.hopeless(off):
+                continue
+            self._left -= 1
+            if self._left < 0 or state.stopped:
+                break
+            step = state.freeing(off)
+            if step is not None:
+                return step
+        state.rejected = rejected  # which says why one more node cannot be freed
         return None
 
 
