@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MANY", "MostEqual", "most_equal"]
 
-LARGEST = 2_000
+LARGEST = 1_200
 """No larger program is solved: the number of its choices."""
 
 TRIES = 8
