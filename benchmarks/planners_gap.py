@@ -396,7 +396,14 @@ TABLES: dict[str, Callable[[Sequence[int]], list[str]]] = {
 
 def page(seeds: Sequence[int], planners: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the page."""
-    yield from ("# Planners and the best possible result", "")
+    yield from (
+        "# Planners and the best possible result",
+        "",
+        "How many plans on clusters of 3 to 5 nodes are the best possible ones",
+        "(`python -m benchmarks.planners_gap --write`). Every placement is tried to find out. N+1 is",
+        "that of the commands by default.",
+        "",
+    )
     for name in planners:
         yield from (f"## {name}", "", *TABLES[name](seeds), "")
 
