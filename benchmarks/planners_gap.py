@@ -400,8 +400,8 @@ def page(seeds: Sequence[int], planners: Sequence[str]) -> Iterator[str]:
         "# Planners and the best possible result",
         "",
         "How many plans on clusters of 3 to 5 nodes are the best possible ones",
-        "(`python -m benchmarks.planners_gap --write`). Every placement is tried to find out. N+1 is",
-        "that of the commands by default.",
+        "(`python -m benchmarks.planners_gap --write`). Every placement is tried.",
+        "N+1 is that of the commands by default.",
         "",
     )
     for name in planners:
