@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SEEDS ?= 5000
+BOUNDED ?= 3000
 CASES ?= 20000
 START ?= 100000
 JOBS ?= 2
@@ -48,9 +49,10 @@ types: $(STAMP) ## mypy --strict
 matrix: $(STAMP) ## which features are tested on which paths, and why the others cannot be
 	@$(BIN)/python -m tests.matrix
 
-conformance: $(STAMP) ## every test with all its cases; hail's answers to SEEDS generated documents of each kind
+conformance: $(STAMP) ## every test with all its cases; hail's answers to SEEDS documents of each kind; bounds of BOUNDED small clusters
 	IALLOCATOR_THOROUGH=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow"
 	$(BIN)/python -m tests.conformance --seeds $(SEEDS) -j $(JOBS)
+	$(BIN)/python -m tests.conformance.bounds --clusters $(BOUNDED) -j $(JOBS)
 
 fuzz: $(STAMP) ## damaged input of every kind: CASES cases from number START on
 	$(BIN)/python -m tests.fuzz --damager values --cases $(CASES) --start $(START) -j $(JOBS)

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
+    from iallocator.deadline import Deadline
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import PlanResult
 
@@ -24,8 +25,11 @@ __all__ = ["Planned"]
 class Planned(Result):
     """A plan, verified by `complete`; `late`: the time limit ended the search for it."""
 
-    def __init__(self, done: PlanResult, command: Command, late: bool = False) -> None:
+    def __init__(
+        self, done: PlanResult, command: Command, deadline: Deadline, late: bool = False
+    ) -> None:
         super().__init__()
+        self._deadline = deadline
         self._late = late
         self._done = done
         self._command = command
@@ -53,6 +57,10 @@ class Planned(Result):
         sound = sound and not promises
         self.problems += promises
         if sound:
+            if settings.behaviour.states_bounds:
+                with progress_line("bounding the best possible result"):
+                    done.assess(self._deadline)
+                self.interrupted = done.interrupted
             transition = transition_document(done.transition)
             self._document = {**done.document(), "transition": transition}
             executed = settings.execute or settings.dry_run

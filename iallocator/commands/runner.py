@@ -133,7 +133,8 @@ def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanRes
     late = deadline.over()
     if late:
         done.shortfalls.append(limit_reached(effective.planning_seconds))
-    return Planned(done, command, late and not settings.behaviour.prints_as_htools)
+    late = late and not settings.behaviour.prints_as_htools
+    return Planned(done, command, deadline, late)
 
 
 def read_again(command: Command) -> Cluster:

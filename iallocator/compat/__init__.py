@@ -159,6 +159,9 @@ class Behaviour:
     counts_sizes_as_attempts = False
     """With ``--max-length``, each size that capacity tries counts the instances placed already."""
 
+    states_bounds = True
+    """A plan states a bound of the best possible result."""
+
     runs_in_job_sets = False
     """The commands of a plan are in sets of jobs that use different nodes."""
 

@@ -61,6 +61,7 @@ class HailBehaviour(Behaviour):
     migrates_stopped = True
     tells_transition = False
     searches = False
+    states_bounds = False
     n1_mode = "strict"
 
 

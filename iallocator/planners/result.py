@@ -8,6 +8,7 @@ from iallocator.deadline import Stopped
 from iallocator.model.moves import Move, replay
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, PlanEntry
+from iallocator.planners.quality import INTERRUPTED, Quality, bounded
 from iallocator.scoring.scalar import kernel_of
 
 TYPE_CHECKING = False
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
+    from iallocator.planners.quality import Bounding
     from iallocator.planners.verify import Problem
     from iallocator.scoring.scalar import ScalarKernel
     from iallocator.transition.requirements import Demands
@@ -71,6 +74,10 @@ class PlanResult:
         The instances that the plan creates.
     hopeless:
         Indices of nodes. With ``strict``, no plan can make their failures tolerated.
+    bounding:
+        Returns the bound of what any plan can reach; None if this planner has none.
+    quality:
+        How good the plan is; None until `assess` has determined it.
     between_groups:
         Whether instances may change their group.
     in_turn:
@@ -93,6 +100,8 @@ class PlanResult:
         self.shortfalls: list[str] = []
         self.new_instances: Sequence[Instance] = ()
         self.hopeless: Collection[int] = ()
+        self.bounding: Bounding | None = None
+        self.quality: Quality | None = None
         self._transition: Transition | None = None
 
     @property
@@ -124,6 +133,25 @@ class PlanResult:
     def scores(self) -> tuple[float, float]:
         """The scores before and after the plan; lower is better."""
         return self.plan.before, self.plan.after
+
+    @property
+    def reached(self) -> float:
+        """The value that the plan reaches, of which `bounding` returns a bound."""
+        return self.scores[1]
+
+    def assess(self, deadline: Deadline) -> None:
+        """Determine `quality`, in the time that `deadline` leaves.
+
+        A signal that comes during this work interrupts the run; the plan stays as it is.
+        """
+        if self.bounding is None:
+            return
+        bound, reason = None, INTERRUPTED
+        if not self.interrupted:
+            bound, reason, stop = bounded(self.bounding, deadline)
+            if stop is not None:
+                self.plan.stop = stop
+        self.quality = Quality(self.reached, bound, reason)
 
     @property
     def leaving(self) -> Collection[int]:
@@ -228,17 +256,26 @@ class PlanResult:
         found["job_sets"] = self.job_sets()
         if self.groups:
             found["groups"] = [row.document() for row in self.groups]
+        if self.quality is not None:
+            found |= self.quality.document()
         return found | self.members
 
 
 class GroupPlan:
-    """The plan for one group."""
+    """The plan for one group.
 
-    __slots__ = ("group", "plan")
+    Attributes
+    ----------
+    bounding:
+        Returns a lower bound of the score of the group; None if there is none.
+    """
 
-    def __init__(self, group: Group, plan: Plan) -> None:
+    __slots__ = ("bounding", "group", "plan")
+
+    def __init__(self, group: Group, plan: Plan, bounding: Bounding | None = None) -> None:
         self.group = group
         self.plan = plan
+        self.bounding = bounding
 
     def row(self) -> GroupRow:
         """Return what the plan reports on the group."""
@@ -283,6 +320,16 @@ class GroupPlans(PlanResult):
         """The sums of the scores of the groups, before and after; lower is better."""
         plans = [one.plan for one in self.plans]
         return sum(plan.before for plan in plans), sum(plan.after for plan in plans)
+
+    def sum_of_bounds(self) -> float | None:
+        """Return a lower bound of the sum of the scores; None if that of a group is unknown."""
+        total = 0.0
+        for one in self.plans:
+            bound = None if one.bounding is None else one.bounding()
+            if bound is None:
+                return None
+            total += bound
+        return total if self.plans else None
 
     def replace_moves(self, entries: Sequence[list[PlanEntry]]) -> list[list[PlanEntry]]:
         """Replace the moves of each plan; return the previous moves of each."""

@@ -6,6 +6,7 @@ from iallocator.errors import shown
 from iallocator.model.tags import FAILOVER, REINSTALL
 from iallocator.names import domains_of
 from iallocator.render.drawing import subject, way
+from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, Table, numeric
 from iallocator.wire.codec import on_one_line
 
@@ -104,6 +105,7 @@ def _sums(plan: Json, page: Page) -> list[str]:
         several = len(plan.get("groups", ())) > 1 and not page.hail
         usual = SUM_OF_GROUPS if several else "Score"
         sums.append(f"{SUMS.get(plan['command'], usual)}: {texts[0]} -> {texts[1]}")
+    sums += filter(None, [quality_words(plan, page.score)])
     if "reason" in plan:
         sums.append(f"The plan ends here: {plan['reason']}")
     return sums

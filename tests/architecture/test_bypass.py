@@ -24,6 +24,7 @@ MAY_CHOOSE_LIMITS = {
     "planners.outcome": "the verifier: compares the final state with the initial one",
     "planners.restarts": "the simulation of the verifier: tests each node that takes over",
     "planners.balance.scan": "approximates; the evaluator confirms each proposal",
+    "planners.balance.score_model": "finds the nodes where a role never fits, for a bound",
     "planners.squeeze.headroom": "checks whether a reserve is free, without placing anything",
 }
 """Package or module -> why it may choose the limits that are enforced."""

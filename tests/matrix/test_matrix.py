@@ -43,8 +43,17 @@ def _home(path: Path, scene: Scene) -> str:
     answer = path.ask(scene)
     if "command" not in answer or "moves" in answer:
         assert problems(scene.document, answer, _powered(answer)) == []
+        _check_bound(answer)
     homes = path.read(scene, answer)
     return homes[scene.role] if homes else ""
+
+
+def _check_bound(answer: Json) -> None:
+    """Check that no result is better than the bound that the plan states."""
+    if answer.get("bound") is not None:
+        reached = answer["scores"]["after"]
+        assert answer["bound"] <= reached + 1e-9
+        assert answer["gap"]["absolute"] == pytest.approx(reached - answer["bound"], abs=1e-9)
 
 
 def _powered(answer: Json) -> list[str]:

@@ -123,7 +123,9 @@ def balance_cluster(
             work.run()
     except Stopped as stopped:
         stop = work.stopped(stopped)
-    return GroupPlans("balance", before, work.plans, stop, demands)
+    done = GroupPlans("balance", before, work.plans, stop, demands)
+    done.bounding = done.sum_of_bounds
+    return done
 
 
 class _Balancing:
@@ -173,7 +175,7 @@ class _Balancing:
             plan = balancer.run()
             _keep_n1(problem, plan)
             self._open = None
-            self._add(group, plan)
+            self._add(group, plan, problem)
             if plan.entries and not options.all_groups:
                 break
             replay(state, plan.moves)
@@ -185,15 +187,22 @@ class _Balancing:
         problem, balancer, group = self._open
         plan = balancer.stopped(stop)
         _keep_n1(problem, plan)
-        self._add(group, plan)
+        self._add(group, plan, problem)
         return None
 
-    def _add(self, group: Group, plan: Plan) -> None:
+    def _add(self, group: Group, plan: Plan, problem: BalanceProblem) -> None:
         """Add the plan of a group; without ``all_groups``, only one plan is kept."""
+
+        def bounding() -> float:
+            from iallocator.planners.balance.score_bound import least_score
+
+            return least_score(problem, self._before)
+
+        found = GroupPlan(group, plan, bounding)
         if self._options.all_groups:
-            self.plans.append(GroupPlan(group, plan))
+            self.plans.append(found)
         elif plan.entries or not self.plans:
-            self.plans[:] = [GroupPlan(group, plan)]
+            self.plans[:] = [found]
 
 
 def _keep_n1(problem: BalanceProblem, plan: Plan) -> None:

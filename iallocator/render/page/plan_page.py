@@ -20,6 +20,7 @@ from iallocator.render.page.view import (
     size_cell,
 )
 from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
+from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, numeric
 from iallocator.render.words import GAINS, many
 
@@ -62,6 +63,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
         details.append(ACTIONS[plan["action"]] + (f": {names}" if names else ""))
     if "strategy" in plan:
         details.append(f"Strategy {plan['strategy']}")
+    details += filter(None, [quality_words(plan, decimals)])
     if plan.get("reason"):
         details.append(f"The plan ends here: {plan['reason']}")
     details += (f"{one['node']} is left as it is: {one['reason']}" for one in plan.get("kept", ()))

@@ -1,0 +1,182 @@
+"""Compute the lowest score of all placements of few instances, in array passes.
+
+Of the limits, only the free memory and disk of nodes count, so that the result is a lower bound.
+The score is computed by the table of statistics. Tags count as far as instances that cannot move
+have them.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import inf, prod
+
+import numpy as np
+
+from iallocator.deadline import check
+from iallocator.model.columns import COLUMNS, DISK, MEMORY
+from iallocator.model.node_view import NodeView
+from iallocator.scoring.metrics import NO_CENTRES, STATISTICS, Totals, node_counts, terms, values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iallocator.aliases import Floats
+    from iallocator.planners.balance.score_model import Part, ScoreModel
+
+__all__ = ["MOST", "least_of_all"]
+
+MOST = 400_000
+"""Placements; clusters with more are not enumerated. This many take about two seconds."""
+
+TOGETHER = 4096
+"""Placements that one array pass evaluates."""
+
+
+class _Choices:
+    """What the choices for some instances add.
+
+    Attributes
+    ----------
+    columns:
+        Choices × columns × online nodes: amounts of the columns.
+    peers:
+        Choices × online nodes × nodes: memory that a node reserves for primaries on each node.
+    costs:
+        For each choice, what it adds to the statistics over nodes that are not online.
+    """
+
+    __slots__ = ("columns", "costs", "peers")
+
+    def __init__(self, columns: Floats, peers: Floats, costs: Floats) -> None:
+        self.columns = columns
+        self.peers = peers
+        self.costs = costs
+
+    def times(self, other: _Choices) -> _Choices:
+        """Return the choices of both together."""
+        return _Choices(
+            _sums(self.columns, other.columns),
+            _sums(self.peers, other.peers),
+            _sums(self.costs, other.costs),
+        )
+
+
+def _sums(one: Floats, other: Floats) -> Floats:
+    """Return the sum of each item of `one` and each of `other`."""
+    return (one[:, None] + other[None]).reshape(-1, *one.shape[1:])
+
+
+def least_of_all(model: ScoreModel, fixed: Sequence[float]) -> float | None:
+    """Return the lowest score of all placements; None if there are more than `MOST`.
+
+    `fixed`: lower bounds of the terms that are sums.
+    """
+    if sum(len(parts) > 0 for parts in model.parts) > MOST.bit_length():
+        return None  # with two places for each, there are too many placements
+    placements = [_placements(model, parts) for parts in model.parts if parts]
+    if prod(map(len, placements)) > MOST or not model.online or model.hides_spindles():
+        return None
+    choices = [
+        _choices(model, parts, some) for parts, some in zip(filter(None, model.parts), placements)
+    ]
+    choices.sort(key=lambda one: len(one.costs))
+    count, nodes = len(model.online), len(model.scope)
+    tail = _Choices(np.zeros((1, len(COLUMNS), count)), np.zeros((1, count, nodes)), np.zeros(1))
+    while choices and len(tail.costs) * len(choices[-1].costs) <= TOGETHER:
+        tail = tail.times(choices.pop())
+    tail.peers += model.fixed_peers()
+    evaluate = _evaluation(model, fixed)
+    least = inf
+    for chosen in product(*(range(len(one.costs)) for one in choices)):
+        check()
+        columns, peers, costs = tail.columns + model.rows, tail.peers, tail.costs
+        for one, k in zip(choices, chosen):
+            columns = columns + one.columns[k]
+            peers = peers + one.peers[k]
+            costs = costs + one.costs[k]
+        least = min(least, evaluate(columns, peers, costs))
+    return least if least < inf else None
+
+
+def _placements(model: ScoreModel, parts: Sequence[Part]) -> list[tuple[int, ...]]:
+    """Return where the parts of an instance can be: an index of a node for each of them."""
+    places = product(*(dict.fromkeys(model.targets(part)) for part in parts))
+    dead = {part.present for part in parts} - set(model.online)
+    pairs = [chosen for chosen in places if len({*chosen}) == len(chosen)]
+    if len(parts) == 2:  # a failover leaves the secondary on a dead primary, and the reverse
+        first, second = parts
+        pairs += [
+            (one, other)
+            for one in (first.present, second.present)
+            for other in (first.present, second.present)
+            if one != other and {one, other} & dead
+        ]
+        for index in dead:
+            pairs += [(index, one) for one in model.targets(second)]
+            pairs += [(one, index) for one in model.targets(first)]
+    return [*dict.fromkeys(pair for pair in pairs if len({*pair}) == len(pair))]
+
+
+def _choices(
+    model: ScoreModel, parts: Sequence[Part], placements: Sequence[tuple[int, ...]]
+) -> _Choices:
+    count = len(model.online)
+    columns = np.zeros((len(placements), len(COLUMNS), count))
+    peers = np.zeros((len(placements), count, len(model.scope)))
+    costs = np.zeros(len(placements))
+    instance = parts[0].instance
+    staying = {} if len(parts) == 2 else dict(enumerate(model.present(instance)))
+    for k, chosen in enumerate(placements):
+        nodes = {**staying, **{int(not part.primary): c for part, c in zip(parts, chosen)}}
+        for part, index in zip(parts, chosen):
+            if index in model.place:
+                columns[k, :, model.place[index]] += part.vector
+            else:
+                costs[k] += sum(model.added(part.vector, index))
+        if len(nodes) == 2 and instance.reserves and nodes[1] in model.place:
+            peers[k, model.place[nodes[1]], model.scope.index(nodes[0])] += instance.memory
+    return _Choices(columns, peers, costs)
+
+
+def _evaluation(
+    model: ScoreModel, fixed: Sequence[float]
+) -> Callable[[Floats, Floats, Floats], float]:
+    """Return the function of columns, peers and costs that returns the lowest legal score."""
+    count = len(model.online)
+    capacities = [*model.capacities]
+    present = model.present_rows()
+    stored = int(np.sum(model.view().stored))
+    counts = node_counts(count, 0, stored)
+    view = NodeView([*present], capacities, np.zeros(count))
+    centres = [
+        float(np.sum(value)) / number if statistic.spread else 0.0
+        for value, number, statistic in zip(values(view, NO_CENTRES), counts, STATISTICS)
+    ]
+    nothing = [0.0] * len(STATISTICS)
+    totals = Totals(counts, centres, nothing, nothing)
+
+    def evaluate(columns: Floats, peers: Floats, costs: Floats) -> float:
+        legal = np.ones(len(costs), dtype=bool)
+        for column in (MEMORY, DISK):
+            free = columns[:, column]
+            legal &= ((free > 0) | (free >= present[column])).all(axis=1)
+        if not legal.any():
+            return inf
+        by_column = np.moveaxis(columns[legal], 1, 0)
+        after = NodeView([*by_column], capacities, peers[legal].max(axis=2, initial=0.0))
+        change = []
+        for value in values(after, centres):
+            rows = np.broadcast_to(value, by_column.shape[1:])
+            change.append((rows.sum(axis=1), (rows * rows).sum(axis=1)))
+        found = costs[legal]
+        for statistic, term, least in zip(STATISTICS, terms(totals, [change], np.sqrt), fixed):
+            if statistic.spread:
+                found = found + term
+            elif statistic.offline or not statistic.reads & {"reserved", "fails_n1"}:
+                found = found + least
+            else:
+                found = found + np.maximum(term, least)
+        return float(found.min())
+
+    return evaluate

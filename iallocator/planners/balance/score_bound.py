@@ -1,0 +1,158 @@
+"""Bound the score of every placement that balancing could reach.
+
+The score is a sum of statistics. Each is bounded alone, from the amounts that instances add to the
+nodes that are online. Limits are mostly ignored, so that some bounds are below the best placement.
+See ``docs/design/bounds.md`` for the proof.
+"""
+
+from __future__ import annotations
+
+from math import ceil, fsum
+
+import numpy as np
+
+from iallocator.deadline import check
+from iallocator.model.columns import COLUMNS, FREE_SPINDLES, FREE_SPINDLES_LATER
+from iallocator.planners.balance.every_placement import least_of_all
+from iallocator.planners.balance.score_model import UNLINEAR, ScoreModel
+from iallocator.scoring.least_spread import common_unit, least_deviation
+from iallocator.scoring.metrics import RESERVED_TOTAL, STATISTICS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.aliases import Floats
+    from iallocator.model.state import State
+    from iallocator.planners.balance.plan_builder import BalanceProblem
+
+    Spread = tuple[Floats, Floats, Floats, float, float]
+    """The arguments of `least_deviation`."""
+
+__all__ = ["least_score"]
+
+SAFETY = 1e-12
+"""Share of the bound that is subtracted for rounding errors."""
+
+
+def least_score(problem: BalanceProblem, state: State) -> float:
+    """Return a lower bound of the score of every placement that balancing can reach from `state`.
+
+    The bound ignores how many moves that takes and how much they copy. Cost: instances × nodes, and
+    some thousand passes over the nodes.
+    """
+    model = ScoreModel(problem, state)
+    fixed = model.fixed_sums()
+    least = _spreads(model) + _reserved_total(model, fixed[RESERVED_TOTAL])
+    stays = _cheapest_stay(model)
+    if stays is not None:  # leaving one more instance on an offline node may be better for the rest
+        least = min(least, stays + fixed[RESERVED_TOTAL])
+    found = least + fsum(fixed) - fixed[RESERVED_TOTAL]
+    exact = least_of_all(model, fixed)
+    if exact is not None:
+        found = max(found, exact)
+    return max(0.0, found * (1 - SAFETY) - SAFETY)
+
+
+def _cheapest_stay(model: ScoreModel) -> float | None:
+    """Return what one instance at least adds to the score if it stays on an offline node.
+
+    Return None if no instance can leave such a node.
+    """
+    costs = []
+    for parts in model.parts:
+        for part in parts:
+            if part.present not in model.place:
+                roles = {part.vector, *(other.vector for other in parts)}
+                costs.append(min(sum(model.added(one, part.present)) for one in roles))
+    return min(costs, default=None)
+
+
+def _spreads(model: ScoreModel) -> float:
+    """Return a lower bound of the terms of the standard deviations.
+
+    All parts are on online nodes.
+    """
+    known: dict[tuple[object, ...], float] = {}
+    total = 0.0
+    for k, statistic in enumerate(STATISTICS):
+        check()
+        if statistic.spread and not statistic.offline and not statistic.reads & UNLINEAR:
+            inputs = _spread(model, k)
+            if inputs is not None:
+                base, slopes, most, amount, unit = inputs
+                key = base.tobytes(), slopes.tobytes(), most.tobytes(), amount, unit
+                if key not in known:
+                    known[key] = least_deviation(base, slopes, most, amount, unit)
+                total += statistic.weight * known[key]
+    return total
+
+
+def _spread(model: ScoreModel, k: int) -> Spread | None:
+    """Return the arguments of `least_deviation` for statistic `k`; None if it has no bound."""
+    statistic, view = STATISTICS[k], model.view()
+    count = len(model.online)
+    if statistic.disk and not np.all(view.stored):
+        return None  # amounts of nodes that do not count are unknown
+    base = np.broadcast_to(statistic.value(view), (count,)).astype(np.float64)
+    slopes = {}
+    empty = np.zeros_like(model.rows)
+    nothing = np.broadcast_to(statistic.value(model.view(empty)), (count,))
+    for column in (COLUMNS.index(name) for name in statistic.reads if name in COLUMNS):
+        one = empty.copy()
+        one[column] = 1
+        slope = np.broadcast_to(statistic.value(model.view(one)), (count,)) - nothing
+        if slope.any():
+            slopes[column] = slope
+    flat = np.array([part.vector for parts in model.parts for part in parts])
+    amounts = {column: flat[:, column] if len(flat) else flat for column in slopes}
+    slopes = {column: slope for column, slope in slopes.items() if amounts[column].any()}
+    if not slopes:
+        return base, np.ones(count), np.zeros(count), 0.0, 0.0
+    if len(slopes) > 1:
+        return None
+    ((column, slope),) = slopes.items()
+    if column in (FREE_SPINDLES, FREE_SPINDLES_LATER) and model.hides_spindles():
+        return None
+    sizes = amounts[column] * np.sign(slope[0])
+    slope = np.abs(slope) if np.all(np.sign(slope) == np.sign(slope[0])) else np.zeros(1)
+    if not np.all(slope > 0) or not (np.all(sizes >= 0) or np.all(sizes <= 0)):
+        return None
+    if np.any(sizes < 0):
+        base, sizes = -base, -sizes
+    most = np.zeros(count)
+    position = 0
+    for parts in model.parts:
+        own = [sizes[position + p] * part.allowed for p, part in enumerate(parts)]
+        position += len(parts)
+        if own:
+            most += np.max(own, axis=0)
+    total = float(sizes.sum())
+    if most.sum() < total:
+        return None
+    return base, slope, most, total, common_unit([size for size in sizes.tolist() if size])
+
+
+def _reserved_total(model: ScoreModel, least: float) -> float:
+    """Return a lower bound of the term of the memory that nodes reserve for failovers.
+
+    `least` is a known bound. All parts are on online nodes. A node reserves the largest sum
+    for one primary, and there are only so many other nodes.
+    """
+    sizes = []
+    staying = {one.name for (one, _), parts in zip(model.mobile, model.parts) if len(parts) < 2}
+    mobile = {one.name for one, _ in model.mobile} - staying
+    for index in model.scope:
+        for name, instance in model.state.secondaries[index].items():
+            both = all(node in model.place for node in model.state.where[name])
+            if instance.reserves and (name in mobile or both):
+                sizes.append(instance.memory)
+    others = len(model.online) - 1
+    if not sizes or others < 1:
+        return least
+    sizes.sort(reverse=True)
+    unit = common_unit(sizes)
+    most = max(
+        sum(sizes) / others if not unit else unit * ceil(sum(sizes) / unit / others),
+        *(size * ceil(count / others) for count, size in enumerate(sizes, start=1)),
+    )
+    per_memory = float(model.view().per_memory.min())
+    return max(least, STATISTICS[RESERVED_TOTAL].weight * most * per_memory)

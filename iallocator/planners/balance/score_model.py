@@ -1,0 +1,249 @@
+"""The nodes of a group without the parts of instances that can move, for bounds of the score."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+
+from iallocator.constraints.table import closed_nodes
+from iallocator.deadline import check
+from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.model.columns import COLUMNS
+from iallocator.model.node_view import NodeView, after_primary, after_secondary
+from iallocator.planners.balance.move_kinds import KINDS
+from iallocator.scoring.arrays import capacity_matrix
+from iallocator.scoring.metrics import STATISTICS, terms
+from iallocator.scoring.scalar import kernel_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from iallocator.aliases import Floats
+    from iallocator.limits.node import RoleLimits
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.planners.balance.plan_builder import BalanceProblem
+
+    Bools = Any  # an array of booleans
+
+__all__ = ["UNLINEAR", "Part", "ScoreModel"]
+
+UNLINEAR = frozenset({"reserved", "fails_n1", "conflicts", "misplaced", "domain_conflicts"})
+"""What a node shows that is no sum over its instances. It never falls when an instance comes."""
+
+
+class Part:
+    """One role of an instance that may go to another node.
+
+    Attributes
+    ----------
+    vector:
+        What it adds to the columns of a node.
+    present:
+        The index of its node now.
+    allowed:
+        For each online node of the scope, whether the role may be there.
+    """
+
+    __slots__ = ("allowed", "instance", "present", "primary", "vector")
+
+    def __init__(self, instance: Instance, primary: bool, present: int, allowed: Bools) -> None:
+        self.instance = instance
+        self.primary = primary
+        self.vector = instance.as_primary if primary else instance.as_secondary
+        self.present = present
+        self.allowed = allowed
+
+
+class ScoreModel:
+    """The nodes of a group without the parts of instances that can move.
+
+    Attributes
+    ----------
+    scope, online:
+        The indices of the nodes of the group, and of those that are online.
+    place:
+        Index of a node -> its position in `online`.
+    capacities:
+        Capacities × online nodes.
+    mobile:
+        The instances that can move, each with its roles that can: 0 primary, 1 secondary.
+    parts:
+        For each of them, its roles that can leave their nodes.
+    rows:
+        Columns × online nodes: what the nodes hold without `parts`.
+    """
+
+    def __init__(self, problem: BalanceProblem, state: State) -> None:
+        self._problem = problem
+        self.state = state
+        nodes = state.cluster.nodes
+        self.scope = sorted(problem.scope)
+        self.online = [index for index in self.scope if nodes[index].online]
+        self.place = {index: k for k, index in enumerate(self.online)}
+        self.capacities = capacity_matrix([problem.fixed[index] for index in self.online])
+        free = [(one, self._free_roles(one)) for one in problem.instances]
+        self.mobile = [(one, roles) for one, roles in free if roles]
+        self.rows = np.array([state.row(index) for index in self.online], dtype=np.float64)
+        self.rows = self.rows.reshape(-1, len(COLUMNS)).T.copy()
+        for instance, roles in self.mobile:
+            present = state.where[instance.name]
+            for role in roles:
+                self._add(_vector(instance, role), present[role], -1)
+        self.parts: list[list[Part]] = []
+        self._fits: dict[tuple[object, ...], Bools] = {}
+        for instance, roles in self.mobile:
+            check()
+            self.parts.append([*self._parts_of(instance, roles)])
+
+    def _add(self, vector: Sequence[float], index: int, sign: int) -> None:
+        if index in self.place:
+            self.rows[:, self.place[index]] += sign * np.array(vector, dtype=np.float64)
+
+    def _free_roles(self, instance: Instance) -> Sequence[int]:
+        """Return the roles of an instance that may get another node: 0 primary, 1 secondary."""
+        nodes, rules = self.state.cluster.nodes, self._problem.rules
+        present = [nodes[index] for index in self.state.where[instance.name]]
+        if len(present) == 1:
+            may = rules.instance_moves and not (rules.evacuate_only and present[0].online)
+            return (0,) if may else ()
+        if not any(rules.allows_of(kind, *present) for kind in KINDS if kind.drbd):
+            return ()
+        return (0, 1) if rules.instance_moves else (1,)
+
+    def _parts_of(self, instance: Instance, roles: Sequence[int]) -> Iterator[Part]:
+        """Yield the roles that can leave; one that no online node can have stays where it is."""
+        present = self.state.where[instance.name]
+        here = np.isin(self.online, present)
+        closed: Bools = np.zeros(len(self.online), dtype=bool)
+        if instance.restricted:
+            barred = closed_nodes(self.state.cluster, self.online, instance)
+            closed = np.isin(self.online, [*barred])
+        for role in roles:
+            if len(roles) == 2 and not self._problem.rules.disk_moves:
+                allowed = here
+            else:
+                allowed = (self._fitting(instance, role) & ~closed) | here
+            if len(roles) == 1 and len(present) == 2:  # the primary stays, and is no secondary
+                allowed = allowed & ~np.isin(self.online, present[0])
+            if allowed.any():
+                yield Part(instance, role == 0, present[role], allowed)
+            else:
+                self._add(_vector(instance, role), present[role], 1)
+
+    def _fitting(self, instance: Instance, role: int) -> Bools:
+        """Return on which nodes the limits of sums allow the role, if only fixed parts are there.
+
+        Other instances can only take more of these sums.
+        """
+        key = (role, instance.as_primary, instance.as_secondary, instance.template,
+               instance.counts_disk, instance.memory, instance.takeover_memory)  # fmt: skip
+        if key not in self._fits:
+            before = self.view()
+            after = (
+                after_primary(before, instance)
+                if role == 0
+                else after_secondary(before, instance, 0, np.maximum)
+            )
+            limits: RoleLimits = PRIMARY if role == 0 else SECONDARY
+            fits = np.ones(len(self.online), dtype=bool)
+            for one in checks_for(limits, instance, FORCED_LIMITS):
+                if one.lacks.resource is not None and not one.access:
+                    fits &= ~np.asarray(one.fails(before, after, instance), dtype=bool)
+            self._fits[key] = fits
+        return self._fits[key]
+
+    def present(self, instance: Instance) -> tuple[int, ...]:
+        """Return the nodes on which an instance is now, primary first."""
+        return self.state.where[instance.name]
+
+    def present_rows(self) -> Floats:
+        """Return columns × online nodes as they are now."""
+        return np.array([self.state.row(index) for index in self.online], dtype=np.float64).T
+
+    def fixed_peers(self) -> Floats:
+        """Return online nodes × nodes: the memory that a node reserves for each peer.
+
+        Instances that can move are not counted.
+        """
+        found = np.zeros((len(self.online), len(self.scope)))
+        with self.without_parts() as state:
+            for k, index in enumerate(self.online):
+                for peer, memory in state.peers[index].items():
+                    if peer in self.scope:
+                        found[k, self.scope.index(peer)] = memory
+        return found
+
+    def view(self, rows: Floats | None = None) -> NodeView:
+        """Return the online nodes with `rows`, by default without the parts that can move."""
+        zero = np.zeros(len(self.online))
+        return NodeView([*(self.rows if rows is None else rows)], [*self.capacities], zero)
+
+    def fixed_sums(self) -> list[float]:
+        """Return the weighted terms of the statistics that are sums, with the fixed parts alone.
+
+        No placement has a lower term. Statistics that are spreads have 0.
+        """
+        stay = [  # the other roles of these instances
+            (_vector(instance, role), index)
+            for (instance, _), parts in zip(self.mobile, self.parts)
+            for role, index in enumerate(self.state.where[instance.name])
+            if parts and not any(part.primary == (role == 0) for part in parts)
+        ]
+        with self.without_parts() as state:
+            kernel = kernel_of(state, self._problem.scope)
+            found = terms(kernel.totals, (), lambda variance: 0.0)
+        for vector, index in stay:
+            for k, value in enumerate(self.added(vector, index)):
+                found[k] += value
+        for k, statistic in enumerate(STATISTICS):
+            if not statistic.spread and not statistic.reads & UNLINEAR and not statistic.offline:
+                found[k] += sum(
+                    min(self.added(part.vector, index)[k] for index in self.targets(part))
+                    for parts in self.parts
+                    for part in parts
+                )
+        return found
+
+    @contextmanager
+    def without_parts(self) -> Iterator[State]:
+        """Remove from the state the instances that have parts; restore it in the end."""
+        state = self.state
+        with state.trial():
+            for parts in self.parts:
+                if parts:
+                    state.remove(parts[0].instance, state.where[parts[0].instance.name])
+            yield state
+
+    def targets(self, part: Part) -> list[int]:
+        """Return where a part can be: nodes that are online, and its present node."""
+        return [*(index for index, may in zip(self.online, part.allowed) if may), part.present]
+
+    def added(self, vector: Sequence[float], index: int) -> list[float]:
+        """Return what `vector` on a node adds to the weighted terms that are sums."""
+        nothing = [0.0] * len(COLUMNS)
+        fixed = self._problem.fixed[index]
+        online = self.state.cluster.nodes[index].online
+        found = []
+        for statistic in STATISTICS:
+            if statistic.spread or statistic.offline == online or statistic.reads & UNLINEAR:
+                found.append(0.0)
+                continue
+            values = [statistic.value(NodeView(one, fixed, 0.0)) for one in (vector, nothing)]
+            found.append(statistic.weight * (values[0] - values[1]))
+        return found
+
+    def hides_spindles(self) -> bool:
+        """Return whether amounts of spindles are no sums; see `Holdings`."""
+        nodes = self.state.cluster.nodes
+        return any(one.hides_spindles for one, _ in self.mobile) and any(
+            nodes[index].exclusive_storage for index in self.online
+        )
+
+
+def _vector(instance: Instance, role: int) -> tuple[float, ...]:
+    """Return what an instance adds to its primary (role 0) or its secondary (role 1)."""
+    return instance.as_secondary if role else instance.as_primary

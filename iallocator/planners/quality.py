@@ -1,0 +1,96 @@
+"""State how good the result of a planner is: a bound of the best possible result, and the gap."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from iallocator.deadline import Deadline, Stopped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iallocator.aliases import Json
+
+    Bounding = Callable[[], float | None]
+    """Returns the bound; None if no bound is known."""
+
+__all__ = ["BOUND_SECONDS", "INTERRUPTED", "NO_TIME", "Quality", "bounded"]
+
+BOUND_SECONDS = 10.0
+"""The longest time for a bound, in seconds."""
+
+AGREE = 1e-9
+"""Share of the result: bound and result that differ by less are equal."""
+
+ROUNDING = 1e-12
+"""Bound and a result close to 0 that differ by less are equal."""
+
+NO_TIME = "the time limit ended the plan first"
+INTERRUPTED = "the run was interrupted"
+NONE_KNOWN = "no bound is known for this problem"
+
+
+class Quality:
+    """How far a result is from the best possible one.
+
+    Attributes
+    ----------
+    result:
+        The value that the plan reaches.
+    bound:
+        No plan has a better value; None if no bound is known.
+    reason:
+        Why no bound is known; "" if one is.
+    """
+
+    __slots__ = ("bound", "reason", "result")
+
+    def __init__(self, result: float, bound: float | None, reason: str = "") -> None:
+        self.result = result
+        self.bound = bound
+        self.reason = reason if bound is None else ""
+
+    @property
+    def gap(self) -> float | None:
+        """The distance of result and bound, at least 0; None if no bound is known."""
+        return None if self.bound is None else abs(self.result - self.bound)
+
+    @property
+    def proved(self) -> bool:
+        """Return whether the result is proved to be the best possible one."""
+        if self.gap is None:
+            return False
+        return self.gap <= max(AGREE * abs(self.result), ROUNDING)
+
+    def document(self) -> Json:
+        """Return ``bound``, ``gap`` and ``proved``; see ``schemas/plan.schema.json``."""
+        found: Json = {"bound": self.bound, "gap": None, "proved": self.proved}
+        if self.gap is None:
+            found["bound_reason"] = self.reason
+        else:
+            relative = self.gap / abs(self.bound) if self.bound else None
+            if not self.gap:
+                relative = 0.0
+            found["gap"] = {"absolute": self.gap, "relative": relative}
+        return found
+
+
+def bounded(bounding: Bounding, deadline: Deadline) -> tuple[float | None, str, Stopped | None]:
+    """Return the bound, why there is none, and the signal that ended the work, if one did.
+
+    The work ends after `BOUND_SECONDS`, and when `deadline` is over.
+    """
+    seconds = min(BOUND_SECONDS, deadline.left)
+    if seconds <= 0:
+        return None, NO_TIME, None
+    try:
+        with Deadline(seconds):
+            found = bounding()
+    except Stopped as stop:
+        if stop.interrupted:
+            return None, INTERRUPTED, stop
+        return None, f"it was not found within {seconds:.1f} s", None
+    if found is None or not isfinite(found):
+        return None, NONE_KNOWN, None
+    return found, "", None

@@ -1,0 +1,45 @@
+"""Say how far a plan is from the best possible one, from the plain data of its document."""
+
+from __future__ import annotations
+
+from iallocator.render.words import many
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iallocator.aliases import Json
+
+__all__ = ["quality_words"]
+
+WIDE = 1.0
+"""Share of the bound: a gap that is larger is shown as an amount."""
+
+NARROW = 0.0001
+"""Share of the bound: a gap that is smaller is not shown in digits."""
+
+LIMITED = "without -l and --cost"
+"""The options of balance that the bound ignores."""
+
+
+def quality_words(plan: Json, score: Callable[[float], str]) -> str:
+    """Return the line about the bound of a plan; "" if the plan has none.
+
+    `score` writes a score. The words are ``8 moves to 1.6875; at most 2.1 % above the best possible
+    without -l and --cost``.
+    """
+    if "bound" not in plan:
+        return ""
+    reached = f"{many(len(plan['moves']), 'move')} to {score(plan['scores']['after'])}"
+    if plan["bound"] is None:
+        return f"{reached}; the best possible is unknown: {plan['bound_reason']}"
+    if plan["proved"]:
+        return f"{reached}; proved to be the best possible {LIMITED}"
+    absolute, relative = plan["gap"]["absolute"], plan["gap"]["relative"]
+    if relative is None or relative > WIDE:
+        distance = score(absolute)
+    elif relative < NARROW:
+        distance = "0.01 %"
+    else:
+        distance = f"{100 * relative:.2g} %"
+    return f"{reached}; at most {distance} above the best possible {LIMITED}"

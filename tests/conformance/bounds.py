@@ -1,0 +1,205 @@
+"""Compare the bounds of planners with the best result, found by trying everything.
+
+``python -m tests.conformance.bounds --clusters N [--start K] [-j JOBS]`` checks N clusters of 3 to
+4 nodes for each kind of storage, and ends with status 1 if a bound is wrong. Some clusters have an
+offline node, exclusion tags, or instances that may not move.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import inf, prod
+from multiprocessing import Pool
+from random import Random
+from typing import NamedTuple
+
+from benchmarks.gap import STORAGE, Machine, as_text, generate
+from iallocator.model.cluster import Cluster
+from iallocator.model.columns import DISK, MEMORY
+from iallocator.model.instance import Instance
+from iallocator.model.state import State
+from iallocator.options.settings import Settings
+from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.plan_limits import StopCriteria
+from iallocator.planners.quality import Quality
+from iallocator.scoring.scalar import kernel_of
+from iallocator.sources.text import read_text
+from iallocator.wire.reading import Reading
+
+__all__ = ["Found", "balance_bound", "clusters", "lowest"]
+
+PLACEMENTS = 1500
+"""Clusters with more placements are left out."""
+
+BATCH = 100
+"""Clusters that the processes share at a time."""
+
+MODES = ("off", "no-worse", "strict")
+"""Modes of N+1 with which a plan is made."""
+
+
+class Found(NamedTuple):
+    """A bound, the best result, and the result of the planner."""
+
+    bound: float | None
+    best: float
+    reached: float
+
+    def wrong(self) -> str:
+        """Return what is wrong with the bound; "" if nothing is."""
+        if self.bound is None:
+            return ""
+        if self.bound > self.best * (1 + 1e-12):
+            return f"the bound {self.bound!r} is above the lowest score {self.best!r}"
+        quality = Quality(self.reached, self.bound)
+        if quality.proved and self.reached > self.best * (1 + 2e-9) + 1e-11:
+            return f"{self.reached!r} is said to be the lowest score, which is {self.best!r}"
+        return ""
+
+
+def machines_of(rng: Random, count: int) -> list[Machine]:
+    """Return nodes, equal or not."""
+    memory, disk = rng.choice([16384, 24576, 32768]), rng.choice([131072, 262144])
+    cpus, equal = rng.choice([4, 8, 16]), rng.random() < 0.6
+    sizes = [1.0 if equal else rng.choice([0.75, 1.0, 1.25]) for _ in range(count)]
+    return [
+        Machine(f"node{k}", int(memory * size), int(disk * size), cpus)
+        for k, size in enumerate(sizes)
+    ]
+
+
+def cluster_text(seed: int, kind: str) -> str:
+    """Return a cluster of 3 to 4 nodes with a storage of this kind, as text."""
+    rng = Random(f"bounds {seed} {kind}")
+    machines = machines_of(rng, rng.randint(3, 4))
+    homes = generate(rng, machines, STORAGE[kind], rng.randint(2, 3 + 2 * (kind != "drbd")))
+    text = as_text(machines, homes)
+    if rng.random() < 0.3:  # the first node has most instances
+        text = text.replace("|N|uuid", "|Y|uuid", 1)
+    if rng.random() < 0.3:
+        lines = text.split("\n")
+        for k, line in enumerate(lines):
+            if line.startswith("inst") and rng.random() < 0.6:
+                lines[k] = line.removesuffix("||1") + f"|role:{rng.choice('ab')}|1"
+            elif line.startswith("inst") and rng.random() < 0.2:
+                lines[k] = line.replace(
+                    "|running|Y|", f"|{rng.choice(['ADMIN_down', 'running'])}|N|"
+                )
+        lines[-3] = "htools:iextags:role"
+        text = "\n".join(lines)
+    return text
+
+
+def read(text: str) -> Cluster:
+    """Return the cluster of a text."""
+    return read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
+
+
+def clusters(kind: str, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """Yield the clusters with few placements, and their numbers."""
+    for seed in numbers:
+        text = cluster_text(seed, kind)
+        state = State(read(text))
+        if prod(len(places(one, state)) for one in state.cluster.instances) <= PLACEMENTS:
+            yield seed, text
+
+
+def places(instance: Instance, state: State) -> list[tuple[int, ...]]:
+    """Return where an instance may be in the end: online nodes, and those where it is now."""
+    present = state.where[instance.name]
+    if not instance.kind.planners_move or not instance.auto_balance:
+        return [present]
+    may = [node.index for node in state.cluster.nodes if node.online or node.index in present]
+    return [one for one in product(may, repeat=len(present)) if len({*one}) == len(one)]
+
+
+def lowest(text: str) -> float:
+    """Return the lowest score of all placements that keep the free memory and disk of nodes."""
+    state = State(read(text))
+    instances = state.cluster.instances
+    nodes = range(len(state.cluster.nodes))
+    choices = [places(one, state) for one in instances]
+    first = [list(state.columns[column]) for column in (MEMORY, DISK)]
+    for one in instances:
+        state.remove(one, state.where[one.name])
+    kernel = kernel_of(state, nodes)
+    best = inf
+
+    def place(number: int) -> None:
+        nonlocal best
+        if number < len(instances):
+            for chosen in choices[number]:
+                state.place(instances[number], chosen)
+                place(number + 1)
+                state.remove(instances[number], chosen)
+            return
+        for column, before in zip((MEMORY, DISK), first, strict=True):
+            for k in nodes:
+                if not (state.columns[column][k] > 0 or state.columns[column][k] >= before[k]):
+                    return
+        kernel.follow()
+        best = min(best, kernel.score())
+
+    place(0)
+    return best
+
+
+def balance_bound(text: str, mode: str, compound: bool = False) -> Found:
+    """Return the bound of balance, the lowest score, and the score of the plan.
+
+    `compound`: whether the plan has swaps and chains of moves.
+    """
+    settings = Settings()
+    settings.n1 = mode
+    options = BalanceOptions(
+        StopCriteria(compound=compound, min_gain=0.0),
+        MoveRules(),
+        group="default",
+        settings=settings,
+    )
+    done = balance_cluster(read(text), options)
+    return Found(done.sum_of_bounds(), lowest(text), done.reached)
+
+
+def check(case: tuple[str, int]) -> tuple[str, int, str, float, bool] | None:
+    """Return kind, number, what is wrong, the gap of the plan, and whether it is proved."""
+    kind, seed = case
+    for _, text in clusters(kind, [seed]):
+        found = balance_bound(text, MODES[seed % len(MODES)], seed % 10 == 0)
+        quality = Quality(found.reached, found.bound)
+        return kind, seed, found.wrong(), quality.gap or 0.0, quality.proved
+    return None
+
+
+def main() -> int:
+    """Check, and print a line for each kind of storage."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clusters", type=int, default=3000, help="number of each kind")
+    parser.add_argument("--start", type=int, default=0, help="number of the first cluster")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="processes")
+    chosen = parser.parse_args()
+    wrong = 0
+    with Pool(chosen.jobs) as pool:
+        for kind in STORAGE:
+            count, proved, gaps, seed = 0, 0, 0.0, chosen.start
+            while count < chosen.clusters:
+                cases = [(kind, seed + k) for k in range(min(BATCH, chosen.clusters - count))]
+                seed += len(cases)
+                for found in filter(None, pool.imap(check, cases)):
+                    count, gaps, proved = count + 1, gaps + found[3], proved + found[4]
+                    if found[2]:
+                        wrong += 1
+                        print(f"{kind} {found[1]}: {found[2]}", flush=True)
+            print(
+                f"{kind}: {count} clusters, {proved} proved, mean gap {gaps / count:.4f}",
+                flush=True,
+            )
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

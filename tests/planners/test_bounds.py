@@ -1,0 +1,128 @@
+"""The bound of the best possible result that plans state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.gap import STORAGE
+from iallocator.deadline import SIGNALLED, Stopped
+from iallocator.planners.balance import score_bound
+from iallocator.planners.quality import Quality
+from tests.builders import Json, cluster, instance
+from tests.command import json_of, printed
+from tests.conformance.bounds import MODES, balance_bound, clusters
+from tests.schemas import conforms
+from tests.seeds import seeds
+
+BOUND = ("bound", "gap", "proved", "bound_reason")
+
+
+def uneven(count: int = 6, **more: Any) -> Json:
+    """Return a cluster of three equal nodes, with all instances on the first one."""
+    homes = {f"i{k}": instance("node1", disk_template="rbd", memory=1024) for k in range(count)}
+    return cluster(instances=homes, **more)
+
+
+@pytest.mark.parametrize("kind", STORAGE)
+def test_bound_of_balance_is_never_above_the_lowest_score(kind: str) -> None:
+    """The lowest score is found by trying all placements; a proof is true."""
+    proved = 0
+    for seed, text in clusters(kind, seeds(12, 40, 4000)):
+        found = balance_bound(text, MODES[seed % len(MODES)])
+        assert found.bound is not None
+        assert found.wrong() == "", seed
+        proved += Quality(found.reached, found.bound).proved
+    assert proved >= 5
+
+
+def test_balance_states_its_bound_in_json_text_and_page(tmp_path: Path) -> None:
+    """Two instances on each of three equal nodes are proved to be the best placement."""
+    found = json_of("balance", "--n1=off", "-", document=uneven())
+    conforms(found, "plan")
+    assert found["bound"] == pytest.approx(found["scores"]["after"], abs=1e-9)
+    assert found["proved"] is True
+    assert found["gap"]["absolute"] < 1e-9
+    line = "4 moves to 0.0000; proved to be the best possible without -l and --cost"
+    page = tmp_path / "page.html"
+    text = printed("balance", "--n1=off", f"--html={page}", "-", document=uneven())
+    assert line.split(";")[1] in text
+    assert line.split(";")[1] in page.read_text()
+
+
+def test_bound_of_balance_ignores_the_number_of_moves_and_the_traffic() -> None:
+    """A plan of one move states its distance to the best placement."""
+    whole = json_of("balance", "--n1=off", "-", document=uneven())
+    for options in (["-l1"], ["--cost=0"], ["-l0"]):
+        found = json_of("balance", "--n1=off", *options, "-", document=uneven())
+        assert found["bound"] == whole["bound"]
+        assert found["proved"] is False
+        reached = found["scores"]["after"]
+        assert found["gap"]["absolute"] == pytest.approx(reached - found["bound"])
+
+
+def test_bound_counts_instances_that_cannot_leave_an_offline_node() -> None:
+    """A plain instance stays on its dead node: 20 points that no plan avoids."""
+    homes = {
+        "stuck": instance("node2", disk_template="plain"),
+        "shared": instance("node1", disk_template="rbd"),
+    }
+    document = cluster(instances=homes, changes={"node2": {"offline": True}})
+    found = json_of("balance", "--n1=off", "-", document=document)
+    assert found["bound"] > 20
+    assert found["proved"] is True
+
+
+def test_bound_of_several_groups_is_the_sum() -> None:
+    """With --all-groups result and bound are sums over the groups."""
+    homes = {
+        name: instance(node, disk_template="rbd", memory=memory)
+        for name, node, memory in (("a", "node1", 1024), ("b", "node1", 512), ("c", "node3", 256))
+    }
+    document = cluster({"default": 2, "other": 2}, instances=homes)
+    bounds = [
+        json_of("balance", "--n1=off", f"-G{group}", "-", document=document)["bound"]
+        for group in ("default", "other")
+    ]
+    found = json_of("balance", "--n1=off", "--all-groups", "-", document=document)
+    assert found["bound"] == pytest.approx(sum(bounds))
+
+
+def test_bound_is_unknown_if_the_time_limit_ends_the_plan() -> None:
+    """The document says why; the plan is printed all the same."""
+    found = json_of("balance", "--time-limit=0", "-", document=uneven(), status=3)
+    conforms(found, "plan")
+    assert found["bound"] is None
+    assert found["gap"] is None
+    assert found["proved"] is False
+    assert found["bound_reason"] == "the time limit ended the plan first"
+
+
+def test_bound_interrupted_keeps_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the bound is computed: the whole plan, the bound is unknown, status 130."""
+
+    def interrupted(*_: object) -> float:
+        raise Stopped(SIGNALLED)
+
+    monkeypatch.setattr(score_bound, "least_score", interrupted)
+    found = json_of("balance", "--n1=off", "-", document=uneven(), status=130)
+    assert len(found["moves"]) == 4
+    assert found["bound_reason"] == "the run was interrupted"
+
+
+def test_compat_hail_states_no_bound() -> None:
+    """With hbal's output nothing changes."""
+    found = json_of("balance", "--compat=hail", "-", document=uneven())
+    assert not [key for key in BOUND if key in found]
+    assert "best possible" not in printed("balance", "--compat=hail", "-", document=uneven())
+
+
+def test_a_result_is_proved_only_if_it_agrees_with_the_bound_to_a_billionth() -> None:
+    """A difference of 1e-8 is no proof."""
+    assert Quality(1.0, 1.0).proved
+    assert Quality(1.0, 1.0 - 5e-10).proved
+    assert not Quality(1.0, 1.0 - 1e-8).proved
+    assert not Quality(1e-8, 0.0).proved
+    assert not Quality(1.0, None, "no time").proved
