@@ -146,7 +146,7 @@ CASES = {
     "ask": Case("ask evacuate node1 --n1=off doc", evacuation(0, "rbd", "all"), solver=True),
     "balance": Case("balance doc", crowded()),
     "balance-groups": Case("balance-groups --n1=off doc", crowded()),
-    "capacity": Case("capacity doc", crowded()),
+    "capacity": Case("capacity doc", crowded(), solver=True),
     "check": Case("check --failures=2 doc", cluster(3, instances={
         f"i{number}": instance("node1", memory=2600, disk_template="rbd") for number in range(3)
     })),

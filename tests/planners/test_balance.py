@@ -128,7 +128,7 @@ def test_balance_command_json_fits_the_schema(path: str) -> None:
 
 def test_balance_command_with_no_time_plans_nothing(path: str) -> None:
     """--time-limit 0 ends before the first move, and the reason is reported."""
-    assert "time is up" in printed("balance", "--time-limit", "0", path)
+    assert "time is up" in printed("balance", "--time-limit", "0", path, status=3)
 
 
 def test_balance_command_interrupted_prints_what_it_has(

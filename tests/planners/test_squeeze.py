@@ -290,7 +290,7 @@ def test_squeeze_says_why_a_node_cannot_be_freed() -> None:
 
 def test_squeeze_with_no_time_powers_down_nothing() -> None:
     """--time-limit 0 ends before the first set of nodes, and the output says so."""
-    plan = plan_of("squeeze", cluster(3), *MASTER, "--time-limit=0")
+    plan = plan_of("squeeze", cluster(3), *MASTER, "--time-limit=0", status=3)
     assert (plan["action"], plan["switched_nodes"]) == ("none", [])
     assert plan["groups"][0]["reason"] == "time is up"
 

@@ -32,6 +32,9 @@ MOST = 400_000
 TOGETHER = 4096
 """Placements that one array pass evaluates."""
 
+NODES = 32
+"""Groups with more nodes are not enumerated: an array pass has `TOGETHER` × nodes² numbers."""
+
 
 class _Choices:
     """What the choices for some instances add.
@@ -70,8 +73,11 @@ def _sums(one: Floats, other: Floats) -> Floats:
 def least_of_all(model: ScoreModel, fixed: Sequence[float]) -> float | None:
     """Return the lowest score of all placements; None if there are more than `MOST`.
 
-    `fixed`: lower bounds of the terms that are sums.
+    The result is also None for more than `NODES` nodes. `fixed`: lower bounds of the terms that are
+    sums.
     """
+    if len(model.scope) > NODES:
+        return None
     if sum(len(parts) > 0 for parts in model.parts) > MOST.bit_length():
         return None  # with two places for each, there are too many placements
     placements = [_placements(model, parts) for parts in model.parts if parts]
