@@ -10,12 +10,15 @@ START ?= 100000
 JOBS ?= 2
 NEWEST ?= tests/cli/test_stdout.py tests/solver tests/replay
 DESTDIR ?=
+HTOOLS_CASES ?= 500
 PLUGINDIR ?= /usr/lib/ganeti/iallocators
 LIBDIR ?= /usr/lib/iallocator
 BINDIR ?= /usr/local/bin
+HTOOLS := hail harep hbal hcheck hinfo hroller hscan hspace hsqueeze
+DIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types matrix conformance fuzz bench growth limits install-plugin manuals deb dist docs reference screenshots test-pythons test-newest requirements e2e clean
+.PHONY: help demo test check lint types matrix conformance conformance-htools fuzz bench growth limits install-plugin install-htools manuals deb dist docs reference screenshots test-pythons test-newest requirements e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +57,9 @@ conformance: $(STAMP) ## every test with all its cases; hail's answers to SEEDS 
 	$(BIN)/python -m tests.conformance --seeds $(SEEDS) -j $(JOBS)
 	$(BIN)/python -m tests.conformance.bounds --clusters $(BOUNDED) -j $(JOBS)
 
+conformance-htools: $(STAMP) ## the output of htools' programs by name on HTOOLS_CASES command lines
+	$(BIN)/python -m tests.conformance.htools --cases $(HTOOLS_CASES) -j $(JOBS)
+
 fuzz: $(STAMP) ## damaged input of every kind: CASES cases from number START on
 	$(BIN)/python -m tests.fuzz --damager values --cases $(CASES) --start $(START) -j $(JOBS)
 	$(BIN)/python -m tests.fuzz --damager grammar --cases $(CASES) --start $(START) -j $(JOBS)
@@ -74,6 +80,11 @@ limits: $(STAMP) ## measure how soon after a time limit each path ends; writes b
 
 install-plugin: $(STAMP) ## install where Ganeti looks, and on PATH (DESTDIR, PLUGINDIR, LIBDIR, BINDIR)
 	tools/install-plugin "$(BIN)/python" "$(DESTDIR)" "$(LIBDIR)" "$(PLUGINDIR)" "$(BINDIR)"
+
+install-htools: ## links with the names of htools' programs (DIR, and BINDIR where iallocator is)
+	@test -n "$(DIR)" || { echo "usage: make install-htools DIR=FOLDER [BINDIR=$(BINDIR)]" >&2; exit 2; }
+	mkdir -p "$(DESTDIR)$(DIR)"
+	for name in $(HTOOLS); do ln -sfn "$(BINDIR)/iallocator" "$(DESTDIR)$(DIR)/$$name"; done
 
 docs: $(STAMP) ## the manual as pages for a browser, with all links checked, in build/docs
 	$(BIN)/python tools/reference --check

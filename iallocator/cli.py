@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["answer", "main"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program with `arguments`, by default those of the process."""
+def main(arguments: Sequence[str] | None = None, program: str = "") -> int:
+    """Run the program with `arguments`, by default those of the process.
+
+    `program`: the program of htools that the name of the executable stands for; "" for none.
+    """
     if arguments is None:
         arguments = sys.argv[1:]
     if sys.stdout is None:
@@ -38,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Voice.quiet = False
     try:
         with Running():
-            status = _run(list(arguments))
+            status = _run_htools(program, arguments) if program else _run(list(arguments))
         sys.stdout.flush()
         return status
     except IallocatorError as error:
@@ -56,7 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _run_htools(program: str, arguments: Sequence[str]) -> int:
+    from iallocator.compat.htools import run
+
+    return run(program, arguments)
+
+
 def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["htools"]:
+        return _run_htools("".join(arguments[1:2]) or "htools", arguments[2:])
     if arguments[:1] == ["help"]:
         from iallocator.commands.help import show_help
 

@@ -43,7 +43,7 @@ def run() -> NoReturn:
     from iallocator.errors import INTERRUPTED
 
     _on_signal(_interrupt)
-    status = main()
+    status = main(program=_program())
     _on_signal(_leave)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
@@ -55,6 +55,16 @@ def run() -> NoReturn:
     if _seen and status in (0, INTERRUPTED):
         status = 128 + _seen[0]
     os._exit(status)
+
+
+def _program() -> str:
+    """Return the program of htools that the name of the executable stands for, or ""."""
+    name = os.path.basename(sys.argv[0])
+    if name == "iallocator" or not name.startswith("h"):
+        return ""
+    from iallocator.compat.htools import program_of
+
+    return program_of(name, os.environ)
 
 
 def _reserve_stdout() -> None:

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.forecast import Past
     from iallocator.sources import Source
 
-__all__ = ["capacity"]
+__all__ = ["capacity", "capacity_options"]
 
 
 def capacity(command: Command, deadline: Deadline) -> Result:
     """Fill the cluster, as long as instances fit with N+1 kept."""
-    wanted = _wanted(command.settings, command.effective, command.source)
+    wanted = capacity_options(command.settings, command.effective, command.source)
     with progress_line("filling"):
         return Filled(study(command.source.cluster, wanted, _say_filling), command)
 
@@ -98,7 +98,7 @@ class Filled(Result):
         }
 
 
-def _wanted(settings: Settings, tagged: Common, source: Source) -> CapacityOptions:
+def capacity_options(settings: Settings, tagged: Common, source: Source) -> CapacityOptions:
     """Return the sizes to fill the cluster with; `tagged`: settings completed from tags."""
     if settings.group:
         group = group_named(source.cluster, settings.group)

@@ -17,6 +17,9 @@ class Behaviour:
     orders_by_name = True
     """Ties go to the first by name; otherwise to the last in the order of the document."""
 
+    reverses_order = True
+    """Unless ordered by name, nodes and instances are in the reversed order of the document."""
+
     reads_cpu_speed = True
     """The ``cpu_speed`` of a node is used."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.compat import Behaviour
 
-__all__ = ["BEHAVIOUR", "HailBehaviour"]
+__all__ = ["BEHAVIOUR", "IN_ORDER", "HailBehaviour"]
 
 
 class HailBehaviour(Behaviour):
@@ -66,3 +66,12 @@ class HailBehaviour(Behaviour):
 
 
 BEHAVIOUR = HailBehaviour()
+
+
+class _InOrder(HailBehaviour):
+    """The behaviour of hroller, which goes through nodes in the order of the document."""
+
+    reverses_order = False
+
+
+IN_ORDER = _InOrder()

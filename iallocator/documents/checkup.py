@@ -195,7 +195,7 @@ class Checkup:
         for moment, groups in (("INIT", self.before), ("FINAL", self.after)):
             sums = dict.fromkeys(HCHECK_KEYS, 0)
             for number, health in enumerate(groups):
-                for key, value in self._hcheck_counts(health):
+                for key, value in self.hcheck_counts(health):
                     sums[key] += value
                     yield f"HCHECK_{moment}_GROUP_{number}_{key}={value}"
                 score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
@@ -233,9 +233,9 @@ class Checkup:
     @property
     def hcheck_needs(self) -> bool:
         """Return whether hcheck finds anything wrong now."""
-        return any(value for group in self.before for _, value in self._hcheck_counts(group))
+        return any(value for group in self.before for _, value in self.hcheck_counts(group))
 
-    def _hcheck_counts(self, health: GroupHealth) -> Iterator[tuple[str, int]]:
+    def hcheck_counts(self, health: GroupHealth) -> Iterator[tuple[str, int]]:
         counts = health.counts
         for key, kind in HCHECK_KEYS.items():
             if key != "GN1_FAIL" or self.capacity_checks:

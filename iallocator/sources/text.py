@@ -129,7 +129,7 @@ def _ordered(lines: Sequence[Line], what: str, reading: Reading) -> list[Line]:
             line.fail(what, f"expected each name once, got {describe(name)} again")
         seen.add(name)
     if not reading.behaviour.orders_by_name:
-        return list(lines)[::-1]
+        return list(lines)[:: -1 if reading.behaviour.reverses_order else 1]
     return sorted(lines, key=lambda line: line.text(0))
 
 

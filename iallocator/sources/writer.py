@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.policy import Policy
     from iallocator.model.state import State
@@ -27,6 +27,8 @@ def write_text(
     policy: Policy | None = None,
     master: str = "",
     backwards: bool = False,
+    reported: bool = False,
+    group: Group | None = None,
 ) -> str:
     """Return the cluster in `state` as text; htools and this program read equal scores from it.
 
@@ -38,6 +40,12 @@ def write_text(
         The policy of the whole cluster, and the name of its master node, if known.
     backwards:
         True if `cluster` was read as hail does: then the order of its lists is reversed.
+    reported:
+        Whether the free memory of nodes is as they reported it, as htools write it; otherwise it is
+        that of `state`.
+
+    group:
+        Of nodes and instances, only those of this group are written.
 
     Raises
     ------
@@ -50,7 +58,8 @@ def write_text(
     online, and no name of the cluster.
     """
     step = -1 if backwards else 1
-    instances = {name: i for held in state.primaries for name, i in held.items()}.values()
+    within = range(len(cluster.nodes)) if group is None else group.nodes
+    instances = {name: i for k in within for name, i in state.primaries[k].items()}.values()
     order = sorted(instances, key=lambda instance: instance.order)[::step]
     policies = [policy_line("", policy or default_policy())]
     parts = [
@@ -64,7 +73,11 @@ def write_text(
             )
             for group in cluster.groups
         ],
-        [_node_line(node, state, node.name == master) for node in cluster.nodes[::step]],
+        [
+            _node_line(node, state, node.name == master, reported)
+            for node in cluster.nodes[::step]
+            if node.index in within
+        ],
         [_instance_line(instance, cluster, state) for instance in order],
         [_cell(tag, "\n\r") for tag in cluster.tags if tag],
         [*policies, *(policy_line(_cell(g.name), g.policy) for g in cluster.groups)],
@@ -87,7 +100,7 @@ def _line(*fields: object) -> str:
     return "|".join(map(str, fields))
 
 
-def _node_line(node: Node, state: State, is_master: bool) -> str:
+def _node_line(node: Node, state: State, is_master: bool, reported: bool) -> str:
     columns = state.columns
     # What the node would report if all its primaries were running
     sleeping = sum(i.memory for i in state.primaries[node.index].values() if not i.uses_memory)
@@ -96,7 +109,7 @@ def _node_line(node: Node, state: State, is_master: bool) -> str:
         _cell(node.name),
         node.total_memory,
         node.reserved_memory,
-        int(columns[MEMORY_LATER][node.index] + sleeping),
+        int(node.reported_memory if reported else columns[MEMORY_LATER][node.index] + sleeping),
         node.total_disk,
         int(columns[DISK][node.index]),
         node.total_cpus,

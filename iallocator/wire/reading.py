@@ -74,7 +74,7 @@ class Reading:
     def ordered(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
         """Return the members of `raw`; of a tie, the first wins."""
         if not self.behaviour.orders_by_name:
-            return list(raw.items())[::-1]
+            return list(raw.items())[:: -1 if self.behaviour.reverses_order else 1]
         return sorted(raw.items())
 
     def groups(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:

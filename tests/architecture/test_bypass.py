@@ -131,6 +131,8 @@ MAY_READ = {
     "tags": "what this program's own tags mean",
     "constraints": "what the tags of instances mean",
     "wire": "documents are read there, storage pools by tags too",
+    "compat.htools.hinfo": "prints the tags of the cluster",
+    "compat.htools.hbal": "prints the tags of the cluster",
     "sources": "text files are read and written there",
     "model.tags": "tags of clusters that give meaning to those of nodes and instances",
     "model.cluster": "where tags are kept",

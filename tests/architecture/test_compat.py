@@ -12,6 +12,8 @@ from .imports import nodes
 
 READS_OPTION = {
     "iallocator.compat": "is about it",
+    "iallocator.compat.htools.backend": "programs of htools behave as htools",
+    "iallocator.compat.htools.hail": "programs of htools behave as htools",
     "iallocator.explain.explain": "writes the settings down",
     "iallocator.options.settings": "gives the behaviour",
     "iallocator.commands.planner_options": "its machine-readable form is hcheck's",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.site import Size
     from iallocator.planners.capacity.usage import Figures, Totals
 
-__all__ = ["end_of", "key_lines", "study_document", "tiers"]
+__all__ = ["end_of", "key_lines", "share", "study_document", "tiers"]
 
 
 def tiers(run: Run) -> list[tuple[Size, int]]:
@@ -177,7 +177,7 @@ def _standard(study: CapacityReport, run: Run) -> Iterator[tuple[str, str]]:
     yield from _size_keys("SPEC", run.size)
     yield from _figure_keys("FIN", run.figures, study.totals)
     filling = run.filling
-    yield "ALLOC_USAGE", _share(study.initial.instances, run.figures.instances)
+    yield "ALLOC_USAGE", share(study.initial.instances, run.figures.instances)
     yield "ALLOC_INSTANCES", str(len(filling.placed))
     yield "ALLOC_FAIL_REASON", filling.reason.upper()
     counts = [(reason, filling.failures.get(reason, 0)) for reason in REASONS]
@@ -208,17 +208,17 @@ def _figure_keys(prefix: str, figures: Figures, totals: Totals) -> Iterator[tupl
         ("MEM_RESVD", figures.free_memory - figures.available_memory),
         ("MEM_INST", figures.used_memory),
         ("MEM_OVERHEAD", totals.overhead),
-        ("MEM_EFF", _share(figures.used_memory, totals.memory)),
+        ("MEM_EFF", share(figures.used_memory, totals.memory)),
         ("DSK_FREE", figures.free_disk),
         ("DSK_AVAIL", figures.available_disk),
         ("DSK_RESVD", figures.free_disk - figures.available_disk),
         ("DSK_INST", used_disk),
-        ("DSK_EFF", _share(used_disk, totals.disk)),
+        ("DSK_EFF", share(used_disk, totals.disk)),
         ("SPN_FREE", figures.free_spindles),
         ("SPN_INST", used_spindles),
-        ("SPN_EFF", _share(used_spindles, totals.spindles)),
+        ("SPN_EFF", share(used_spindles, totals.spindles)),
         ("CPU_INST", figures.used_cpus),
-        ("CPU_EFF", _share(figures.used_cpus, totals.vcpus)),
+        ("CPU_EFF", share(figures.used_cpus, totals.vcpus)),
         ("MNODE_MEM_AVAIL", figures.most_memory),
         ("MNODE_DSK_AVAIL", figures.most_disk),
     )
@@ -226,18 +226,18 @@ def _figure_keys(prefix: str, figures: Figures, totals: Totals) -> Iterator[tupl
         yield f"{prefix}_{key}", str(value)
 
 
-def _share(part: float, whole: float) -> str:
-    """Return `part / whole` with eight decimals."""
+def share(part: float, whole: float, places: int = 8) -> str:
+    """Return `part / whole` with so many decimals."""
     if not whole:
         return "NaN" if not part else "Infinity" if part > 0 else "-Infinity"
-    return _fixed(part / whole)
+    return _fixed(part / whole, places)
 
 
-def _fixed(number: float) -> str:
-    """Return eight decimals, rounded half to even from the shortest form, as Haskell does."""
+def _fixed(number: float, places: int = 8) -> str:
+    """Return so many decimals, rounded half to even from the shortest form, as Haskell does."""
     from decimal import ROUND_HALF_EVEN, Decimal
 
-    return f"{Decimal(repr(float(number))).quantize(Decimal('1e-8'), ROUND_HALF_EVEN):f}"
+    return f"{Decimal(repr(float(number))).quantize(Decimal(f'1e-{places}'), ROUND_HALF_EVEN):f}"
 
 
 def _shown(number: float) -> str:

@@ -62,7 +62,9 @@ def manual(run: Runner) -> None:
                 ours = command.replace("-I iallocator", f"-I {run.cluster.allocator}")
                 ours = ours.replace(CALLS, calls)
                 done = run.cluster.gnt("sh", "-c", f"{begin} && {ours}")
-                found = [] if done.status == 0 else [f"exit status {done.status}: {done.output}"]
+                # nodes of the test may report space that nothing explains: `check` then ends with 1
+                fine = (0, 1) if "iallocator check" in ours else (0,)
+                found = [] if done.status in fine else [f"exit status {done.status}: {done.output}"]
                 run.record(f"{page}: {command}", found)
     run.arrange("gnt-cluster", "modify", "-I", run.cluster.allocator)
     run.drop("test1", *INSTANCES)

@@ -1,0 +1,405 @@
+"""Read the cluster as htools do, with their messages, and print lists as they do."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+from iallocator.compat.hail import IN_ORDER
+from iallocator.documents.lists import FIELDS, LEFT, USUAL, instance_table, node_rows
+from iallocator.documents.overview import bad_items
+from iallocator.engine import reading_for
+from iallocator.errors import IallocatorError, say
+from iallocator.model.cluster import set_loads
+from iallocator.model.state import MISSING_DISK, MISSING_MEMORY, State
+from iallocator.names import common_domain, meant
+from iallocator.options.settings import Settings
+from iallocator.planners.eligible import set_vcpu_ratio
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.scalar import score_of, terms_of
+from iallocator.sources import load as load_source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from iallocator.model.cluster import Cluster, Group, Load
+    from iallocator.model.policy import Policy, Spec
+    from iallocator.sources import Source
+
+__all__ = [
+    "Given", "ProgramError", "adjust", "check_bad", "cluster_score", "complain_of_file", "domain",
+    "group_of", "instance_list", "load", "node_list", "plural", "policy_text", "save", "scores",
+    "settings_of", "split_instances", "table", "write",
+]  # fmt: skip
+
+BY_RAPI, BY_LUXI = "master", "luxi"
+
+
+class ProgramError(Exception):
+    """The program ends with exit status 1 after this text on stderr."""
+
+
+class Given(SimpleNamespace):
+    """The values of the options of one run; None for an option that was not given."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return None for an option without a value."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+    @property
+    def loudness(self) -> int:
+        """Return how much is printed: 1 by default, at least 0."""
+        return max(0, 1 + len(self.verbose or ()) - len(self.quiet or ()))
+
+
+def settings_of(given: Given, settings: Settings) -> Settings:
+    """Set the options of `settings` that all programs share."""
+    settings.compat = "hail"
+    settings.no_config = True
+    settings.text_data = settings.ialloc_src = settings.rapi = ""
+    running = [given.master is not None, given.luxi is not None, given.text_data is not None]
+    if sum(running) > 1:
+        raise ProgramError(
+            "Error: Only one of the rapi, luxi, and data files options should be given."
+        )
+    if given.master is not None:
+        settings.rapi = given.master
+    elif given.luxi is not None:
+        settings.luxi = "" if given.luxi is True else given.luxi
+    elif given.simulate:
+        settings.simulate = given.simulate[::-1]
+    elif given.text_data is not None:
+        settings.text_data = given.text_data
+    elif given.ialloc_src is not None:
+        settings.ialloc_src = given.ialloc_src
+    else:
+        raise ProgramError("Error: failed to load data, aborting: No backend selected! Exiting.")
+    settings.ignore_dynu = bool(given.ignore_dynu)
+    settings.exclusion_tags = given.exclusion_tags or ()
+    if given.static_kvm_node_memory is not None:
+        settings.static_kvm_node_memory = given.static_kvm_node_memory
+    settings.mond = "" if given.mond is None else "yes" if given.mond else "no"
+    settings.mond_data = given.mond_data or ""
+    settings.mond_xen = bool(given.mond_xen)
+    settings.exit_on_missing_mond_data = bool(given.exit_on_missing_mond_data)
+    settings.insecure = bool(settings.rapi) and not settings.rapi.startswith("file:")
+    return settings
+
+
+def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
+    """Return the cluster that the options name; inconsistent data are reported on stderr.
+
+    `in_order`: whether nodes and instances keep the order of the source; otherwise it is reversed,
+    as the planners of htools go through them.
+
+    Raises
+    ------
+    ProgramError
+        If the cluster cannot be read, or an option names an unknown node.
+    """
+    settings_of(given, settings)
+    try:
+        reading = reading_for(settings)
+        if in_order:
+            reading.behaviour = IN_ORDER
+        source = load_source(settings, (), reading)
+    except IallocatorError as error:
+        raise ProgramError(
+            f"Error: failed to load data, aborting: {_reason(error, settings)}"
+        ) from None
+    cluster = source.cluster
+    if given.dynu_file is not None and not given.ignore_dynu:
+        _take_loads(cluster, given.dynu_file)
+    if settings.measures:
+        from iallocator.sources.live.measured import add_measured
+
+        try:
+            for warning in add_measured(cluster, settings):
+                say(warning)
+        except IallocatorError as error:
+            raise ProgramError(f"Error: {error}") from None
+    known = {one.name for one in cluster.instances}
+    for words in (given.select_instances, given.exclude_instances):
+        unknown = [word for word in words or () if not meant(word, known)]
+        if unknown:
+            listed = ",".join(f'"{word}"' for word in unknown)
+            raise ProgramError(
+                f"Error: failed to load data, aborting: Unknown instance(s): [{listed}]"
+            )
+    if given.loudness > 0:
+        _warn(cluster, in_order)
+    return source
+
+
+def adjust(given: Given, cluster: Cluster) -> None:
+    """Change `cluster` as the options require: nodes are offline, and have another ratio of cpus.
+
+    Raises
+    ------
+    ProgramError
+        If an option names an unknown node.
+    """
+    _set_offline(cluster, given.offline or ())
+    if given.max_cpu is not None:
+        set_vcpu_ratio(cluster, given.max_cpu)
+
+
+def complain_of_file(path: str) -> str:
+    """Return that the file at `path` cannot be opened, in the words of htools."""
+    if os.path.exists(path) and not os.access(path, os.R_OK):
+        return f"{path}: openFile: permission denied (Permission denied)"
+    return f"{path}: openFile: does not exist (No such file or directory)"
+
+
+def _reason(error: IallocatorError, settings: Settings) -> str:
+    """Return why the cluster cannot be read: as htools if a file does not exist."""
+    for path in (settings.text_data, settings.ialloc_src):
+        if path and not os.access(path, os.R_OK):
+            return complain_of_file(path)
+    return str(error)
+
+
+def _warn(cluster: Cluster, in_order: bool) -> None:
+    """Report the nodes with inconsistent data; disks on shared storage count, too."""
+    state = State(cluster)
+    found = []
+    for node in cluster.nodes[:: -1 if in_order else 1]:
+        memory, disk = state.missing(node.index)
+        here = (*state.primaries[node.index].values(), *state.secondaries[node.index].values())
+        disk -= sum(one.disk for one in here if not one.local)
+        if memory > MISSING_MEMORY or disk > MISSING_DISK:
+            found.append(
+                f"  - node {node.name} is missing {memory:.0f} MB ram and {int(disk // 1024)} GB "
+                "disk"
+            )
+    if found:
+        say("\n".join(["Warning: cluster has inconsistent data:", *found, ""]))
+
+
+def _set_offline(cluster: Cluster, words: Sequence[str]) -> None:
+    """Mark the nodes that `words` mean as offline."""
+    names = [node.name for node in cluster.nodes]
+    found = {word: meant(word, names) for word in words}
+    if any(len(names) != 1 for names in found.values()):
+        wrong = ",".join(word for word, names in found.items() if len(names) != 1)
+        raise ProgramError(f"Error: wrong node name(s) set as offline: {wrong}\n")
+    down = {names[0] for names in found.values()}
+    for node in cluster.nodes:
+        if node.name in down:
+            node.offline, node.online = True, False
+
+
+def _take_loads(cluster: Cluster, path: str) -> None:
+    """Give instances the utilisation in the file at `path`."""
+    loads: dict[str, Load] = {}
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        raise ProgramError(f"hbal: {complain_of_file(path)}") from None
+    names = [one.name for one in cluster.instances]
+    for line in lines:
+        words = line.split()
+        if len(words) != 5:
+            raise ProgramError(f"Error: can't parse utilisation data: Cannot parse line {line}")
+        try:
+            cpu, memory, disk, net = map(float, words[1:])
+        except ValueError:
+            raise ProgramError(
+                f"Error: can't parse utilisation data: Cannot parse line {line}"
+            ) from None
+        for name in meant(words[0], names):
+            loads[name] = cpu, memory, disk, net
+    set_loads(cluster, loads)
+
+
+def plural(count: int, one: str, many: str) -> str:
+    """Return `one` or `many` after `count`."""
+    return f"{count} {one if count == 1 else many}"
+
+
+def domain(cluster: Cluster) -> str:
+    """Return the end that the names of all nodes and instances have in common, from a dot on."""
+    every = [*(one.name for one in cluster.nodes), *(one.name for one in cluster.instances)]
+    return common_domain(every)
+
+
+def group_of(cluster: Cluster, word: str | None) -> Group:
+    """Return the group that `word` names, or the only one.
+
+    Raises
+    ------
+    ProgramError
+        If there is no such group, or several without `word`.
+    """
+    names = "\n".join(f"  {group.name}" for group in cluster.groups)
+    if word is None:
+        used = [group for group in cluster.groups if group.nodes]
+        if len(used) == 1:
+            return used[0]
+        raise ProgramError(f"Found multiple node groups:\n{names}\nError: Aborting.")
+    for group in cluster.groups:
+        if word in (group.name, group.uuid):
+            return group
+    raise ProgramError(
+        f"Node group {word} not found. Node group list is:\n{names}\nError: Aborting."
+    )
+
+
+def split_instances(cluster: Cluster) -> list[str]:
+    """Return the names of the instances with nodes in several groups."""
+    nodes = cluster.nodes
+    return [
+        one.name
+        for one in cluster.instances
+        if len({nodes[index].group.index for index in one.nodes}) > 1
+    ]
+
+
+def check_bad(state: State, nodes: Iterable[int]) -> tuple[int, int]:
+    """Return how many nodes fail N+1, and how many instances are on them."""
+    found, held = bad_items(state, nodes)
+    return len(found), len(held)
+
+
+def table(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> list[str]:
+    """Return `rows` as lines of aligned cells; the `left` columns are aligned to the left."""
+    widths = [max((len(row[k]) for row in rows), default=0) for k in range(len(left))]
+    return [
+        " ".join(
+            cell.ljust(width) if to_left else cell.rjust(width)
+            for cell, width, to_left in zip(row, widths, left)
+        )
+        for row in rows
+    ]
+
+
+FIELD_NAMES = (
+    "free_mem_cv", "free_disk_cv", "n1_cnt", "reserved_mem_cv", "offline_all_cnt",
+    "offline_pri_cnt", "vcpu_ratio_cv", "cpu_load_cv", "mem_load_cv", "disk_load_cv",
+    "net_load_cv", "pri_tags_score", "spindles_cv", "free_mem_cv_forth", "free_disk_cv_forth",
+    "vcpu_ratio_cv_forth", "spindles_cv_forth", "location_score", "location_exclusion_score",
+    "reserved_mem_rtotal",
+)  # fmt: skip
+"""The names of the statistics in htools, in the order of our table."""
+
+
+def scores(state: State, nodes: Sequence[int]) -> list[str]:
+    """Return the statistics of `nodes` with their weights, a line each."""
+    found = [("Field", "Value", "Weight")]
+    if any(state.cluster.nodes[index].online for index in nodes):
+        found += [
+            (name, f"{term / one.weight:.8f}", f"x{one.weight:.2f}")
+            for name, one, term in zip(FIELD_NAMES, STATISTICS, terms_of(state, nodes), strict=True)
+        ]
+    return [f"   {line}" for line in table(found, (True, False, False))]
+
+
+def cluster_score(state: State, nodes: Sequence[int]) -> float:
+    """Return the score of `nodes`; 0 if none of them is online."""
+    online = any(state.cluster.nodes[index].online for index in nodes)
+    return score_of(state, nodes) if online else 0.0
+
+
+def node_list(state: State, fields: str | bool, group: Group | None = None) -> str:
+    """Return the nodes in `state`; `fields` as after ``-p``."""
+    wanted = "" if fields is True else str(fields)
+    more = wanted.removeprefix("+")
+    names = more.split(",") if more else []
+    chosen = [*USUAL, *names] if wanted.startswith("+") or not names else names
+    unknown = [name for name in chosen if name not in FIELDS]
+    known = [name for name in chosen if name in FIELDS]
+    rows = node_rows(state, known, True, group, domain(state.cluster))
+    lines = [[FIELDS[name][0] for name in known], *([str(cell) for cell in row] for row in rows)]
+    if unknown:
+        positions = [chosen.index(name) for name in known]
+        full = []
+        for line in lines:
+            cells = ["<unknown field>"] * len(chosen)
+            for position, cell in zip(positions, line):
+                cells[position] = cell
+            full.append(cells)
+        lines = full
+    return "".join(f" {line}\n" for line in table(lines, [name in LEFT for name in chosen]))
+
+
+def instance_list(state: State, group: Group | None = None) -> str:
+    """Return the instances in `state`."""
+    found = instance_table(state, True, group)
+    rows = [found["titles"], *found["rows"]]
+    return "".join(f" {line}\n" for line in table(rows, found["left"]))
+
+
+def save(
+    path: str,
+    source: Source,
+    state: State,
+    backwards: bool = True,
+    group: Group | None = None,
+) -> None:
+    """Write the cluster in `state` to the file at `path`.
+
+    `backwards`: the cluster was read so. `group`: of nodes and instances, only those of this group.
+    """
+    from iallocator.sources.writer import write_text
+
+    text = write_text(
+        source.cluster,
+        state,
+        policy=source.policy,
+        master=source.master,
+        backwards=backwards,
+        reported=True,
+        group=group,
+    )
+    write(path, text)
+
+
+def write(path: str, text: str) -> None:
+    """Write `text` to the file at `path`.
+
+    Raises
+    ------
+    ProgramError
+        If that is not possible.
+    """
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        raise ProgramError(complain_of_file(path)) from None
+
+
+TEMPLATES = {
+    "diskless": "DTDiskless", "file": "DTFile", "sharedfile": "DTSharedFile", "plain": "DTPlain",
+    "blockdev": "DTBlock", "drbd": "DTDrbd8", "rbd": "DTRbd", "ext": "DTExt",
+    "gluster": "DTGluster",
+}  # fmt: skip
+"""Disk template -> how htools print it among the details of a policy."""
+
+
+def policy_text(policy: Policy) -> str:
+    """Return the details of a policy as htools print them with ``-v``."""
+
+    def spec(one: Spec) -> str:
+        return (
+            f"ISpec {{iSpecMemorySize = {one.memory}, iSpecCpuCount = {one.cpus}, "
+            f"iSpecDiskSize = {one.disk}, iSpecDiskCount = {one.disks}, "
+            f"iSpecNicCount = {one.nics}, iSpecSpindleUse = {one.spindles}}}"
+        )
+
+    intervals = ",".join(
+        f"MinMaxISpecs {{minMaxISpecsMinSpec = {spec(one.low)}, "
+        f"minMaxISpecsMaxSpec = {spec(one.high)}}}"
+        for one in policy.intervals
+    )
+    templates = ",".join(TEMPLATES.get(one, one) for one in policy.templates)
+    return (
+        f"IPolicy {{iPolicyMinMaxISpecs = [{intervals}], iPolicyStdSpec = {spec(policy.standard)}, "
+        f"iPolicyDiskTemplates = [{templates}], iPolicyVcpuRatio = {float(policy.vcpu_ratio)}, "
+        f"iPolicySpindleRatio = {float(policy.spindle_ratio)}}}"
+    )

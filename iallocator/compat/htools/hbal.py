@@ -1,0 +1,321 @@
+"""hbal: balance one group of nodes."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from iallocator.commands.execution import begin, show_report
+from iallocator.commands.planner_options import Balance
+from iallocator.commands.plans import balanced
+from iallocator.commands.shared_options import job_priority
+from iallocator.compat.htools.backend import (
+    ProgramError,
+    adjust,
+    check_bad,
+    cluster_score,
+    domain,
+    group_of,
+    instance_list,
+    load,
+    node_list,
+    policy_text,
+    save,
+    scores,
+    split_instances,
+    write,
+)
+from iallocator.deadline import Deadline
+from iallocator.engine import reading_for
+from iallocator.errors import say
+from iallocator.ganeti.jobs import transition_document
+from iallocator.model.columns import DISK, MEMORY
+from iallocator.model.moves import FAILOVER, REPLACE_SECONDARY
+from iallocator.model.state import State
+from iallocator.planners.plan_limits import lowest_score
+from iallocator.sources import load as load_source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from iallocator.commands.planner_options import Balancing
+    from iallocator.commands.shared_options import Planning
+    from iallocator.compat.htools.backend import Given
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.moves import Move
+    from iallocator.planners.result import PlanResult
+
+__all__ = [
+    "command_lines", "execute", "general_number", "options_of", "run", "shell_script", "spread",
+    "write_script",
+]  # fmt: skip
+
+SCRIPT_HEAD = """\
+#!/bin/sh
+
+# Auto-generated script for executing cluster rebalancing
+
+# To stop, touch the file /tmp/stop-htools
+
+set -e
+
+check() {
+  if [ -f /tmp/stop-htools ]; then
+    echo 'Stop requested, exiting'
+    exit 0
+  fi
+}
+"""
+"""The beginning of the script of a plan: as that of hbal, it can be stopped between jobs."""
+
+
+def options_of(given: Given, own: Balancing) -> None:
+    """Set the options of the balancing in `own`."""
+    own.group, own.all_groups = "", False
+    own.evac_mode = bool(given.evac_mode)
+    own.restricted_migration = bool(given.restricted_migration)
+    own.no_disk_moves = bool(given.no_disk_moves)
+    own.no_instance_moves = bool(given.no_instance_moves)
+    own.select_instances = given.select_instances
+    own.exclude_instances = given.exclude_instances or ()
+    own.ignore_soft_errors = bool(given.ignore_soft_errors)
+    own.min_disk = given.min_disk or 0.0
+    for name in ("min_score", "min_gain", "min_gain_limit", "max_length"):
+        value = getattr(given, name)
+        if value is not None:
+            setattr(own, name, value)
+    if own.max_length is not None and own.max_length < 0:
+        own.max_length = None
+
+
+def general_number(value: float) -> str:
+    """Return `value` with six decimals, with an exponent if it is below 0.1 or very large."""
+    if value == 0 or 0.1 <= abs(value) < 1e7:
+        return f"{value:.6f}"
+    mantissa, _, exponent = f"{value:.6e}".partition("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def run(given: Given) -> int:
+    """Balance a group, and print the moves; return the exit status."""
+    own = Balance()
+    source = load(given, own)
+    cluster, loud = source.cluster, given.loudness
+    if loud > 1:
+        print(f"Loaded cluster tags: {','.join(cluster.tags)}")
+        print(f"Loaded cluster ipolicy: {policy_text(source.policy)}")
+    adjust(given, cluster)
+    if not cluster.instances:
+        print("Cluster is empty, exiting.")
+        return 0
+    split = split_instances(cluster)
+    if split and loud > 1:
+        names = "\n".join(f"  {name}" for name in split)
+        say(f"Found instances belonging to multiple node groups:\n{names}")
+        say("These instances will not be moved.")
+    print(f"Loaded {len(cluster.nodes)} nodes, {len(cluster.instances)} instances")
+    end = domain(cluster)
+    if end and loud > 1:
+        print(f"Note: Stripping common suffix of '{end}' from names")
+    before = State(cluster)
+    if given.save is not None:
+        save(f"{given.save}.original", source, before)
+        say(f"The cluster state before balancing has been written to file '{given.save}.original'")
+    group = group_of(cluster, given.group)
+    options_of(given, own)
+    own.group = group.name
+    score = _show_beginning(given, before, group)
+    floor = lowest_score(before, group.nodes)
+    if score - floor < own.min_score:
+        print(f"Cluster is already well balanced (initial score {general_number(score)},")
+        print(f"optimum score due to N+1 reservations {general_number(floor)},")
+        print(f"minimum score {general_number(own.min_score)}).")
+        print("Nothing to do, exiting")
+        return 0
+    print("Trying to minimize the CV...")
+    done = balanced(cluster, own, own, Deadline(None), False)
+    _print_moves(done, end)
+    _show_end(given, done, group, score)
+    if given.print_commands is not None:
+        _print_commands(done, given.print_commands, end)
+    after = done.after()
+    if given.save is not None:
+        save(f"{given.save}.balanced", source, after, group=group)
+        say(f"The cluster state after balancing has been written to file '{given.save}.balanced'")
+    if given.print_instances:
+        say(f"\nFinal instance map:\n{instance_list(after, group)}".rstrip("\n"))
+    if given.print_nodes is not None:
+        say(f"\nFinal cluster status:\n{node_list(after, given.print_nodes, group)}")
+    return execute(given, own, done, "hbal") if given.exec and done.entries else 0
+
+
+def execute(given: Given, own: Planning, done: PlanResult, program: str) -> int:
+    """Execute the plan through LUXI; the status is 1 if a job fails.
+
+    Raises
+    ------
+    ProgramError
+        If the cluster was not read through LUXI.
+    """
+    if given.luxi is None:
+        raise ProgramError(f"Error: {program}: Execution of commands possible only on LUXI")
+    own.execute = True
+    own.first_job_group = bool(given.first_job_group)
+    own.reason = given.reason or ""
+    if given.priority is not None:
+        own.priority = job_priority(given.priority)
+
+    def again() -> Cluster:
+        return load_source(own, (), reading_for(own), in_run=False).cluster
+
+    transition = transition_document(done.transition)
+    report, status = begin(own, done.plan.command, transition, done.cluster, again)
+    show_report(report, own)
+    return min(status, 1)
+
+
+def _show_beginning(given: Given, before: State, group: Group) -> float:
+    """Print what is wrong with `group`, the lists, and the score, which is returned."""
+    loud = given.loudness
+    members = before.cluster.members(group)
+    print(f"Group size {len(group.nodes)} nodes, {len(members)} instances")
+    print(f"Selected node group: {group.name}")
+    bad_nodes, bad_instances = check_bad(before, group.nodes)
+    if loud > 0:
+        print(f"Initial check done: {bad_nodes} bad nodes, {bad_instances} bad instances.")
+    if bad_nodes:
+        print(
+            "Cluster is not N+1 happy, continuing but no guarantee that the cluster will end "
+            "N+1 happy."
+        )
+    violating = _violating(before, group)
+    if violating:
+        print(f"The cluster contains {violating} policy-violating nodes.")
+        print(
+            "Continuing, but the set of moves might be too restricted; consider using the "
+            "--ignore-soft-errors option."
+        )
+    if given.print_instances:
+        say(f"\nInitial instance map:\n{instance_list(before, group)}".rstrip("\n"))
+    if given.print_nodes is not None:
+        say(f"\nInitial cluster status:\n{node_list(before, given.print_nodes, group)}")
+    score = cluster_score(before, group.nodes)
+    if loud > 2:
+        print(f"Initial coefficients: overall {score:.8f}")
+        print("\n".join(scores(before, group.nodes)))
+    else:
+        print(f"Initial score: {score:.8f}")
+    return score
+
+
+def _show_end(given: Given, done: PlanResult, group: Group, score: float) -> None:
+    """Print the change of the `score`, and the number of moves."""
+    loud, after = given.loudness, done.after()
+    if loud > 2:
+        print(f"Final coefficients:   overall {cluster_score(after, group.nodes):.8f}")
+        print("\n".join(scores(after, group.nodes)))
+    elif done.entries:
+        print(f"Cluster score improved from {score:.8f} to {done.entries[-1].score:.8f}")
+    else:
+        print("No solution found")
+    if loud > 0:
+        print(f"Solution length={len(done.entries)}")
+    if loud > 3:
+        for title, state in (("Original:", done.before), ("Final:   ", after)):
+            free = (sum(state.columns[column][i] for i in group.nodes) for column in (MEMORY, DISK))
+            memory, disk = map(int, free)
+            print(f"{title} mem={memory} disk={disk}")
+
+
+def _violating(state: State, group: Group) -> int:
+    """Return how many nodes of `group` exceed a ratio of the policy, by the instances that run."""
+    violating = 0
+    for node in (state.cluster.nodes[index] for index in group.nodes):
+        running = [one for one in state.primaries[node.index].values() if one.uses_memory]
+        cpus = node.reserved_cpus + sum(one.vcpus for one in running)
+        spindles = sum(one.spindle_use for one in running)
+        violating += cpus > node.vcpu_ratio * node.total_cpus or spindles > node.high_spindles
+    return violating
+
+
+def _print_moves(done: PlanResult, end: str) -> None:
+    """Print the moves; names are without their `end`."""
+    cluster = done.cluster
+    names = [node.name.removesuffix(end) for node in cluster.nodes]
+    pair = 2 * max(map(len, names)) + 1
+    longest = max(len(one.name.removesuffix(end)) for one in cluster.instances)
+
+    def places(nodes: Sequence[int]) -> str:
+        return ":".join(names[index] for index in nodes).ljust(pair)
+
+    for number, entry in enumerate(done.entries, start=1):
+        move = entry.move
+        steps = " ".join(step.removesuffix(end) for step in move.notation(cluster).split())
+        name = move.instance.name.removesuffix(end)
+        print(
+            f"  {number:3}. {name:{longest}} {places(move.before)} => {places(move.after)} "
+            f"{entry.score:12.8f} a={steps}"
+        )
+
+
+def command_lines(done: PlanResult, end: str) -> list[str]:
+    """Return the commands of the moves of `done`, in sets of jobs that use different nodes.
+
+    Names are without their `end`.
+    """
+    lines: list[str] = []
+    moves = done.moves
+    for number, positions in enumerate(done.job_sets(), start=1):
+        lines.append(f"echo jobset {number}, {len(positions)} jobs")
+        for job, position in enumerate(positions, start=1):
+            lines.append(f"  echo job {number}/{job}")
+            lines += (f"  {line}" for line in _move_commands(moves[position], done.cluster, end))
+    return lines
+
+
+def _move_commands(move: Move, cluster: Cluster, end: str) -> Iterator[str]:
+    """Yield the command of each step; an instance that does not run is failed over."""
+    name = quote(move.instance.name.removesuffix(end))
+    words = "migrate -f" if move.instance.running else "failover -f"
+    for kind, target in move.steps:
+        node = quote(cluster.nodes[target].name.removesuffix(end))
+        if kind == FAILOVER:
+            yield f"gnt-instance {words} {name}"
+        elif kind == REPLACE_SECONDARY:
+            yield f"gnt-instance replace-disks -n {node} {name}"
+        else:
+            yield f"gnt-instance {words} -n {node} {name}"
+
+
+def spread(lines: Iterable[str]) -> Iterator[str]:
+    """Yield `lines` with a blank line before each set of jobs."""
+    for line in lines:
+        if line.startswith("echo jobset"):
+            yield ""
+        yield line
+
+
+def shell_script(lines: Iterable[str]) -> str:
+    """Return the script that executes the commands `lines`."""
+    found = [SCRIPT_HEAD]
+    for line in spread(lines):
+        found.append(line)
+        if line.startswith("  echo job "):
+            found.append("  check")
+    return "\n".join([*found, ""])
+
+
+def write_script(path: str, lines: Iterable[str]) -> None:
+    """Write the script that executes the commands `lines` to the file at `path`."""
+    write(path, shell_script(lines))
+    print(f"The commands have been written to file '{path}'")
+
+
+def _print_commands(done: PlanResult, file: Any, end: str) -> None:
+    lines = command_lines(done, end)
+    if file is not True:
+        write_script(file, lines)
+        return
+    print("\nCommands to run to reach the above solution:")
+    print("\n".join(f"  {line}" for line in spread(lines)))

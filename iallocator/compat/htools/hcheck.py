@@ -1,0 +1,82 @@
+"""hcheck: report what is wrong with each group, and whether balancing would help."""
+
+from __future__ import annotations
+
+from iallocator.commands.planner_options import Check
+from iallocator.compat.htools.backend import adjust, load
+from iallocator.compat.htools.hbal import options_of
+from iallocator.deadline import Deadline
+from iallocator.documents.checkup import HCHECK_KEYS, Checkup
+from iallocator.model.state import State
+from iallocator.planners.check.health import examine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iallocator.compat.htools.backend import Given
+
+__all__ = ["run"]
+
+WORDS = {
+    "N1_FAIL": "Nodes not N+1 happy",
+    "CONFLICT_TAGS": "Nodes with conflicting instances",
+    "OFFLINE_PRI": "Instances having the primary node offline",
+    "OFFLINE_SEC": "Instances having a secondary node offline",
+    "GN1_FAIL": "Nodes not directly evacuateable",
+}
+"""Key -> what it counts, in words."""
+
+
+def run(given: Given) -> int:
+    """Print what is wrong, now and after balancing; the status is 1 if anything is wrong."""
+    own = Check()
+    source = load(given, own)
+    adjust(given, source.cluster)
+    options_of(given, own)
+    own.all_groups = True
+    cluster = source.cluster
+    before = State(cluster)
+    checks = not given.no_capacity_checks
+    now = examine(before, "strict" if checks else "off", own.min_disk, None, Deadline(None), {})
+    found = Checkup(now, now, 0, checks)
+    if found.hcheck_needs and not given.no_simulation:
+        from iallocator.commands.plans import balanced
+
+        done = balanced(cluster, own, own, Deadline(None), False)
+        mode = "strict" if checks else "off"
+        then = examine(done.after(), mode, own.min_disk, None, Deadline(None), {})
+        found = Checkup(now, then, len(done.moves), checks)
+    if given.machine_readable:
+        print("\n".join(found.hcheck_lines()))
+    elif given.loudness > 0:
+        print("\n".join(_text(found, bool(given.no_simulation))))
+    return int(found.hcheck_needs and not given.no_simulation)
+
+
+def _text(found: Checkup, alone: bool) -> Iterator[str]:
+    """Yield the text for people; `alone`: without balancing."""
+    needs = found.hcheck_needs
+    if alone:
+        yield "Running in no-simulation mode."
+    elif needs:
+        yield "Cluster needs rebalancing."
+    else:
+        yield "No need to rebalance cluster, no problems found."
+    moments = [("initially", found.before)]
+    if needs and not alone:
+        moments.append(("after rebalancing", found.after))
+    for moment, groups in moments:
+        sums = dict.fromkeys(HCHECK_KEYS, 0)
+        for health in groups:
+            yield f"\nStatistics for group {health.group.name} {moment}"
+            for key, value in found.hcheck_counts(health):
+                sums[key] += value
+                yield f"    {WORDS[key]}: {value}"
+            score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
+            yield f"    Group score: {score:.8f}"
+        yield f"\nCluster statistics {moment}"
+        for key, value in sums.items():
+            if key != "GN1_FAIL" or found.capacity_checks:
+                yield f"    {WORDS[key]}: {value}"
+        yield f"    Cluster is not healthy: {needs}"

@@ -1,0 +1,79 @@
+"""hinfo: print the groups, the score and the lists of a cluster."""
+
+from __future__ import annotations
+
+from iallocator.compat.htools.backend import (
+    adjust,
+    check_bad,
+    cluster_score,
+    domain,
+    instance_list,
+    load,
+    node_list,
+    plural,
+    policy_text,
+    scores,
+    split_instances,
+    table,
+)
+from iallocator.documents.overview import group_overviews
+from iallocator.errors import say
+from iallocator.model.state import State
+from iallocator.options.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.compat.htools.backend import Given
+
+__all__ = ["run"]
+
+
+def run(given: Given) -> int:
+    """Print the cluster; return the exit status."""
+    source = load(given, Settings())
+    cluster = source.cluster
+    adjust(given, cluster)
+    state = State(cluster)
+    loud = given.loudness
+    every = range(len(cluster.nodes))
+    print(f"Loaded cluster tags: {','.join(cluster.tags)}")
+    if loud > 2:
+        print(f"Loaded cluster ipolicy: {policy_text(source.policy)}")
+    if not cluster.nodes and not cluster.instances:
+        print("Cluster is empty.")
+    counts = (
+        plural(len(cluster.nodes), "node", "nodes"),
+        plural(len(cluster.instances), "instance", "instances"),
+        plural(len(cluster.groups), "node group", "node groups"),
+    )
+    print(f"Loaded {', '.join(counts)}")
+    end = domain(cluster)
+    if end and loud > 2:
+        print(f"Note: Stripping common suffix of '{end}' from names")
+    split = split_instances(cluster)
+    if split:
+        print("Found instances belonging to multiple node groups:")
+        say("\n".join(f"  {name}" for name in split))
+    elif loud > 1:
+        print("No split instances found")
+    if given.print_instances:
+        say(f"\nInstances instance map:\n{instance_list(state)}".rstrip("\n"))
+    if given.print_nodes is not None:
+        say(f"\nCluster status:\n{node_list(state, given.print_nodes)}")
+    if loud > 1:
+        print("Node group information:")
+        rows = [("Group", "Nodes", "Instances", "Bad_Nodes", "Bad_Instances", "N+1", "Score")]
+        for one in group_overviews(state):
+            rows.append((
+                one["name"], str(one["nodes"]), str(one["instances"]),
+                str(len(one["bad_nodes"])), str(len(one["bad_instances"])),
+                str(one["n1"]), f"{one['score']:.8f}",
+            ))  # fmt: skip
+        left = (True, False, False, False, False, True, False)
+        print("\n".join(f"   {line}" for line in table(rows, left)))
+    bad, _ = check_bad(state, every)
+    print(f"Cluster is N+1 {'un' * bool(bad)}happy")
+    print("Cluster coefficients:")
+    print("\n".join(scores(state, every)))
+    print(f"Cluster score: {cluster_score(state, every):.8f}")
+    return 0

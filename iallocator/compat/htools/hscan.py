@@ -1,0 +1,71 @@
+"""hscan: read clusters through RAPI or LUXI, and save each in a text file."""
+
+from __future__ import annotations
+
+from iallocator.compat.htools.backend import Given, ProgramError, check_bad, load, node_list, save
+from iallocator.model.state import State
+from iallocator.options.settings import Settings
+from iallocator.scoring.scalar import score_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.sources import Source
+
+__all__ = ["run"]
+
+TITLES = ("Nodes", "Inst", "BNode", "BInst", "t_mem", "f_mem", "t_disk", "f_disk", "Score")
+WIDTHS = (5, 5, 5, 5, 6, 6, 6, 6, 10)
+"""The columns after the name of the cluster; memory in MiB, disk in GiB."""
+
+LOCAL = "LOCAL"
+"""The name of the cluster that is read through LUXI."""
+
+
+def run(given: Given) -> int:
+    """Save the clusters, and print a line about each; the status is 2 if one cannot be read."""
+    names = list(given.words)
+    if not names:
+        names = [LOCAL]
+    width = max(map(len, [*names, "Name"])) if given.words else len(LOCAL)
+    if not given.no_headers:
+        print(_line("Name", TITLES, width))
+    failed = False
+    for name in names:
+        own = Given(static_kvm_node_memory=given.static_kvm_node_memory)
+        if given.words:
+            own.master = name
+        else:
+            own.luxi = given.luxi or True
+        try:
+            source = load(own, Settings())
+        except ProgramError as failure:
+            failed = True
+            reason = str(failure).removeprefix("Error: failed to load data, aborting: ")
+            print(f"\nError for {name}: failed to load data. Details:\n{reason}")
+            continue
+        _show(given, source, name, width)
+    return 2 if failed else 0
+
+
+def _show(given: Given, source: Source, name: str, width: int) -> None:
+    """Print the line of a cluster, and its nodes if that is asked for; save it."""
+    nodes = source.cluster.nodes
+    state, every = State(source.cluster), range(len(nodes))
+    bad_nodes, bad_instances = check_bad(state, every)
+    figures = (
+        len(nodes), len(source.cluster.instances), bad_nodes, bad_instances,
+        sum(node.total_memory for node in nodes), sum(node.reported_memory for node in nodes),
+        sum(node.total_disk for node in nodes) // 1024,
+        sum(node.reported_disk for node in nodes) // 1024,
+    )  # fmt: skip
+    cells = (*map(str, figures), f"{score_of(state, every):.8f}")
+    print(_line(name, cells, width))
+    if given.print_nodes is not None:
+        print(node_list(state, given.print_nodes), end="")
+    folder = "." if given.output_dir is None else given.output_dir
+    save(f"{folder}/{name.replace('/', '_')}.data", source, state)
+
+
+def _line(name: str, cells: tuple[str, ...], width: int) -> str:
+    padded = (f"{cell:>{wide}}" for cell, wide in zip(cells, WIDTHS, strict=True))
+    return f"{name:{width}} {' '.join(padded)}"

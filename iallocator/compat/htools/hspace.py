@@ -1,0 +1,137 @@
+"""hspace: compute how many instances fit, of one size and in tiers."""
+
+from __future__ import annotations
+
+from iallocator.commands.capacity import capacity_options
+from iallocator.commands.planner_options import Capacity
+from iallocator.compat.htools.backend import (
+    ProgramError,
+    adjust,
+    cluster_score,
+    load,
+    node_list,
+    save,
+    scores,
+    table,
+)
+from iallocator.errors import say
+from iallocator.planners.capacity.capacity import study
+from iallocator.planners.capacity.report import key_lines, share, tiers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iallocator.compat.htools.backend import Given
+    from iallocator.planners.capacity.capacity import CapacityReport, Run
+    from iallocator.planners.capacity.site import Size
+
+__all__ = ["run"]
+
+KINDS = (("tiered", "Tiered"), ("standard", "Standard"))
+
+
+def run(given: Given) -> int:
+    """Fill the cluster twice, and print what fitted; the status is 1 if no node is online."""
+    own = Capacity()
+    source = load(given, own)
+    adjust(given, source.cluster)
+    for name in ("standard_alloc", "tiered_alloc", "spindle_use", "max_cpu", "max_length"):
+        setattr(own, name, getattr(given, name))
+    own.disk_template = given.disk_template or ""
+    own.min_disk = given.min_disk or 0.0
+    own.independent_groups = bool(given.independent_groups)
+    own.accept_existing_errors = bool(given.accept_existing_errors)
+    if given.no_capacity_checks:
+        own.n1 = "off"
+        own.chosen = frozenset({"n1"})
+    found = study(source.cluster, capacity_options(own, own, source), lambda kind, filling: None)
+    loud, state = given.loudness, found.before
+    if given.print_nodes is not None:
+        say(f"\nInitial cluster status:\n{node_list(state, given.print_nodes)}")
+    if loud > 2:
+        nodes = range(len(source.cluster.nodes))
+        say(f"Initial coefficients: overall {cluster_score(state, nodes):.8f}")
+        say("\n".join(scores(state, nodes)))
+    for kind, title in KINDS:
+        done = getattr(found, kind)
+        if done is None or found.nowhere:
+            continue
+        if loud > 1:
+            say(f"{title} allocation map")
+            for line in _map(found, done):
+                say(line)
+        if given.print_nodes is not None:
+            say(f"\n{title} allocation status:\n{node_list(done.state, given.print_nodes)}")
+        if given.save is not None:
+            path = f"{given.save}.{kind}"
+            save(path, source, done.state)
+            say(f"The cluster state after {kind} allocation has been written to file '{path}'")
+    if given.machine_readable:
+        print("\n".join(key_lines(found)))
+    else:
+        print("\n".join(_text(found)))
+    if found.nowhere:
+        raise ProgramError("Error: failure during allocation: No online nodes")
+    return 0
+
+
+def _map(found: CapacityReport, done: Run) -> Iterator[str]:
+    """Yield a line for each new instance: its name, nodes, memory, disk and cpus."""
+    nodes = found.before.cluster.nodes
+    rows = []
+    for placed in done.filling.placed:
+        size = placed.size
+        names = [nodes[index].name for index in placed.nodes]
+        rows.append((
+            placed.instance.name, names[0], names[1] if len(names) > 1 else "",
+            str(size.memory), str(size.disk), str(size.cpus),
+        ))  # fmt: skip
+    for line in table(rows, (True, True, True, False, False, False)):
+        yield f" {line} "
+
+
+def _text(found: CapacityReport) -> Iterator[str]:
+    """Yield the text for people."""
+    totals, before = found.totals, found.initial
+    yield f"The cluster has {totals.nodes} nodes and the following resources:"
+    yield (f"  MEM {totals.memory}, DSK {totals.disk}, CPU {totals.cpus}, VCPU {totals.vcpus}.")
+    yield f"There are {before.instances or 'no'} initial instances on the cluster."
+    if found.nowhere:
+        return
+    if found.tiered is not None:
+        yield "Tiered (initial size) instance spec is:"
+        yield f"  {_size(found.tiered.size)}, using disk template '{found.tiered.size.template}'."
+        yield "Tiered allocation results:"
+        placed = tiers(found.tiered)
+        for size, count in placed:
+            yield f"  - {count:3} instances of spec {_size(size)}"
+        if not placed:
+            yield "  - no instances allocated"
+        yield from _end(found, found.tiered)
+    if found.standard is not None:
+        yield "Standard (fixed-size) instance spec is:"
+        template = found.standard.size.template
+        yield f"  {_size(found.standard.size)}, using disk template '{template}'."
+        yield "Normal (fixed-size) allocation results:"
+        yield f"  - {len(found.standard.filling.placed):3} instances allocated"
+        yield from _end(found, found.standard)
+
+
+def _size(size: Size) -> str:
+    return f"MEM {size.memory}, DSK {size.disk}, CPU {size.cpus}"
+
+
+def _end(found: CapacityReport, done: Run) -> Iterator[str]:
+    """Yield why no more was placed, and how well the cluster is used."""
+    totals, figures = found.totals, done.figures
+    yield f"  - most likely failure reason: {done.filling.reason}"
+    yield f"  - initial cluster score: {found.initial.score:.8f}"
+    yield f"  -   final cluster score: {figures.score:.8f}"
+    for title, used, whole in (
+        ("- memory", figures.used_memory, totals.memory),
+        ("-   disk", totals.disk - figures.free_disk, totals.disk),
+        ("-   vcpu", figures.used_cpus, totals.vcpus),
+    ):
+        percent = share(100 * (used / whole), 1, 2) if whole else share(used, whole, 2)
+        yield f"  {title} usage efficiency: {percent:>5}%"

@@ -1,0 +1,102 @@
+"""hsqueeze: power nodes down, or on, by the capacity that is free on the online nodes."""
+
+from __future__ import annotations
+
+from iallocator.commands.planner_options import Squeeze
+from iallocator.compat.htools.backend import ProgramError, load, save
+from iallocator.compat.htools.hbal import command_lines, spread, write_script
+from iallocator.deadline import Deadline
+from iallocator.errors import say
+from iallocator.model.state import State
+from iallocator.planners.plan_limits import StopCriteria
+from iallocator.planners.squeeze.headroom import SHARED, SqueezeOptions
+from iallocator.planners.squeeze.squeeze import squeeze_cluster
+from iallocator.tags.standby import is_standby
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.compat.htools.backend import Given
+    from iallocator.planners.squeeze.result import SqueezeResult
+
+__all__ = ["run"]
+
+TITLES = {"offline": "'Nodes to offline'", "online": "'Nodes to online'", "none": "'No action'"}
+
+AUTO = "htools:standby:auto"
+"""The tag of nodes that this program powered down."""
+
+
+def run(given: Given) -> int:
+    """Print the nodes to power down or on; return the exit status."""
+    own = Squeeze()
+    source = load(given, own)
+    cluster = source.cluster
+    if given.verbose:
+        down, up = candidates(State(cluster), source.master)
+        print(f"Offline candidates: {','.join(down)}")
+        print(f"Online candidates: {','.join(up)}")
+    target, minimal = given.target_resources, given.minimal_resources
+    wanted = SqueezeOptions(
+        StopCriteria(min_gain=0.0, deadline=Deadline(None)),
+        own,
+        target=own.target_resources if target is None else target,
+        minimal=own.minimal_resources if minimal is None else minimal,
+        master=source.master,
+        kinds=SHARED,
+    )
+    done = squeeze_cluster(cluster, source.policy, wanted)
+    names = switched(done)
+    if not given.no_headers:
+        print(TITLES[done.action])
+    if names:
+        print("\n".join(names))
+    if given.print_commands is not None:
+        lines = _commands(done)
+        if given.print_commands is True:
+            print("\nCommands to run:")
+            print("\n".join(f"  {line}" for line in lines))
+        else:
+            write_script(given.print_commands, lines)
+    if given.save is not None:
+        states = (("before", "original", done.before), ("after", "squeezed", done.after()))
+        what = {"offline": "run", "online": "expansion", "none": "doing nothing"}[done.action]
+        for moment, ending, state in states:
+            path = f"{given.save}.{ending}"
+            save(path, source, state)
+            say(f"The cluster state {moment} hsqueeze {what} has been written to file '{path}'")
+    if given.exec and names:
+        raise ProgramError("Error: hsqueeze: Execution of commands possible only on LUXI")
+    return 0
+
+
+def switched(done: SqueezeResult) -> list[str]:
+    """Return the names of the nodes that are powered down or on, in the order of the source."""
+    nodes = sorted([*done.leaving, *done.coming], reverse=True)
+    return done.cluster.node_names(nodes)
+
+
+def candidates(state: State, master: str) -> tuple[list[str], list[str]]:
+    """Return the nodes that may be powered down, those with most instances first, and on."""
+    cluster = state.cluster
+    local = {i for one in cluster.instances for i in one.nodes if not one.kind.shared}
+    nodes = cluster.nodes[::-1]
+    down = [
+        node for node in nodes if node.online and node.name != master and node.index not in local
+    ]
+    down.sort(key=lambda node: -len(state.primaries[node.index]))
+    up = [node.name for node in nodes if node.offline and is_standby(node)]
+    return [node.name for node in down], up
+
+
+def _commands(done: SqueezeResult) -> list[str]:
+    """Return the commands: power on first, or move instances, tag and power down."""
+    names = switched(done)
+    jobs = command_lines(done, "")
+    if not names:
+        return ["echo Nothing to do"]
+    power = "on" if done.coming else "off"
+    switches = ["echo Power Commands", *(f"  gnt-node power -f {power} {name}" for name in names)]
+    if done.coming:
+        return [*switches, *spread(jobs)]
+    tags = ["", "echo Tagging Commands", *(f"  gnt-node add-tags {name} {AUTO}" for name in names)]
+    return [*spread(jobs), *tags, "", *switches]

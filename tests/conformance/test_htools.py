@@ -1,0 +1,126 @@
+"""The programs of htools by name: command lines, output and links, compared with the originals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iallocator.compat.htools import NAMES, program_of
+from iallocator.compat.htools.programs import PROGRAMS
+from tests.command import ROOT
+from tests.patience import PATIENCE
+from tests.seeds import seeds
+
+from .htools import LAUNCHER, Case, case, ours, theirs
+
+EXACT = ("hbal", "hcheck", "hinfo", "hspace")
+"""These programs have equal output, byte by byte."""
+
+
+installed = pytest.mark.skipif(shutil.which("hbal") is None, reason="htools are not installed")
+
+
+@installed
+@pytest.mark.parametrize("program", EXACT)
+def test_most_command_lines_give_the_output_of_the_original(program: str) -> None:
+    """Streams, status and files are equal, except for rare ties and for the N+1 rule of 3.1."""
+    numbers = seeds(14, 120)
+    differ = [
+        number for number in numbers if theirs(case(number, program)) != ours(case(number, program))
+    ]
+    assert len(differ) <= len(numbers) // 7, differ
+
+
+@installed
+@pytest.mark.parametrize(
+    "words",
+    [
+        "hbal", "hbal word", "hbal --no-such", "hbal -z -t", "hbal -l x", "hbal -e", "hbal --no",
+        "hbal -m x -t y", "hbal -t missing", "hbal --mond=x", "hbal --priority x",
+        "hbal --evac-mode=3", "hspace --standard-alloc 1,2", "hspace --tiered-alloc 1z,1,1",
+        "hspace --disk-template none", "hspace --spindle-use -1", "hspace --max-cpu=-1",
+        "hspace --machine-readable=x", "hcheck word", "hinfo word", "hroller word", "hsqueeze word",
+        "harep word", "hbal --help-completion", "hspace --help-completion",
+        "hsqueeze --help-completion", "hscan --help-completion", "hroller --help-completion",
+        "hcheck --help-completion", "hinfo --help-completion", "harep --help-completion",
+        "hbal --version", "hspace -V", "hail a b", "hail", "hail missing",
+    ],
+)  # fmt: skip
+def test_command_line_is_read_as_by_the_original(words: str) -> None:
+    """Messages, exit statuses and the words for completion are equal."""
+    program, *arguments = words.split()
+    one = Case(program, tuple(arguments), {})
+    assert ours(one) == theirs(one)
+
+
+@pytest.mark.parametrize("program", NAMES)
+def test_link_with_the_name_of_a_program_runs_it(program: str, tmp_path: Path) -> None:
+    """Chains of links work, and our own configuration has no effect."""
+    first = tmp_path / "iallocator"
+    first.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+        "from iallocator.process import run\nrun()\n"
+    )
+    first.chmod(0o755)
+    (tmp_path / "other").symlink_to("iallocator")
+    (tmp_path / program).symlink_to("other")
+    done = subprocess.run(
+        [tmp_path / program, "--version"],
+        env={**os.environ, "IALLOCATOR_CONFIG": "missing"},
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{program} (ganeti) version ")
+
+
+def test_variable_chooses_the_program_for_names_of_htools_only() -> None:
+    """As in htools, the variable counts more than the name."""
+    assert program_of("/usr/bin/hbal", {}) == "hbal"
+    assert program_of("/usr/bin/htools", {"HTOOLS": "hspace"}) == "hspace"
+    assert program_of("hbal", {"HTOOLS": "hspace"}) == "hspace"
+    assert program_of("/usr/bin/htools", {}) == "htools"
+    assert program_of("/usr/local/bin/iallocator", {"HTOOLS": "hspace"}) == ""
+
+
+def test_command_htools_runs_a_program_by_its_name() -> None:
+    """An unknown name is rejected with the list of names."""
+    command = [sys.executable, "-m", "iallocator", "htools"]
+    known = subprocess.run(
+        [*command, "hinfo", "-V"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert known.stdout.startswith("hinfo (ganeti) version ")
+    unknown = subprocess.run(
+        [*command, "hnone"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert unknown.returncode == 1
+    assert "Unrecognised personality 'hnone'." in unknown.stderr
+    assert all(name in unknown.stderr for name in NAMES)
+
+
+def test_make_install_htools_makes_a_link_for_each_program(tmp_path: Path) -> None:
+    """The links lead to the executable."""
+    subprocess.run(
+        ["make", "-s", "install-htools", f"DIR={tmp_path}", "BINDIR=/opt/bin"], cwd=ROOT, check=True
+    )
+    links = {path.name: os.readlink(path) for path in tmp_path.iterdir()}
+    assert links == dict.fromkeys(NAMES, "/opt/bin/iallocator")
+
+
+def test_every_program_has_a_row_in_the_table() -> None:
+    """The names, the options and the modules belong together."""
+    assert set(PROGRAMS) == set(NAMES)
+    folder = ROOT / "iallocator" / "compat" / "htools"
+    assert {name for name in NAMES if not (folder / f"{name}.py").is_file()} == set()
+
+
+def test_launcher_of_the_comparison_reads_the_status() -> None:
+    """The exit status of a program is that of the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", LAUNCHER, "hbal", "word"], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 1
