@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from shlex import quote
 
-from iallocator.commands.execution import begin, show_report
 from iallocator.commands.planner_options import Balance
 from iallocator.commands.plans import balanced
 from iallocator.commands.shared_options import job_priority
@@ -160,6 +159,8 @@ def execute(given: Given, own: Planning, done: PlanResult, program: str) -> int:
     """
     if given.luxi is None:
         raise ProgramError(f"Error: {program}: Execution of commands possible only on LUXI")
+    from iallocator.commands.execution import begin, show_report
+
     own.execute = True
     own.first_job_group = bool(given.first_job_group)
     own.reason = given.reason or ""
