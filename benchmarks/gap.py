@@ -1,16 +1,18 @@
 """Measure how far plans of balance are from the best possible placement.
 
-``python -m benchmarks.gap [--large N] [--small N] [--write]`` prints two tables, or writes them to
-``benchmarks/GAP.md``:
+``python -m benchmarks.gap [--large N] [--small N] [--from SEED] [--write]`` prints three tables, or
+writes them to ``benchmarks/GAP.md``:
 
 * clusters of 10 to 20 equal nodes with 42 to 127 instances on shared storage: the distance of the
   final score to a lower bound;
 * clusters of 3 to 5 nodes with up to 8 instances: how many plans reach the optimum, which is found
-  by trying every placement.
+  by trying every placement;
+* such clusters with one offline node, for each mode of N+1: how many plans reach the best placement
+  that the mode allows, and how many plans of hbal are better.
 
-N+1 is off, and no move needs a minimum gain on the small clusters. "Single moves" are the moves of
-hbal. The score of the optimum is computed here from the definition of the statistics, and compared
-with that of the program for the initial placement of each cluster.
+N+1 is off in the first two, and no move needs a minimum gain on the small clusters. "Single moves"
+are the moves of hbal. The score of the optimum is computed here from the definition of the
+statistics, and compared with that of the program for the initial placement of each cluster.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from iallocator.compat import behaviour_of
+from iallocator.model.cluster import Cluster
+from iallocator.model.state import State
+from iallocator.n1 import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
+from iallocator.options.settings import Settings
 from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.plan import Plan
@@ -32,8 +41,9 @@ from iallocator.planners.plan_limits import StopCriteria
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 
-__all__ = ["Home", "Machine", "large", "large_table", "lower_bound", "optimum", "planned", "small",
-           "small_table"]  # fmt: skip
+__all__ = ["HBAL", "MODES", "STORAGE", "Home", "Machine", "allowed", "as_text", "fails", "large",
+           "large_table", "lower_bound", "offline_table", "optimum", "placements", "planned",
+           "small", "small_table"]  # fmt: skip
 
 STORAGE = {
     "shared": ("rbd",),
@@ -45,6 +55,17 @@ STORAGE = {
 
 PLACEMENTS = 250_000
 """Clusters with more placements than that are left out: the search would take minutes."""
+
+ALLOWED = 5_000
+"""So many of the best placements are checked for one that a mode of N+1 allows."""
+
+MODES = ("off", "no-worse", "no-new", "strict")
+"""The modes of N+1 in the table of clusters with an offline node."""
+
+HBAL = MoveRules(behaviour=behaviour_of("hail"))
+"""The moves of hbal."""
+
+Scores = NDArray[Any]
 
 EQUAL = 1e-6
 """Two scores are equal if they differ by less."""
@@ -135,15 +156,22 @@ def small(seed: int, kind: str) -> tuple[list[Machine], list[Home]]:
     )
 
 
-def as_text(machines: Sequence[Machine], homes: Sequence[Home]) -> str:
-    """Return the cluster in the text format of htools."""
+def fails(seed: int, kind: str) -> tuple[list[Machine], list[Home], int]:
+    """Return a small cluster, and which of its nodes is offline: one that has an instance."""
+    machines, homes = small(seed, kind)
+    used = sorted({home.nodes[0] for home in homes if home.template != "plain"})
+    return machines, homes, Random(seed).choice(used or [0])
+
+
+def as_text(machines: Sequence[Machine], homes: Sequence[Home], down: int | None = None) -> str:
+    """Return the cluster in the text format of htools; node `down` is offline."""
     lines = ["default|uuid|preferred|", ""]
     for k, one in enumerate(machines):
         memory = sum(home.memory for home in homes if home.nodes[0] == k)
         disk = sum(home.disk for home in homes if k in home.nodes and home.template != "rbd")
         lines.append(
             f"{one.name}|{one.memory}|{OWN_MEMORY}|{one.memory - OWN_MEMORY - memory}|{one.disk}|"
-            f"{one.disk - OWN_DISK - disk}|{one.cpus}|N|uuid|1"
+            f"{one.disk - OWN_DISK - disk}|{one.cpus}|{'Y' if k == down else 'N'}|uuid|1"
         )
     lines.append("")
     for home in homes:
@@ -155,11 +183,19 @@ def as_text(machines: Sequence[Machine], homes: Sequence[Home]) -> str:
     return "\n".join([*lines, "", "", POLICY, ""])
 
 
-def planned(text: str, **limits: Any) -> tuple[Plan, float]:
+def _read(text: str) -> Cluster:
+    return read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
+
+
+def planned(
+    text: str, n1: str = "off", rules: MoveRules | None = None, **limits: Any
+) -> tuple[Plan, float]:
     """Return the plan for the only group of a cluster, and the processor time in seconds."""
-    cluster = read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
+    cluster = _read(text)
     start = process_time()
-    options = BalanceOptions(StopCriteria(**limits), MoveRules())
+    settings = Settings()
+    settings.n1 = n1
+    options = BalanceOptions(StopCriteria(**limits), rules or MoveRules(), settings=settings)
     return balance_cluster(cluster, options).plans[0].plan, process_time() - start
 
 
@@ -187,15 +223,43 @@ def optimum(
 
     `fixed`: return the score of the present placement instead.
     """
+    found = placements(machines, homes, fixed=fixed)
+    return float(found[0].min()) if found is not None and found[0].size else None
+
+
+def placements(
+    machines: Sequence[Machine],
+    homes: Sequence[Home],
+    down: int | None = None,
+    fixed: bool = False,
+) -> tuple[Scores, list[Scores], list[list[tuple[int, ...]]]] | None:
+    """Return all placements; None if there are more than `PLACEMENTS`.
+
+    Parameters
+    ----------
+    machines, homes:
+        The nodes and the instances.
+    down:
+        The node that is offline. An instance comes to no such node, and may stay.
+    fixed:
+        Return the present placement only.
+
+    Returns
+    -------
+    tuple
+        The score of each placement; for each instance, the number of its choice in each placement;
+        for each instance, its choices.
+    """
     count = len(machines)
+    up = [k for k in range(count) if k != down]
     choices: list[list[tuple[int, ...]]] = []
     for home in homes:
-        if fixed or home.template == "plain":
-            choices.append([home.nodes])
-        elif home.template == "drbd":
-            choices.append([(a, b) for a in range(count) for b in range(count) if a != b])
-        else:
-            choices.append([(a,) for a in range(count)])
+        some = [home.nodes]
+        if not fixed and home.template == "drbd":
+            some += [home.nodes[::-1], *((a, b) for a in up for b in up if a != b)]
+        elif not fixed and home.template != "plain":
+            some += [(a,) for a in up]
+        choices.append(list(dict.fromkeys(some)))
     if math.prod(map(len, choices)) > PLACEMENTS:
         return None
     total = {
@@ -209,10 +273,13 @@ def optimum(
     }
     sums["cpus"] += 1  # of the node itself
     peers = np.zeros((1, count, count))  # memory that a node keeps for each primary
+    chosen: list[Scores] = []
     for home, options in zip(homes, choices, strict=True):
         rows = len(sums["memory"]) * len(options)
         first = np.tile([nodes[0] for nodes in options], len(sums["memory"]))
         second = np.tile([nodes[-1] for nodes in options], len(sums["memory"]))
+        chosen = [np.repeat(one, len(options)) for one in chosen]
+        chosen.append(np.tile(np.arange(len(options)), len(sums["memory"])))
         sums = {name: np.repeat(values, len(options), axis=0) for name, values in sums.items()}
         peers = np.repeat(peers, len(options), axis=0)
         every = np.arange(rows)
@@ -227,28 +294,69 @@ def optimum(
             sums["spindles"][every, second] += 1
             sums["second"][every, second] += 1
             peers[every, second, first] += home.memory
-        legal = (sums["memory"] < total["memory"] - OWN_MEMORY).all(axis=1)
-        legal &= (sums["disk"] < total["disk"] - OWN_DISK).all(axis=1)
+        legal = (sums["memory"] < total["memory"] - OWN_MEMORY)[:, up].all(axis=1)
+        legal &= (sums["disk"] < total["disk"] - OWN_DISK)[:, up].all(axis=1)
         sums = {name: values[legal] for name, values in sums.items()}
         peers = peers[legal]
-    reserved = peers.max(axis=2)
+        chosen = [one[legal] for one in chosen]
+    return _scores(total, sums, peers.max(axis=2), up, down), chosen, choices
+
+
+def _scores(
+    total: dict[str, Scores],
+    sums: dict[str, Scores],
+    reserved: Scores,
+    up: list[int],
+    down: int | None,
+) -> Scores:
+    """Return the scores of placements, by the definition of the statistics."""
     free = total["memory"] - OWN_MEMORY - sums["memory"]
-    legal = ((reserved == 0) | (free > reserved)).all(axis=1)
-    if not legal.any():
-        return None
-    sums = {name: values[legal] for name, values in sums.items()}
-    kept = reserved[legal] / total["memory"]
-    score = sum(
-        (sums[name] / total[name] + own / total[name]).std(axis=1)
-        for name, own in (("memory", OWN_MEMORY), ("disk", OWN_DISK), ("cpus", 0))
-    )
+    failing = ((reserved > 0) & (free <= reserved))[:, up]
+    kept = (reserved / total["memory"])[:, up]
+    every = sums["first"] + sums["second"]
+    score: Scores = (every[:, up] * failing).sum(axis=1)
+    for name, own in (("memory", OWN_MEMORY), ("disk", OWN_DISK), ("cpus", 0)):
+        score += (sums[name] / total[name] + own / total[name])[:, up].std(axis=1)
     score += kept.std(axis=1) + 0.25 * kept.sum(axis=1)
-    score += 3 * sums["first"].std(axis=1) + (sums["first"] + sums["second"]).std(axis=1)
-    score += (sums["spindles"] / SPINDLES).std(axis=1)
-    return float(np.min(score))
+    score += 3 * sums["first"][:, up].std(axis=1) + every[:, up].std(axis=1)
+    score += (sums["spindles"] / SPINDLES)[:, up].std(axis=1)
+    if down is not None:
+        score += 16 * sums["first"][:, down] + 4 * every[:, down]
+    return score
 
 
-def large_table(count: int) -> list[str]:
+def allowed(
+    machines: Sequence[Machine], homes: Sequence[Home], down: int, modes: Sequence[str]
+) -> dict[str, float] | None:
+    """Return the lowest score of the placements that each mode of N+1 allows.
+
+    None if there are too many placements, or none within the limits. A mode without an allowed
+    placement is missing. Instances that return from the offline node count as lost before.
+    """
+    found = placements(machines, homes, down)
+    if found is None or not found[0].size:
+        return None
+    scores, chosen, choices = found
+    best: dict[str, float] = {}
+    for mode in modes:
+        state = State(_read(as_text(machines, homes, down)))
+        instances = {one.name: one for one in state.cluster.instances}
+        tolerance = FailureTolerance(state, plan_rules(mode), group=state.cluster.groups[0])
+        if mode != "off":
+            tolerance.measure()
+        for row in np.argsort(scores, kind="stable")[:ALLOWED].tolist():
+            with state.trial():
+                for home in homes:
+                    state.remove(instances[home.name], home.nodes)
+                for home, column, options in zip(homes, chosen, choices):
+                    state.place(instances[home.name], options[int(column[row])])
+                if mode == "off" or not tolerance.comparison.broken(rescues=True):
+                    best[mode] = float(scores[row])
+                    break
+    return best
+
+
+def large_table(first: int, count: int) -> list[str]:
     """Return the lines of the table of the larger clusters."""
     lines = [
         "| plan | mean | 95 % | worst | moves | seconds |",
@@ -256,7 +364,7 @@ def large_table(count: int) -> list[str]:
     ]
     for name, compound in (("single moves", False), ("`balance`", True)):
         gaps, moves, seconds = [], 0, 0.0
-        for seed in range(1, count + 1):
+        for seed in range(first, first + count):
             cluster = large(seed)
             plan, time = planned(as_text(*cluster), compound=compound)
             gaps.append(plan.after - lower_bound(*cluster))
@@ -270,7 +378,7 @@ def large_table(count: int) -> list[str]:
     return lines
 
 
-def small_table(count: int) -> list[str]:
+def small_table(first: int, count: int) -> list[str]:
     """Return the lines of the table of the small clusters."""
     lines = [
         "| storage | clusters | single moves: optimal | mean gap | `balance`: optimal | mean gap |",
@@ -279,7 +387,7 @@ def small_table(count: int) -> list[str]:
     for kind in STORAGE:
         known = 0
         reached, gaps = [0, 0], [0.0, 0.0]
-        for seed in range(1, count + 1):
+        for seed in range(first, first + count):
             cluster = small(seed, kind)
             best = optimum(*cluster)
             if best is None:
@@ -299,6 +407,40 @@ def small_table(count: int) -> list[str]:
     return lines
 
 
+def offline_table(first: int, count: int) -> list[str]:
+    """Return the lines of the table of the small clusters with an offline node."""
+    lines = [
+        "| storage | `--n1` | clusters | best allowed: reached | mean gap | hbal: mean gap | "
+        "worse than hbal |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for kind in STORAGE:
+        known: dict[str, list[tuple[float, float, bool]]] = {mode: [] for mode in MODES}
+        for seed in range(first, first + count):
+            cluster = fails(seed, kind)
+            best = allowed(*cluster, MODES)
+            if best is None:
+                continue
+            text, down = as_text(*cluster), cluster[2]
+            hbal, _ = planned(text, rules=HBAL, min_gain=0.0)
+            copies = any(down == one.before[0] and one.letters[0] == "r" for one in hbal.moves)
+            for mode, score in best.items():
+                plan, _ = planned(text, mode, compound=True, min_gain=0.0)
+                above = not copies and plan.after > hbal.after + EQUAL
+                known[mode].append((plan.after - score, hbal.after - score, above))
+        for mode, found in known.items():
+            if not found:
+                continue
+            size = len(found)
+            reached = sum(gap < EQUAL for gap, _, _ in found) / size
+            gap, other = (sum(one[k] for one in found) / size for k in (0, 1))
+            worse = str(sum(one[2] for one in found)) if mode == "off" else ""
+            lines.append(
+                f"| {kind} | {mode} | {size} | {reached:.0%} | {gap:.3f} | {other:.3f} | {worse} |"
+            )
+    return lines
+
+
 def main() -> None:
     """Print the tables, or write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -306,25 +448,33 @@ def main() -> None:
     parser.add_argument(
         "--small", type=int, default=80, help="number of small clusters of each kind"
     )
+    parser.add_argument("--from", type=int, default=1, dest="first", help="the first seed")
     parser.add_argument("--write", action="store_true", help="write benchmarks/GAP.md")
     chosen = parser.parse_args()
     lines = [
         "# Distance to the optimum",
         "",
         "How far plans of `balance` are from the best possible placement",
-        "(`python -m benchmarks.gap --write`). N+1 is off.",
+        "(`python -m benchmarks.gap --write`). N+1 is off in the first two tables.",
         "",
         f"{chosen.large} clusters of 10 to 20 equal nodes, 42 to 127 instances on shared storage.",
         "The distance is that of the final score to a lower bound, in which each statistic alone",
         "is as even as the sizes of the instances allow. Seconds of processor time.",
         "",
-        *large_table(chosen.large),
+        *large_table(chosen.first, chosen.large),
         "",
         "Clusters of 3 to 5 nodes with up to 8 instances. The optimum is found by trying every",
         "placement. Some placements cannot be reached by moves that the limits allow, because the",
         "clusters are small and full.",
         "",
-        *small_table(chosen.small),
+        *small_table(chosen.first, chosen.small),
+        "",
+        "The same kinds of clusters with one offline node. The best placement is the one with the",
+        "lowest score that the mode of N+1 allows, found by trying every placement. With `strict`,",
+        "clusters are left out if no placement is allowed. The last column counts the plans that",
+        "end with a higher score than hbal's, where hbal copies no disks from the offline node.",
+        "",
+        *offline_table(chosen.first, chosen.small),
         "",
     ]
     if chosen.write:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
             """Return `watch`, evaluated where the state has changed, or a new one."""
 
 
-__all__ = ["Comparison", "InitialFailures", "PlanGuard"]
+__all__ = ["Comparison", "InitialFailures", "PassingGuard", "PlanGuard"]
 
 SHOWN = 3
 """Failures that a message names."""
@@ -307,6 +307,10 @@ class Comparison:
         """
         return PlanGuard(self._failures, self, rescues)
 
+    def passing_guard(self) -> PassingGuard:
+        """Return an object that checks the states between two ends of a plan, with ``no-worse``."""
+        return PassingGuard(self._failures, self)
+
     # The growth of losses
 
     def spent(self, share: float = 1) -> bool:
@@ -401,8 +405,40 @@ class PlanGuard:
                 return False
         return not self._comparison.worse()
 
+    def required(self) -> list[Failure]:
+        """Return failures that must be tolerated after the next move; there may be others."""
+        if not self._rescues:
+            return sorted(self._kept)
+        return [] if self._failures.rules.exact else self._comparison.required(MOVED)
+
     def moved(self) -> None:
         """Continue from the present state, after a move of the plan."""
         if self._failures.rules.requires_all:
             rest = [one for one in self._failures.failing() if one not in self._kept]
             self._kept |= set(rest).difference(self._failures.not_tolerated(rest))
+
+
+class PassingGuard:
+    """Checks each state of a plan: no failure may lose more instances than initially.
+
+    This is required in every mode. Instances that return from offline nodes count as lost in every
+    failure of the initial state. `failures` has the rules of ``no-worse``.
+
+    Cost: as `PlanGuard`; if that finds a broken failure, what the failures concerned lose.
+    """
+
+    def __init__(self, failures: Tolerance, comparison: Comparison) -> None:
+        self._comparison = comparison
+        self._all = PlanGuard(failures, comparison, rescues=False)
+
+    def keeps(self) -> bool:
+        """Return whether no failure loses more instances than initially."""
+        return self._all.keeps() or not self._comparison.growth()[0]
+
+    def required(self) -> list[Failure]:
+        """Return the failures that must be tolerated; those are not known."""
+        return []
+
+    def moved(self) -> None:
+        """Continue from the present state, after a move of the plan."""
+        self._all.moved()

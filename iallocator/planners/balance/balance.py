@@ -15,7 +15,7 @@ from iallocator.n1.tolerance import FailureTolerance
 from iallocator.names import whole_names
 from iallocator.planners.balance.descent import GroupBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
-from iallocator.planners.balance.plan_builder import BalanceProblem
+from iallocator.planners.balance.plan_builder import BalanceProblem, keep_n1
 from iallocator.planners.eligible import (
     group_named,
     in_order,
@@ -151,7 +151,7 @@ class _Balancing:
         state, options = self._before.copy(), self._options
         relations = relations_for(state.cluster, options)
         for group in _groups(self._before, options):
-            behaviour, failures = options.rules.behaviour, None
+            behaviour, failures, losses = options.rules.behaviour, None, None
             instances = movable(
                 state.cluster, group, options.selected, options.excluded, behaviour=behaviour
             )
@@ -161,6 +161,10 @@ class _Balancing:
             if mode != "off":
                 failures = FailureTolerance(state, plan_rules(mode, relations), group=group)
                 failures.measure()
+                losses = failures
+                if not failures.rules.exact:
+                    losses = FailureTolerance(state, plan_rules("no-worse", relations), group=group)
+                    losses.measure()
             problem = BalanceProblem(
                 state,
                 in_order(group.nodes, behaviour),
@@ -169,11 +173,12 @@ class _Balancing:
                 options.rules_for(group),
                 relations,
                 failures,
+                losses=losses,
             )
             balancer = GroupBalancer(problem, options.limits, self._progress)
             self._open = problem, balancer, group
             plan = balancer.run()
-            _keep_n1(problem, plan)
+            keep_n1(problem, plan)
             self._open = None
             self._add(group, plan, problem)
             if plan.entries and not options.all_groups:
@@ -186,7 +191,7 @@ class _Balancing:
             return stop
         problem, balancer, group = self._open
         plan = balancer.stopped(stop)
-        _keep_n1(problem, plan)
+        keep_n1(problem, plan)
         self._add(group, plan, problem)
         return None
 
@@ -203,20 +208,6 @@ class _Balancing:
             self.plans.append(found)
         elif plan.entries or not self.plans:
             self.plans[:] = [found]
-
-
-def _keep_n1(problem: BalanceProblem, plan: Plan) -> None:
-    """Remove the last moves of `plan` until every failure is tolerated that must be."""
-    failures, state = problem.failures, problem.state
-    reason = ""
-    while failures is not None and plan.entries:
-        with state.trial():
-            replay(state, plan.moves)
-            reason = reason or failures.comparison.problem()
-            if not reason or not failures.comparison.broken(rescues=True):
-                break
-        plan.entries.pop()
-        plan.reason = reason
 
 
 def _groups(state: State, options: BalanceOptions) -> list[Group]:

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.constraints.relations import Relations
-    from iallocator.n1.comparison import PlanGuard
     from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.balance.plan_builder import BalanceProblem
+    from iallocator.planners.balance.plan_builder import BalanceProblem, Guard
 
 __all__ = ["ColocationMoves"]
 
@@ -52,7 +51,7 @@ class ColocationMoves:
     """
 
     def __init__(
-        self, problem: BalanceProblem, relations: Relations, guard: PlanGuard | None = None
+        self, problem: BalanceProblem, relations: Relations, guard: Guard | None = None
     ) -> None:
         self._guard = guard
         self._state = problem.state

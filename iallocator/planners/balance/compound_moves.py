@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Visit = tuple[Instance, int, int]
     """An instance, the node that it leaves, and the node that it comes to."""
 
-__all__ = ["Chains", "Swaps"]
+__all__ = ["Chains", "Swaps", "allowed_move", "move_to"]
 
 PARKS = 3
 """On how many nodes parking is tried, those with most free memory first."""
@@ -275,8 +275,9 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
         with state.trial():
             while left:
                 for instance in left:
-                    move = _move_to(builder, instance, end[instance.name])
+                    move = move_to(builder, instance, end[instance.name])
                     if move is not None:
+                        move.apply(state)
                         moves.append(move)
                         left.remove(instance)
                         break
@@ -285,19 +286,20 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
         return moves
 
 
-def _move_to(builder: PlanBuilder, instance: Instance, after: Nodes) -> Move | None:
-    """Move `instance` to `after` by one kind of move, and return it; None if it is not allowed."""
+def move_to(builder: PlanBuilder, instance: Instance, after: Nodes) -> Move | None:
+    """Return the move of `instance` to `after` by one kind of move; None if it is not allowed."""
     before = builder.state.where[instance.name]
     new = [index for index in after if index not in before]
     for kind in KINDS:
         if kind.drbd != (len(before) > 1) or kind.targeted != (len(new) == 1):
             continue
         move = kind.move(instance, before, new[0] if new else before[-1])
-        if move.after != after:
-            continue
-        with builder.state.trial():
-            allowed = _make(builder, move)
-        if allowed:
-            move.apply(builder.state)
+        if move.after == after and allowed_move(builder, move):
             return move
     return None
+
+
+def allowed_move(builder: PlanBuilder, move: Move) -> bool:
+    """Return whether rules, limits and hard constraints allow `move` in the present state."""
+    with builder.state.trial():
+        return _make(builder, move)

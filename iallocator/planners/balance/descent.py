@@ -8,8 +8,8 @@ group and one more instance.  `Repair` makes the moves that satisfy a violated h
 With a traffic limit, one plan chooses moves by what they gain, another one by what they gain per
 MiB; the plan with the lower score is kept.
 
-If a failure that was tolerated before the plan is not tolerated after it, the plan is made again,
-and no step may cause that: of moves that would, the next best is taken.
+If N+1 does not allow the end of the plan or a state on the way, the plan is made again, and N+1 is
+checked at the end of each step: of steps that it rejects, the next best is taken.
 
 Cost: a scan of instances × nodes for each step, and what `compound_moves.py` says.
 """
@@ -20,7 +20,7 @@ from math import inf
 
 from iallocator.deadline import check
 from iallocator.model.moves import replay
-from iallocator.planners.balance.plan_builder import PlanBuilder, Step
+from iallocator.planners.balance.plan_builder import PlanBuilder, Step, keep_n1
 from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import length_reached, lowest_score
 from iallocator.planners.search import (
@@ -36,18 +36,14 @@ from iallocator.tolerances import GAIN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
 
     from iallocator.aliases import Floats
     from iallocator.deadline import Stopped
-    from iallocator.n1.comparison import PlanGuard
     from iallocator.planners.balance.colocation_groups import ColocationMoves
     from iallocator.planners.balance.move_kinds import ScoredMoves
-    from iallocator.planners.balance.plan_builder import BalanceProblem, Progress, Search
+    from iallocator.planners.balance.plan_builder import BalanceProblem, Guard, Progress, Search
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.search import Objective
-
-    V = TypeVar("V")
 
     Allows = Callable[[Step], bool]
 
@@ -196,7 +192,7 @@ class Descent:
         problem: BalanceProblem,
         limits: StopCriteria,
         progress: Progress,
-        guard: PlanGuard | None = None,
+        guard: Guard | None = None,
         by_value: bool = False,
     ) -> None:
         builder = self._builder = PlanBuilder(problem, limits, progress, guard)
@@ -213,8 +209,10 @@ class Descent:
         compound: list[Neighbourhood[PlanBuilder, Step]] = []
         if limits.compound and not problem.rules.evacuate_only:
             from iallocator.planners.balance.compound_moves import Chains, Swaps
+            from iallocator.planners.balance.rearrangement import Rearrangement
 
-            compound = [Swaps(builder), *([GroupExchange(groups)] if groups else []), Chains()]
+            exchange = [GroupExchange(groups)] if groups else []
+            compound = [Swaps(builder), *exchange, Chains(), Rearrangement()]
         self._search: Search = LocalSearch(
             [self._best_move, *compound, Repair(groups, self._repairs)],
             _objective,
@@ -323,32 +321,59 @@ class GroupBalancer:
         return min(self._plans, key=lambda plan: (-plan.repaired, plan.after))
 
     def _make(self, by_value: bool) -> None:
-        """Make a plan; if global N+1 is not kept at its end, one in which each step keeps it.
+        """Make a plan; if global N+1 does not allow it, more of them, and keep the best.
 
-        Instances on nodes that are not online are moved even if a failure of their new node
-        could not be tolerated.
+        N+1 is checked at the end of each step: as the mode requires, with instances that return
+        from offline nodes counted as lost before, or only after each move. Of the plans that N+1
+        allows, one that leaves fewer instances on offline nodes is kept; else one after which
+        returned instances can be restarted once more; else the one with the lowest score.
+        """
+        problem = self._problem
+        state, failures, losses = problem.state, problem.failures, problem.losses
+        self._plans.append(self._empty())
+        plan = self._found(None, by_value)
+        if failures is None or losses is None:
+            return
+        whole = len(plan.entries)
+        keep_n1(problem, plan)
+        if len(plan.entries) == whole:
+            return
+        comparison = failures.comparison
+        guards: list[Guard] = [comparison.guard()]
+        offline = any(
+            state.primaries[i] or state.secondaries[i]
+            for i in problem.scope
+            if not state.cluster.nodes[i].online
+        )
+        if offline:
+            guards += [comparison.guard(rescues=True), losses.comparison.passing_guard()]
+        elif failures.rules.requires_all:
+            guards.append(comparison.guard(rescues=True))
+        plans = [plan]
+        for guard in guards:
+            plan = self._found(guard, by_value)
+            keep_n1(problem, plan)
+            plans.append(plan)
+            self._plans[-1] = best = min((*plans[1:], plans[0]), key=self._rank)
+        if self._rank(best)[2]:
+            best.reason += RESCUED
+
+    def _found(self, guard: Guard | None, by_value: bool) -> Plan:
+        """Return the plan of one search; its moves so far are the plan if the run has to end."""
+        descent = Descent(self._problem, self._limits, self._progress, guard, by_value)
+        self._plans[-1] = descent.plan
+        return descent.run()
+
+    def _rank(self, plan: Plan) -> tuple[int, int, bool, float]:
+        """Return what is compared of plans; lower is better.
+
+        The repairs, negative; the instances that stay on offline nodes; whether more instances
+        cannot be restarted than initially; the score.
         """
         state, failures = self._problem.state, self._problem.failures
-        self._plans.append(self._empty())
-
-        def found(guard: PlanGuard | None, keep: bool = True) -> Plan:
-            descent = Descent(self._problem, self._limits, self._progress, guard, by_value)
-            if keep:
-                self._plans[-1] = descent.plan
-            return descent.run()
-
-        def at_the_end(plan: Plan, value: Callable[[], V]) -> V:
-            with state.trial():
-                replay(state, plan.moves)
-                return value()
-
-        plan = found(None)
-        if failures is None or not at_the_end(plan, failures.comparison.broken):
-            return
-        plan = found(failures.comparison.guard())
-        down = at_the_end(plan, failures.comparison.still_offline)
-        if down:
-            other = found(failures.comparison.guard(rescues=True), keep=False)
-            if at_the_end(other, failures.comparison.still_offline) < down:
-                other.reason += RESCUED
-                self._plans[-1] = other
+        assert failures is not None
+        with state.trial():
+            replay(state, plan.moves)
+            down = failures.comparison.still_offline()
+            rescued = bool(plan.entries and failures.comparison.broken())
+        return -plan.repaired, down, rescued, plan.after

@@ -5,30 +5,62 @@ from __future__ import annotations
 from math import inf
 
 from iallocator.model.moves import replay, traffic
-from iallocator.planners.plan import Plan, PlanEntry
+from iallocator.planners.plan import Plan, PlanEntry, ends_of_colocation_groups
 from iallocator.tolerances import GAIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
-    from iallocator.n1.comparison import PlanGuard
+    from iallocator.n1.comparison import PassingGuard, PlanGuard
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
     from iallocator.planners.balance.scan.scan import MoveScan
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.search import LocalSearch
 
+    Guard = PlanGuard | PassingGuard
+
     Progress = Callable[[Plan], None]
 
     Search = LocalSearch["PlanBuilder", "Step"]
 
-__all__ = ["BalanceProblem", "PlanBuilder", "Step"]
+__all__ = ["BalanceProblem", "PlanBuilder", "Step", "keep_n1"]
+
+
+def keep_n1(problem: BalanceProblem, plan: Plan) -> None:
+    """Remove the last moves of `plan` until N+1 allows its end and every state on the way.
+
+    A colocation group stays whole.
+    """
+    failures, losses, state = problem.failures, problem.losses, problem.state
+    if failures is None or losses is None:
+        return
+    ends = [0, *(k for k, end in enumerate(ends_of_colocation_groups(plan.entries), 1) if end)]
+    passing = losses.comparison.passing_guard()
+    with state.trial():
+        for number, move in enumerate(plan.moves):
+            replay(state, [move])
+            if not passing.keeps():
+                plan.reason = losses.comparison.problem()
+                del plan.entries[max(end for end in ends if end <= number) :]
+                break
+    reason = ""
+    while plan.entries:
+        with state.trial():
+            replay(state, plan.moves)
+            if not failures.comparison.broken(rescues=True):
+                break
+            reason = reason or failures.comparison.problem()
+        left = len(plan.entries)
+        del plan.entries[max(end for end in ends if end < left) :]
+    plan.reason = reason or plan.reason
 
 
 class BalanceProblem:
@@ -46,6 +78,9 @@ class BalanceProblem:
         The affinity constraints of the instances.
     failures:
         The failures, as measured initially: they must be tolerated in the end.
+    losses:
+        The same with the rules of ``no-worse``: what each failure loses initially. After no move
+        may one lose more instances.
     centres:
         Scores are computed relative to these numbers; by default, to the means when a scan begins.
         Two scans with the same centres compute bit-identical scores.
@@ -61,8 +96,10 @@ class BalanceProblem:
         relations: Relations | None = None,
         failures: FailureTolerance | None = None,
         centres: Sequence[float] | None = None,
+        losses: FailureTolerance | None = None,
     ) -> None:
         self.state = state
+        self.losses = losses
         self.centres = centres
         self.failures = failures
         self.relations = relations
@@ -124,11 +161,13 @@ class PlanBuilder:
         problem: BalanceProblem,
         limits: StopCriteria,
         progress: Progress,
-        guard: PlanGuard | None,
+        guard: Guard | None,
     ) -> None:
         self.problem = problem
         self.state = problem.state
         self.guard = guard
+        losses = None if guard is None else problem.losses
+        self._passing = None if losses is None else losses.comparison.passing_guard()
         self.limits = limits
         self.scan = problem.scan()
         self._progress = progress
@@ -172,9 +211,34 @@ class PlanBuilder:
         if self.guard is None:
             return True
         with self.state.trial():
-            for some in step.moves:
+            for number, some in enumerate(step.moves):
+                if number and not self.keeps_on_the_way():
+                    return False
                 replay(self.state, some.moves)
+            return self.guard.keeps() and self.keeps_on_the_way()
+
+    def keeps_at(self, target: Mapping[str, Nodes]) -> bool:
+        """Return whether failures stay tolerated with instances on their nodes in `target`."""
+        if self.guard is None:
+            return True
+        instances = {one.name: one for one in self.problem.instances}
+        with self.state.trial():
+            for name in target:
+                self.state.remove(instances[name], self.state.where[name])
+            for name, nodes in target.items():
+                self.state.place(instances[name], nodes)
             return self.guard.keeps()
+
+    def keeps_on_the_way(self) -> bool:
+        """Return whether a plan may pass through the present state."""
+        return self._passing is None or self._passing.keeps()
+
+    def score_after(self, step: Step) -> float:
+        """Return the score after a step."""
+        with self.scan.trial(), self.state.trial():
+            for some in step.moves:
+                self.try_out(some)
+            return self.scan.score()
 
     def bar(self, found: ScoredMoves) -> None:
         """Let the scan skip a move."""

@@ -1,0 +1,364 @@
+"""Steps of balancing on small clusters: a few instances, or all, get new nodes at once.
+
+All placements of the instances are enumerated in arrays, and scored by the formulas of the
+statistics. Tags and soft constraints can only raise the score, so these scores are lower bounds.
+The best placements are tried in order: N+1 must accept the placement, the limits must allow moves
+to it one after the other, and the score that is computed on the state must be low enough.
+
+If there are more than `PLACEMENTS` placements of all instances, those of every set of fewer
+instances are enumerated. On a cluster that is too large even for pairs, there is no such step.
+
+Moves to a placement are found by best-first search: the states with the fewest instances away from
+their new nodes come first. An instance may be parked on other nodes on the way.
+
+Cost: `PLACEMENTS` times the number of nodes, in arrays; then `TRIED` checks of N+1 and searches.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import combinations, count
+from math import comb, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.deadline import check
+from iallocator.model.columns import COLUMNS, DISK, MEMORY
+from iallocator.model.node_view import CAPACITIES, NodeView
+from iallocator.planners.balance.compound_moves import allowed_move, move_to
+from iallocator.planners.balance.move_kinds import KINDS, ScoredMoves
+from iallocator.planners.balance.plan_builder import PlanBuilder, Step
+from iallocator.planners.search import Neighbourhood
+from iallocator.scoring.arrays import values_of
+from iallocator.scoring.metrics import DOMAINS, NO_CENTRES, Totals, node_counts, terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from iallocator.aliases import Floats, Nodes, Truths
+    from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
+    from iallocator.planners.balance.scan.arrays import Whole
+    from iallocator.planners.search import Objective
+
+    Allows = Callable[[Step], bool]
+
+__all__ = ["PlacementScores", "Rearrangement"]
+
+PLACEMENTS = 200_000
+"""At most so many placements are scored for a step."""
+
+CHUNK = 10_000
+"""So many placements are scored at once."""
+
+TRIED = 1000
+"""At most so many of the best placements are checked by N+1."""
+
+WAYS = 200
+"""To so many of those that N+1 accepts, moves are searched."""
+
+STATES = 40
+"""The search for moves to a placement looks at so many states, if no instance moves directly."""
+
+PARKED = 4
+"""For so many placements of a step, instances may be parked."""
+
+
+class Rearrangement(Neighbourhood[PlanBuilder, Step]):
+    """New nodes for several instances, of all placements that are enumerated the best."""
+
+    name = "rearrangement"
+
+    def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
+        """Return the moves to the placement with the lowest score, of those that are allowed."""
+        problem = state.problem
+        if comb(len(problem.instances), 2) * len(problem.scope) ** 2 > PLACEMENTS:
+            return None  # to list the choices of large drbd clusters takes long
+        choices = [self._choices(state, one) for one in problem.instances]
+        size = _set_size([len(some) for some in choices])
+        if size < 2 or state.moves_left() < 2:
+            return None
+        limit = state.limit_of_compounds()
+        found: list[tuple[float, tuple[int, ...], tuple[Nodes, ...]]] = []
+        scores = PlacementScores(state)
+        for rows in combinations(range(len(choices)), size):
+            check()
+            if state.limits.deadline.over():
+                return None
+            some = [problem.instances[row] for row in rows]
+            listed = [choices[row] for row in rows]
+            found += (
+                (score, rows, nodes) for score, nodes in scores.below(limit, some, listed, TRIED)
+            )
+            if len(found) > 4 * TRIED:
+                found = sorted(found)[:TRIED]
+        parked = searched = 0
+        for score, rows, nodes in sorted(found)[:TRIED]:
+            check()
+            if state.limits.deadline.over():
+                return None
+            names = [problem.instances[row].name for row in rows]
+            target = dict(zip(names, nodes))
+            if searched >= WAYS or not state.keeps_at(target):
+                continue
+            searched += 1
+            way = _Ways(state, target).find(parking=False)
+            if way is None and parked < PARKED:
+                parked += 1
+                way = _Ways(state, target).find(parking=True)
+            if way is None or sum(move.copied for move in way) > state.budget():
+                continue
+            step = Step(*[ScoredMoves([move], score) for move in way])
+            if allows(step) and state.score_after(step) < limit:
+                return step
+        return None
+
+    @staticmethod
+    def _choices(builder: PlanBuilder, instance: Instance) -> list[Nodes]:
+        """Return the nodes where `instance` may be after the step, the present ones first."""
+        nodes, rules = builder.state.cluster.nodes, builder.problem.rules
+        present = builder.state.where[instance.name]
+        open_ = [i for i in builder.problem.scope if nodes[i].online and i not in rules.leaving]
+        found: list[Nodes]
+        if len(present) == 1:
+            found = [(one,) for one in open_] if rules.instance_moves else []
+        else:
+            found = [(present[1], present[0])] if rules.instance_moves else []
+            if rules.disk_moves:
+                found += [(one, other) for one in open_ for other in open_ if one != other]
+        return list(dict.fromkeys([present, *found]))
+
+
+def _set_size(counts: Sequence[int]) -> int:
+    """Return how many instances are placed at once, if each has so many choices; 0: none."""
+    if not counts:
+        return 0
+    if prod(counts) <= PLACEMENTS:
+        return len(counts)
+    most = max(counts)
+    sizes = range(len(counts) - 1, 1, -1)
+    return next((k for k in sizes if comb(len(counts), k) * most**k <= PLACEMENTS), 0)
+
+
+class PlacementScores:
+    """Scores of placements in the present state of a builder, without tags and soft constraints."""
+
+    def __init__(self, builder: PlanBuilder) -> None:
+        problem, state = builder.problem, builder.state
+        scope = problem.scope
+        self._state = state
+        self._position = {index: k for k, index in enumerate(scope)}
+        columns: Floats = np.array(state.columns, dtype=np.float64)[:, list(scope)]
+        columns[[COLUMNS.index("conflicts"), COLUMNS.index("misplaced")]] = 0.0
+        self._columns = columns
+        fixed = np.array([problem.fixed[index] for index in scope], dtype=np.float64).T
+        self._fixed: Floats = fixed.reshape(len(CAPACITIES), -1)
+        size = len(scope)
+        self._peers: Floats = np.zeros((size, size + 1))  # the last: primaries outside the scope
+        for row, index in enumerate(scope):
+            for peer, memory in state.peers[index].items():
+                self._peers[row, self._position.get(peer, size)] += memory
+        online = int(self._fixed[CAPACITIES.index("online")].sum())
+        stored = int(self._fixed[CAPACITIES.index("stored")].sum())
+        self._counts = node_counts(online, size - online, stored)
+        required = () if builder.guard is None else builder.guard.required()
+        self._failing = [
+            self._position[failure[0]]
+            for failure in required
+            if len(failure) == 1 and failure[0] in self._position
+        ]
+        self._up = self._fixed[CAPACITIES.index("online")] > 0
+
+    def below(
+        self,
+        limit: float,
+        instances: Sequence[Instance],
+        choices: Sequence[Sequence[Nodes]],
+        most: int,
+    ) -> list[tuple[float, tuple[Nodes, ...]]]:
+        """Return at most `most` placements of `instances` with a score below `limit`, best first.
+
+        `choices`: for each instance the nodes that it may have, its present nodes first.
+        """
+        found: list[tuple[float, tuple[Nodes, ...]]] = []
+        amounts, peers = self._added(instances, choices)
+        memory = [-one.as_primary[MEMORY] for one in instances]
+        at = [np.array([self._position[nodes[0]] for nodes in some]) for some in choices]
+        total = prod(len(some) for some in choices)
+        for start in range(0, total, CHUNK):
+            check()
+            numbers = np.arange(start, min(total, start + CHUNK), dtype=np.intp)
+            digits = np.unravel_index(numbers, [len(some) for some in choices])
+            columns = self._columns + sum(a[d] for a, d in zip(amounts, digits))
+            # A node with free memory or disk may not have less and none after the step
+            ok = np.ones(numbers.size, dtype=bool)
+            for column in (MEMORY, DISK):
+                before, after = self._columns[column], columns[:, column]
+                ok &= ((after > 0) | (after >= before)).all(axis=1)
+            if not ok.any():
+                continue
+            rows = [digit[ok] for digit in digits]
+            reserved = self._peers + sum(p[d] for p, d in zip(peers, rows))
+            if self._failing:
+                homes = [homes_[row] for homes_, row in zip(at, rows)]
+                keeps = self._tolerated(columns[ok][:, MEMORY], reserved, homes, memory)
+                ok[ok] = keeps
+                rows, reserved = [row[keeps] for row in rows], reserved[keeps]
+            columns = columns[ok]
+            scores = self._scores(columns, reserved.max(axis=2))
+            places = np.flatnonzero(scores < limit)
+            places = places[np.argsort(scores[places], kind="stable")[:most]]
+            limit = limit if len(found) < most else min(limit, found[-1][0])
+            found += (
+                (
+                    float(scores[place]),
+                    tuple(some[row[place]] for some, row in zip(choices, rows)),
+                )
+                for place in places.tolist()
+            )
+            found = sorted(found)[:most]
+        return found
+
+    def _added(
+        self, instances: Sequence[Instance], choices: Sequence[Sequence[Nodes]]
+    ) -> tuple[list[Floats], list[Floats]]:
+        """Return what each choice adds: choices × columns × nodes, and choices × nodes × peers."""
+        size = len(self._position)
+        amounts: list[Floats] = []
+        peers: list[Floats] = []
+        for instance, some in zip(instances, choices):
+            added: Floats = np.zeros((len(some), len(COLUMNS), size))
+            kept: Floats = np.zeros((len(some), size, size + 1))
+            memory = instance.memory if instance.reserves else 0
+            for row, nodes in enumerate(some):
+                at = [self._position[index] for index in nodes]
+                added[row, :, at[0]] += instance.as_primary
+                for node in at[1:]:
+                    added[row, :, node] += instance.as_secondary
+                    kept[row, node, at[0]] += memory
+            amounts.append(added - added[0])  # relative to the present nodes
+            peers.append(kept - kept[0])
+        return amounts, peers
+
+    def _tolerated(
+        self,
+        free: Floats,
+        reserved: Floats,
+        homes: Sequence[Whole],
+        memory: Sequence[float],
+    ) -> Truths:
+        """Return which placements sums of memory do not rule out for N+1.
+
+        `free`: placements × nodes; `reserved`: placements × nodes × peers; `homes`: for each
+        instance the positions of its primaries; `memory`: of each instance, in MiB.
+        """
+        kept: Truths = np.ones(len(free), dtype=bool)
+        for failing in self._failing:
+            others = self._up.copy()
+            others[failing] = False
+            spare = np.maximum(free, 0.0) * others
+            # each secondary has the memory, and is online
+            kept &= (reserved[:, :, failing] <= spare).all(axis=1)
+            demand, largest = np.zeros(len(free)), np.zeros(len(free))
+            for home, amount in zip(homes, memory):
+                demand += amount * (home == failing)
+                largest = np.maximum(largest, amount * (home == failing))
+            kept &= (demand <= spare.sum(axis=1)) & (largest <= spare.max(axis=1))
+        return kept
+
+    def _scores(self, columns: Floats, reserved: Floats) -> Floats:
+        """Return the scores of placements × columns × nodes; `reserved`: placements × nodes."""
+        view = NodeView(list(columns.swapaxes(0, 1)), list(self._fixed), reserved)
+        values = values_of(view, NO_CENTRES, reserved.shape)
+        sums, squares = values.sum(axis=2), (values * values).sum(axis=2)
+        sums[DOMAINS] = 0.0
+        totals = Totals(self._counts, list(NO_CENTRES), list(sums), list(squares))
+        found: Floats = np.sum(np.broadcast_arrays(*terms(totals, (), np.sqrt)), axis=0)
+        return found
+
+
+class _Ways:
+    """Searches for moves of the instances of a small problem to their nodes in `target`."""
+
+    def __init__(self, builder: PlanBuilder, target: Mapping[str, Nodes]) -> None:
+        self._builder = builder
+        self._instances = {one.name: one for one in builder.problem.instances}
+        self._where = builder.state.where
+        self._target = {name: self._where[name] for name in self._instances} | dict(target)
+        self._start = {name: self._where[name] for name in self._instances}
+
+    def find(self, parking: bool) -> list[Move] | None:
+        """Return moves that the limits allow one after the other; None if none are found."""
+        builder = self._builder
+        names = list(self._instances)
+        first: list[Move] = []
+        order = count()
+        queue = [(len(self._away()), 0, next(order), first)]
+        seen = {tuple(self._start.values())}
+        looked = 0
+        while queue:
+            away, _, _, made = heappop(queue)
+            if not away:
+                return made
+            looked += 1
+            if looked > STATES * (1 if parking else 4):
+                return None
+            check()
+            with builder.state.trial():
+                for move in made:
+                    move.apply(builder.state)
+                here = [self._where[name] for name in names]
+                for move in self._moves(parking):
+                    place = names.index(move.instance.name)
+                    after = (*here[:place], move.after, *here[place + 1 :])
+                    if after in seen:
+                        continue
+                    seen.add(after)
+                    with builder.state.trial():
+                        move.apply(builder.state)
+                        left = len(self._away())
+                        if left and not builder.keeps_on_the_way():
+                            continue
+                    entry = (left, len(made) + 1, next(order), [*made, move])
+                    if entry[1] + left <= builder.moves_left():
+                        heappush(queue, entry)
+        return None
+
+    def _away(self) -> list[str]:
+        """Return the instances that are not on their nodes in the target."""
+        return [name for name, nodes in self._target.items() if self._where[name] != nodes]
+
+    def _moves(self, parking: bool) -> Iterator[Move]:
+        """Yield legal moves in the present state: those to the target, or with `parking` all."""
+        builder = self._builder
+        away = self._away()
+        for name in away:
+            move = move_to(builder, self._instances[name], self._target[name])
+            if move is not None:
+                yield move
+            elif len(self._target[name]) == 2:
+                yield from self._halfway(name)
+        if parking:
+            for name, instance in self._instances.items():
+                yield from self._anywhere(name, instance)
+
+    def _halfway(self, name: str) -> Iterator[Move]:
+        """Yield the moves of a drbd instance after which one move may be left."""
+        before, after = self._where[name], self._target[name]
+        for move in self._anywhere(name, self._instances[name]):
+            if len({*move.after} & {*after}) > len({*before} & {*after}):
+                yield move
+
+    def _anywhere(self, name: str, instance: Instance) -> Iterator[Move]:
+        """Yield the legal moves of an instance."""
+        builder = self._builder
+        nodes, before = builder.state.cluster.nodes, self._where[name]
+        targets = [i for i in builder.problem.scope if nodes[i].online and i not in before]
+        for kind in KINDS:
+            if kind.drbd != (len(before) > 1):
+                continue
+            for target in targets if kind.targeted else before[-1:]:
+                move = kind.move(instance, before, target)
+                if allowed_move(builder, move):
+                    yield move

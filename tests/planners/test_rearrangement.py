@@ -1,0 +1,158 @@
+"""Balancing of small clusters: new nodes for several instances, and N+1 on the way to them."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from benchmarks import gap
+from iallocator.deadline import Deadline
+from iallocator.model.moves import replay
+from iallocator.model.node_view import Capacities
+from iallocator.model.state import State
+from iallocator.n1 import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.balance.plan_builder import BalanceProblem, PlanBuilder
+from iallocator.planners.balance.rearrangement import PlacementScores
+from iallocator.planners.plan_limits import StopCriteria
+from iallocator.scoring.scalar import score_of
+from iallocator.sources.text import read_text
+from iallocator.wire.reading import Reading
+from tests.seeds import seeds
+
+EQUAL = 1e-6
+
+KINDS = tuple(gap.STORAGE)
+
+
+def read(text: str) -> Any:
+    """Return the cluster of a text file."""
+    return read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_of_placements_are_those_of_the_state(kind: str) -> None:
+    """Placements are scored in arrays, and again on the state."""
+    compared = 0
+    for seed in seeds(4, 40):
+        machines, homes, down = gap.fails(seed, kind)
+        state = State(read(gap.as_text(machines, homes, down if seed % 2 else None)))
+        nodes = state.cluster.nodes
+        problem = BalanceProblem(
+            state, range(len(nodes)), Capacities(nodes), state.cluster.instances, MoveRules()
+        )
+        builder = PlanBuilder(
+            problem, StopCriteria(deadline=Deadline(None)), lambda plan: None, None
+        )
+        some = Random(seed).sample(state.cluster.instances, min(2, len(state.cluster.instances)))
+        open_ = [node.index for node in nodes if node.online]
+        choices = [
+            [one.nodes, *((k,) for k in open_ if (k,) != one.nodes)]
+            if len(one.nodes) == 1
+            else [one.nodes, *((a, b) for a in open_ for b in open_ if a != b)]
+            for one in some
+        ]
+        for score, places in PlacementScores(builder).below(1e9, some, choices, 50):
+            with state.trial():
+                for one in some:
+                    state.remove(one, state.where[one.name])
+                for one, at in zip(some, places):
+                    state.place(one, at)
+                assert score == pytest.approx(score_of(state, problem.scope), abs=1e-9)
+            compared += 1
+    assert compared > 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plans_of_small_clusters_are_never_below_the_optimum_and_mostly_reach_it(
+    kind: str,
+) -> None:
+    """The optimum is found by trying every placement."""
+    reached = known = 0
+    for seed in seeds(12, 60, start=2000):
+        small = gap.small(seed, kind)
+        best = gap.optimum(*small)
+        if best is None:
+            continue
+        plan, _ = gap.planned(gap.as_text(*small), compound=True, min_gain=0.0)
+        assert plan.after > best - EQUAL
+        known += 1
+        reached += plan.after < best + EQUAL
+    assert reached >= 0.75 * known > 0
+
+
+@pytest.mark.parametrize("mode", ["no-worse", "no-new", "strict"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_state_of_a_plan_loses_no_more_instances_and_the_end_keeps_the_mode(
+    kind: str, mode: str
+) -> None:
+    """One node is offline. Exact search counts what each failure loses after each move."""
+    moved = 0
+    for seed in seeds(6, 60, start=500):
+        text = gap.as_text(*gap.fails(seed, kind))
+        plan, _ = gap.planned(text, mode, compound=True, min_gain=0.0)
+        state = State(read(text))
+        group = state.cluster.groups[0]
+        losses, wanted = (
+            FailureTolerance(state, plan_rules(one), group=group) for one in ("no-worse", mode)
+        )
+        losses.measure()
+        wanted.measure()
+        for move in plan.moves:
+            replay(state, [move])
+            assert not losses.comparison.growth()[0], (seed, move)
+        assert not plan.moves or not wanted.comparison.broken(rescues=True), seed
+        moved += len(plan.moves)
+    assert moved
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_an_offline_node_no_plan_is_worse_than_single_moves(kind: str) -> None:
+    """Hbal's moves are those of --compat hail; it may copy disks from an offline node."""
+    compared = 0
+    for seed in seeds(8, 80, start=300):
+        machines, homes, down = gap.fails(seed, kind)
+        text = gap.as_text(machines, homes, down)
+        hbal, _ = gap.planned(text, rules=gap.HBAL, min_gain=0.0)
+        if any(one.before[0] == down and one.letters[0] == "r" for one in hbal.moves):
+            continue
+        plan, _ = gap.planned(text, compound=True, min_gain=0.0)
+        assert plan.after < hbal.after + EQUAL, seed
+        compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plans_with_an_offline_node_mostly_reach_the_best_placement_that_a_mode_allows(
+    kind: str,
+) -> None:
+    """The placements are tried in the order of their scores; instances make room for others."""
+    reached = known = 0
+    for seed in seeds(5, 40, start=900):
+        failing = gap.fails(seed, kind)
+        for mode, best in (gap.allowed(*failing, ("no-worse", "strict")) or {}).items():
+            plan, _ = gap.planned(gap.as_text(*failing), mode, compound=True, min_gain=0.0)
+            known += 1
+            reached += plan.after < best + EQUAL
+    assert reached >= 0.5 * known > 0
+
+
+@pytest.mark.parametrize("option", ["--max-length=2", "--cost=1", "--no-disk-moves"])
+@pytest.mark.parametrize("kind", ["drbd", "mixed"])
+def test_options_limit_rearrangements(kind: str, option: str) -> None:
+    """A plan has at most so many moves, or copies at most as much, or copies nothing."""
+    for seed in seeds(3, 30, start=700):
+        small = gap.small(seed, kind)
+        limits: dict[str, Any] = {
+            "--max-length=2": {"max_length": 2}, "--cost=1": {"cost": 1024}
+        }.get(option, {})  # fmt: skip
+        rules = MoveRules(disk_moves=option != "--no-disk-moves")
+        plan, _ = gap.planned(
+            gap.as_text(*small), rules=rules, compound=True, min_gain=0.0, **limits
+        )
+        assert len(plan.moves) <= limits.get("max_length", len(plan.moves))
+        assert plan.copied <= limits.get("cost", plan.copied)
+        assert rules.disk_moves or not any("r" in move.letters for move in plan.moves)
