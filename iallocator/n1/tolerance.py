@@ -24,7 +24,7 @@ from __future__ import annotations
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from iallocator.model.state import derived
-from iallocator.n1 import LOST, SAFE, UNKNOWN, UndecidedError
+from iallocator.n1 import LOST, SAFE, UNKNOWN, Rules, UndecidedError
 from iallocator.n1.bounds import capacities_for, check_bounds, known_demand
 from iallocator.n1.failure_watch import FailureWatch
 from iallocator.scoring import Kernels
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State
-    from iallocator.n1 import Failure, Rules
+    from iallocator.n1 import Failure
     from iallocator.n1.bounds import Demands
     from iallocator.n1.comparison import Comparison
     from iallocator.n1.counting import CountedTolerance, Speculation
@@ -558,6 +558,17 @@ class FailureTolerance:
 
         assert self._group is not None
         self._comparison = Comparison.begun(self, self._group, now)
+
+    def exactly(self) -> FailureTolerance:
+        """Return the N+1 of the state by the rules of ``no-worse``, measured now."""
+        if self.rules.exact:
+            return self
+        rules = Rules("no-worse", self.rules.units, self.rules.effort, plan=self.rules.plan)
+        found = type(self)(
+            self.state, rules, self._scope, self._given_kernels, self._group, self._min_disk
+        )
+        found.measure()
+        return found
 
     @property
     def comparison(self) -> Comparison:

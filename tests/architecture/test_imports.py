@@ -29,7 +29,8 @@ ENTRIES = {"iallocator.n1", "iallocator.n1.tolerance"}
 """The modules of `n1` for other packages: the rules, and `FailureTolerance`."""
 
 RESULTS = {
-    "FailoverPlan", "InteractingNodes", "PlanGuard", "Speculation", "UnrestartedInstance",
+    "FailoverPlan", "InteractingNodes", "PassingGuard", "PlanGuard", "Speculation",
+    "UnrestartedInstance",
 }  # fmt: skip
 """What methods of `FailureTolerance` return: other packages import these classes for types."""
 

@@ -151,7 +151,7 @@ class _Balancing:
         state, options = self._before.copy(), self._options
         relations = relations_for(state.cluster, options)
         for group in _groups(self._before, options):
-            behaviour, failures, losses = options.rules.behaviour, None, None
+            behaviour, failures = options.rules.behaviour, None
             instances = movable(
                 state.cluster, group, options.selected, options.excluded, behaviour=behaviour
             )
@@ -161,10 +161,6 @@ class _Balancing:
             if mode != "off":
                 failures = FailureTolerance(state, plan_rules(mode, relations), group=group)
                 failures.measure()
-                losses = failures
-                if not failures.rules.exact:
-                    losses = FailureTolerance(state, plan_rules("no-worse", relations), group=group)
-                    losses.measure()
             problem = BalanceProblem(
                 state,
                 in_order(group.nodes, behaviour),
@@ -173,7 +169,6 @@ class _Balancing:
                 options.rules_for(group),
                 relations,
                 failures,
-                losses=losses,
             )
             balancer = GroupBalancer(problem, options.limits, self._progress)
             self._open = problem, balancer, group

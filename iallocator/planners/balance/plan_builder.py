@@ -78,12 +78,15 @@ class BalanceProblem:
         The affinity constraints of the instances.
     failures:
         The failures, as measured initially: they must be tolerated in the end.
-    losses:
-        The same with the rules of ``no-worse``: what each failure loses initially. After no move
-        may one lose more instances.
     centres:
         Scores are computed relative to these numbers; by default, to the means when a scan begins.
         Two scans with the same centres compute bit-identical scores.
+
+    Attributes
+    ----------
+    losses:
+        `failures` with the rules of ``no-worse``: what each failure loses initially. After no move
+        may one lose more instances.
     """
 
     def __init__(
@@ -96,10 +99,9 @@ class BalanceProblem:
         relations: Relations | None = None,
         failures: FailureTolerance | None = None,
         centres: Sequence[float] | None = None,
-        losses: FailureTolerance | None = None,
     ) -> None:
         self.state = state
-        self.losses = losses
+        self.losses = None if failures is None else failures.exactly()
         self.centres = centres
         self.failures = failures
         self.relations = relations

@@ -184,19 +184,31 @@ class SwapTable:
         squares: list[Floats] = []
         sums: list[Floats] = []
         for k, weight, by_column in zip(self._spreads, self._weights, self._terms):
-            here: Floats = np.zeros_like(total)
-            there: Floats = np.zeros_like(total)
+            here = there = None
             for amounts, factor in by_column:
-                more = amounts[others][None, :] - amounts[own][:, None]
-                here += more * factor[one]
-                there -= more * factor[node]
-            values, totals = table.values[k], table.totals
-            squares.append((2 * values[one] + here) * here + (2 * values[node] + there) * there)
-            sums.append(here + there)
-            after = spread(
-                totals.sums[k] + sums[-1], totals.squares[k] + squares[-1], totals.counts[k]
-            )
-            total += weight * np.sqrt(np.maximum(after, 0.0))
+                more = amounts[others] - amounts[own][:, None]
+                added = more * factor[one]
+                lost = more * factor[node]
+                here = added if here is None else here + added
+                there = lost if there is None else there + lost
+            if here is None or there is None:
+                squares.append(np.zeros_like(total))
+                sums.append(squares[-1])
+                continue
+            values, totals, count = table.values[k], table.totals, table.totals.counts[k]
+            sums.append(here - there)
+            here *= here + 2 * values[one]
+            there *= there - 2 * values[node]
+            here += there
+            squares.append(here)
+            after = (sums[-1] + totals.sums[k]) * (1 / count)
+            after *= -after
+            after += here * (1 / count)
+            after += totals.squares[k] / count
+            np.maximum(after, 0.0, out=after)
+            np.sqrt(after, out=after)
+            after *= weight
+            total += after
         # Both nodes need capacity in the end, and no instance is twice on a node
         for free, amounts in self._free:
             more = amounts[others][None, :] - amounts[own][:, None]
