@@ -169,7 +169,9 @@ class Explain(CommandSettings):
         "FILE",
         group=OUTPUT,
     )
-    html: str | None = HTML
+    html: str | None = option(
+        "--html", "write a page for a browser; not a folder of pages", str, "FILE", group=OUTPUT
+    )
     bandwidth: float = BANDWIDTH
     group: str = GROUP
     offline: Sequence[str] = OFFLINE

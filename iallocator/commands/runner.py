@@ -36,7 +36,7 @@ from iallocator.sources import document_path, load, named, source_name, substitu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
 
     from iallocator.aliases import Json
@@ -205,6 +205,34 @@ def _write_pages(found: Result, command: Command, html: str) -> None:
             print(page)
         else:
             write_file(os.path.join(html, name) if folder else html, page)
+    if folder:
+        _remove_old_pages(html, pages)
+
+
+MADE_HERE = b'<meta name="generator" content="iallocator '
+"""What every page of this program has near its beginning."""
+
+
+def _remove_old_pages(folder: str, current: Collection[str]) -> None:
+    """Remove the pages of an earlier run from `folder`, which has the pages `current` now.
+
+    Other files stay, also those with the name of a page.
+    """
+    from iallocator.render.page.view import PAGES
+
+    for name in {f"{page}.html" for page in PAGES} - set(current):
+        path = os.path.join(folder, name)
+        try:
+            with open(path, "rb") as stream:
+                ours = MADE_HERE in stream.read(4096)
+            if ours:
+                os.remove(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UsageError(
+                f"--html: cannot remove the old page {path}: {error.strerror}"
+            ) from None
 
 
 def _is_folder(html: str) -> bool:

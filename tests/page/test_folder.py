@@ -54,6 +54,17 @@ def test_folder_gets_linked_pages_with_an_index(site: Path) -> None:
     assert sections["index.html"] == []
 
 
+def test_page_of_an_earlier_run_is_removed_if_the_new_run_has_none(site: Path) -> None:
+    """Pages of the program go; a foreign file with the name of a page stays."""
+    source = site.parent / "document.json"
+    assert main(["check", f"--html={site}/", "--no-simulation", str(source)]) in (0, 1)
+    assert not (site / "plan.html").exists()
+    assert (site / "failures.html").exists()
+    (site / "plan.html").write_text("foreign")
+    assert main(["check", f"--html={site}/", "--no-simulation", str(source)]) in (0, 1)
+    assert (site / "plan.html").read_text() == "foreign"
+
+
 def test_folder_that_exists_is_written_again(site: Path) -> None:
     """A timer replaces the pages; other files of the folder stay."""
     (site / "other.txt").write_text("other")
