@@ -43,7 +43,8 @@ def run() -> NoReturn:
     from iallocator.errors import INTERRUPTED
 
     _on_signal(_interrupt)
-    status = main(program=_program())
+    program = _program()
+    status = main(program=program) if program else main()
     _on_signal(_leave)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
