@@ -46,10 +46,13 @@ def run(given: Given) -> int:
     )
     done = squeeze_cluster(cluster, source.policy, wanted)
     names = switched(done)
+    action = "online" if done.shortage else done.action
     if not given.no_headers:
-        print(TITLES[done.action])
+        print(TITLES[action])
     if names:
         print("\n".join(names))
+    if done.shortage and given.verbose:
+        print("Onlining all nodes will not yield enough capacity")
     if given.print_commands is not None:
         lines = _commands(done)
         if given.print_commands is True:
@@ -59,11 +62,12 @@ def run(given: Given) -> int:
             write_script(given.print_commands, lines)
     if given.save is not None:
         states = (("before", "original", done.before), ("after", "squeezed", done.after()))
-        what = {"offline": "run", "online": "expansion", "none": "doing nothing"}[done.action]
+        what = {"offline": "run", "online": "expansion", "none": "doing nothing"}[action]
         for moment, ending, state in states:
+            word = "run" if moment == "before" else what
             path = f"{given.save}.{ending}"
             save(path, source, state)
-            say(f"The cluster state {moment} hsqueeze {what} has been written to file '{path}'")
+            say(f"The cluster state {moment} hsqueeze {word} has been written to file '{path}'")
     if given.exec and names:
         raise ProgramError("Error: hsqueeze: Execution of commands possible only on LUXI")
     return 0

@@ -365,6 +365,8 @@ class _Work:
             held = len(state.primaries[index]) + len(state.secondaries[index])
             return self._liking(self.cluster.nodes[index]), held
 
+        if self.options.behaviour.plans_by_document:
+            found.reverse()  # of equal nodes, hsqueeze takes the last of the document
         return sorted(found, key=rank)
 
     def _liking(self, node: Node) -> int:
