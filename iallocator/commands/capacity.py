@@ -82,19 +82,19 @@ class Filled(Result):
         """Return nothing for the text; for the page, the health now and of the full cluster."""
         if medium == TEXT:
             return {}
-        from iallocator.documents.moments import Examination, inventory, nodes_at, standing
+        from iallocator.documents.moments import Examination, health_at, inventory, nodes_at
 
         settings, found = self._settings, self._found
         relations = enforced_relations(found.before.cluster, settings)
         how = Examination.of(self._tagged, settings.min_disk, relations)
         filled = (("Tiers", found.tiered), ("Standard", found.standard))
         ends = [nodes_at(run.state, title) for title, run in filled if run is not None]
-        full = None if found.standard is None else standing(found.standard.state, how)
+        full = None if found.standard is None else health_at(found.standard.state, how)
         return {
             "cluster": inventory(found.before.cluster),
             "moments": [nodes_at(found.before, "Now"), *ends],
             "after": full,
-            "before": standing(found.before, how),
+            "before": health_at(found.before, how),
         }
 
 

@@ -91,7 +91,7 @@ class Repaired(Result):
         """
         if medium == TEXT:
             return self._facts
-        from iallocator.documents.moments import Examination, inventory, nodes_at, standing
+        from iallocator.documents.moments import Examination, health_at, inventory, nodes_at
 
         settings, work = self._settings, self._work
         before, after = work.before, work.after
@@ -99,8 +99,8 @@ class Repaired(Result):
         how = Examination.of(settings, relations=enforced_relations(cluster, settings))
         return {
             "cluster": inventory(cluster),
-            "before": standing(before, how),
-            "after": standing(after, how),
+            "before": health_at(before, how),
+            "after": health_at(after, how),
             "moments": [nodes_at(before, "Before"), nodes_at(after, "After")],
             "where": {one.name: cluster.node_names(one.nodes) for one in cluster.instances},
             "transition": work.transition(),

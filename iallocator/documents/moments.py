@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.planners.check.health import GroupHealth
 
-__all__ = ["Examination", "cluster_facts", "inventory", "nodes_at", "standing"]
+__all__ = ["Examination", "cluster_facts", "health_at", "inventory", "nodes_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def cluster_facts(
     health: Sequence[GroupHealth] | None = None,
     only: Group | None = None,
 ) -> Json:
-    """Return what the page of a cluster in `state` shows; `health` and `only` as of `standing`."""
+    """Return what the page of a cluster in `state` shows; `health` and `only` as of `health_at`."""
     cluster = state.cluster
     instances = cluster.instances if only is None else cluster.members(only)
     now = nodes_at(state, "Now")
@@ -98,7 +98,7 @@ def cluster_facts(
         "cluster": inventory(cluster),
         "kinds": KINDS,
         "not_analysed": NOT_ANALYSED,
-        "before": standing(state, how, health, only=only),
+        "before": health_at(state, how, health, only=only),
         "moments": [now],
         "running": sum(one.running for one in instances),
         "instances": [
@@ -154,7 +154,7 @@ def _node_in(state: State, node: Node) -> Json:
     }
 
 
-def standing(
+def health_at(
     state: State,
     how: Examination,
     health: Sequence[GroupHealth] | None = None,
@@ -192,7 +192,7 @@ def standing(
             "failures": [
                 {
                     "node": one.node,
-                    "judged": one.analysed,
+                    "analysed": one.analysed,
                     "late": one.late,
                     "survived": one.tolerated,
                     "lost": one.lost,
@@ -204,7 +204,7 @@ def standing(
                 for one in found
             ],
             "survived": sum(one.tolerated for one in found),
-            "judged": sum(one.analysed for one in found),
+            "analysed": sum(one.analysed for one in found),
             "late": sum(one.late for one in found),
             "groups": group_overviews(state, only),
             "terms": score_terms(state, None if only is None else only.nodes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from iallocator.documents.moments import inventory, nodes_at, standing
+from iallocator.documents.moments import health_at, inventory, nodes_at
 from iallocator.model.moves import FAILOVER
 from iallocator.scoring.metrics import STATISTICS, terms
 from iallocator.scoring.scalar import kernel_of
@@ -40,8 +40,8 @@ def plan_facts(
     `remarks`: further text; `health`: the findings at both ends, if they are known already.
     """
     cluster, after = done.cluster, done.after()
-    first = standing(done.before, how, health[0])
-    last = standing(after, how, health[1], off=done.leaving, on=done.coming)
+    first = health_at(done.before, how, health[0])
+    last = health_at(after, how, health[1], off=done.leaving, on=done.coming)
     leaving, coming = (cluster.node_names(sorted(some)) for some in (done.leaving, done.coming))
     changes = changes_of_moves(done.before, done.moves)
     return {

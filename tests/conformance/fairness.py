@@ -12,7 +12,7 @@ STATIC_KVM_MEMORY = 4096
 CPU_SPEED = "a node's cpu_speed is not 1: hail does not read it"
 OWN_GROUP = "an instance of the batch names its own group: hail does not read it"
 AUTO_BALANCE = "an instance is not auto-balanced: hail does not read it"
-START_N1 = "hail 3.0.2 judges a node's N+1 by another figure at the start"
+START_N1 = "hail 3.0.2 checks the N+1 of a node with another figure at the start"
 NO_NUMBER = "hail's score is not a number: exclusive storage without spindles"
 LOST_ALLOCATIONS = "lost allocations rank a group: hail tests no N+1 then"
 
@@ -32,7 +32,7 @@ def incomparable(document: Json, like_hail: bool = False) -> str:
     balanced = (one.get("auto_balance", True) for one in document["instances"].values())
     if not like_hail and not all(balanced):
         return AUTO_BALANCE
-    if any(_judged_otherwise(document, name) for name in document["nodes"]):
+    if any(_n1_differs_at_start(document, name) for name in document["nodes"]):
         return START_N1
     return ""
 
@@ -74,7 +74,7 @@ def _is_dedicated(document: Json, uuid: str) -> bool:
     return all(bool(node["ndparams"]["exclusive_storage"]) for node in nodes)
 
 
-def _judged_otherwise(document: Json, name: str) -> bool:
+def _n1_differs_at_start(document: Json, name: str) -> bool:
     """Return whether reported and accounted free memory give different N+1 results for a node."""
     node = document["nodes"][name]
     if not _reports(node):

@@ -15,7 +15,7 @@ from tests.patience import PATIENCE
 HAIL = Path("/usr/lib/ganeti/iallocators/hail")
 
 _NUMBER = r"-?\d[\d.]*"
-_VERDICT = re.compile(
+_RESULT = re.compile(
     r"(?:Group (?P<name>\S+) \((?P<policy>[a-z_]+)\): )?"
     rf"(?:score: (?P<score>\(\[[-\d,.]*\],{_NUMBER}\)|{_NUMBER}), "
     r"successes (?P<successes>\d+), failures (?P<failures>\d+) \((?P<reasons>[^)]*)\)"
@@ -130,7 +130,7 @@ def read(response: bytes, stderr: str = "") -> Answer:
 
 def _group_results(info: str) -> tuple[GroupResult, ...]:
     """Return the results of each group in `info`, in its order."""
-    found = [(match.start(), _verdict(match)) for match in _VERDICT.finditer(info)]
+    found = [(match.start(), _result(match)) for match in _RESULT.finditer(info)]
     found += [
         (
             match.start(),
@@ -140,10 +140,10 @@ def _group_results(info: str) -> tuple[GroupResult, ...]:
         )
         for match in _ERROR.finditer(info)
     ]
-    return tuple(verdict for _, verdict in sorted(found, key=lambda pair: pair[0]))
+    return tuple(result for _, result in sorted(found, key=lambda pair: pair[0]))
 
 
-def _verdict(match: re.Match[str]) -> GroupResult:
+def _result(match: re.Match[str]) -> GroupResult:
     group, policy = match["name"] or "", match["policy"] or ""
     if match["score"] is None:
         return GroupResult(group, policy, failures=_reasons(match["rejections"]))

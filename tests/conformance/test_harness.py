@@ -26,7 +26,7 @@ def answer(info: str = INFO, result: object = ("node5", "node4")) -> Answer:
     return read(json.dumps({"success": True, "info": info, "result": result}).encode())
 
 
-def test_read_successful_allocation_gives_one_verdict_per_group() -> None:
+def test_read_successful_allocation_gives_one_result_per_group() -> None:
     """Scores, nodes and counted reasons are read from `info`."""
     placed, rejected = answer().group_results
     assert answer().selected == placed.group == "rack2"
@@ -59,7 +59,7 @@ def test_read_text_after_the_known_words_changes_nothing() -> None:
 def test_read_group_not_tried_keeps_the_error() -> None:
     """A group that was not tried has an error, and no counts."""
     info = "Request failed: Group a: error Not enough online nodes, Group b: error No online nodes"
-    errors = [verdict.error for verdict in answer(info).group_results]
+    errors = [result.error for result in answer(info).group_results]
     assert errors == ["Not enough online nodes", "No online nodes"]
 
 

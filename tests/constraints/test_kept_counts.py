@@ -14,7 +14,7 @@ from iallocator.constraints.rule_counts import LiveRuleCounts, RuleCounts
 from iallocator.model.instance import Instance
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.planners.balance.scan.affinity import BondCosts, MoveBonds
+from iallocator.planners.balance.scan.affinity import AffinityCosts, MoveAffinity
 from iallocator.planners.balance.scan.arrays import NodeTable
 from tests.constraints.worlds import load, random_document
 
@@ -85,15 +85,15 @@ def test_bonds_of_a_scan_kept_while_instances_move_are_those_made_anew(seed: int
     rng, scope = Random(seed), range(len(state.cluster.nodes))
     instances = state.cluster.instances
     table = NodeTable(state, scope, Capacities(state.cluster.nodes))
-    bonds = BondCosts(relations, relations.live(state))
-    places = MoveBonds(table, instances, bonds)
+    bonds = AffinityCosts(relations, relations.live(state))
+    places = MoveAffinity(table, instances, bonds)
     for _ in range(8):
         moved = rng.choice(instances)
         state.remove(moved, state.where[moved.name])
         state.place(moved, tuple(rng.sample(scope, len(moved.nodes))))
         places.refresh()
-        fresh = BondCosts(relations, LiveRuleCounts(relations.members_of, state))
+        fresh = AffinityCosts(relations, LiveRuleCounts(relations.members_of, state))
         assert bonds.penalty(table.position) == pytest.approx(fresh.penalty(table.position))
-        anew = MoveBonds(table, instances, fresh)
+        anew = MoveAffinity(table, instances, fresh)
         assert np.allclose(places.costs, anew.costs)
         assert (places.barred == anew.barred).all()

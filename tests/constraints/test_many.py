@@ -18,7 +18,7 @@ from iallocator.model.constraints import APART, Constraint, Member
 from iallocator.model.instance import Instance
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.planners.balance.scan.affinity import BondCosts, MoveBonds
+from iallocator.planners.balance.scan.affinity import AffinityCosts, MoveAffinity
 from iallocator.planners.balance.scan.arrays import NodeTable
 from tests import builders
 from tests.builders import Json
@@ -105,8 +105,8 @@ def test_counts_say_what_pairs_say(seed: int) -> None:
     rule_counts = relations.live(state)
     names = [instance.name for instance in state.cluster.instances]
     table = NodeTable(state, range(5), Capacities(state.cluster.nodes))
-    bonds = BondCosts(relations, rule_counts)
-    arrays = MoveBonds(table, state.cluster.instances, bonds)
+    bonds = AffinityCosts(relations, rule_counts)
+    arrays = MoveAffinity(table, state.cluster.instances, bonds)
     for _ in range(4):
         homes = {name: nodes[0] for name, nodes in state.where.items()}
         _same_sums(relations, state, arrays, names)
@@ -120,7 +120,7 @@ def test_counts_say_what_pairs_say(seed: int) -> None:
         _same_breaks(relations, state, homes, moved)
 
 
-def _same_sums(relations: Relations, state: State, arrays: MoveBonds, names: list[str]) -> None:
+def _same_sums(relations: Relations, state: State, arrays: MoveAffinity, names: list[str]) -> None:
     rule_counts = relations.live(state).now()
     homes = {name: nodes[0] for name, nodes in state.where.items()}
     for row, name in enumerate(names):

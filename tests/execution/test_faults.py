@@ -79,7 +79,7 @@ class World:
             journal.close()
         return self.records
 
-    def judge(self) -> None:
+    def check(self) -> None:
         """Check the conditions that must hold after the end of the execution."""
         executed, records = self.cluster.executed, self.records
         assert len(executed) == len(set(executed)), f"done twice: {executed}"
@@ -160,7 +160,7 @@ def test_execution_killed_at_any_moment_and_resumed_does_everything_once(
                 continue
             break
         world.run()
-        world.judge()
+        world.check()
         assert sorted(world.cluster.executed) == sorted(world.steps)
 
 
@@ -190,7 +190,7 @@ def test_execution_with_faults_stops_what_waits_and_nothing_else(
         with suppress(Killed, ExecutionError):
             world.run(_trips(rng, rng.choice([0.0, 0.1])), stopping)
         world.run()
-        world.judge()
+        world.check()
         failed = [n for n in world.records.of if world.records.of[n].state == FAILED]
         most = world.cluster.cancelled + len(world.cluster.fails) + world.cluster.vanished
         assert len(failed) <= most

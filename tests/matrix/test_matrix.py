@@ -7,8 +7,8 @@ import pytest
 from tests.builders import Json
 
 from .features import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
-from .judge import problems
 from .paths import PATHS, Path
+from .plan_checks import problems
 from .planners import RejectedError, read_moves
 from .reasons import RULES, reason, table
 from .requests import respond

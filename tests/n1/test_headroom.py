@@ -52,7 +52,7 @@ def headroom_of(case: Case) -> CountedTolerance:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) -> None:
+def test_headroom_result_on_a_placement_is_that_of_the_simulation(mode: str) -> None:
     """Every failure is tolerated after an accepted placement; after a rejected one, some is not."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(150, 700):
@@ -61,7 +61,7 @@ def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) ->
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_headroom_verdict_on_nodes_of_exclusive_storage_is_that_of_the_simulation(
+def test_headroom_result_on_nodes_of_exclusive_storage_is_that_of_the_simulation(
     mode: str,
 ) -> None:
     """Instances without disks are counted; those with disks may need spindles."""

@@ -43,7 +43,7 @@ def results(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
 
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 @pytest.mark.parametrize("mode", MODES)
-def test_cheap_verdict_on_tight_clusters_is_that_of_the_simulation(mode: str, seeds: range) -> None:
+def test_bounds_result_on_tight_clusters_is_that_of_the_simulation(mode: str, seeds: range) -> None:
     """A failure called safe is tolerated, one called lost is not; both occur often."""
     counts = results((f"{mode} {seed}", tight(seed, mode)) for seed in seeds)
     assert min(counts[SAFE], counts[LOST]) > 50
@@ -51,7 +51,7 @@ def test_cheap_verdict_on_tight_clusters_is_that_of_the_simulation(mode: str, se
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_cheap_verdict_on_generated_documents_is_that_of_the_simulation(mode: str) -> None:
+def test_bounds_result_on_generated_documents_is_that_of_the_simulation(mode: str) -> None:
     """On clusters of the usual sizes, bounds decide nearly all failures."""
     counts = results(
         (f"{mode} {seed}", context_of(document(seed, "allocate"), mode)) for seed in seeds(50, 150)

@@ -62,7 +62,7 @@ def test_failure_of_a_node_with_a_unit_needs_one_node_for_all_of_it() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_cheap_verdict_with_units_is_that_of_the_simulation(mode: str) -> None:
+def test_bounds_result_with_units_is_that_of_the_simulation(mode: str) -> None:
     """A failure called safe is tolerated, one called lost is not."""
     counts: Counter[int] = Counter()
     for seed in seeds(150, 400):

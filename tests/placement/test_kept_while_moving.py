@@ -56,7 +56,8 @@ def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = 
             some = sorted((nodes, round(score, 7)) for score, nodes in places.ranked())[:8]
             if forgetful:
                 kept = [
-                    new_judge(context, scope).allows(Move(moved, (), nodes)) for nodes, _ in some
+                    new_tolerance(context, scope).allows(Move(moved, (), nodes))
+                    for nodes, _ in some
                 ]
             else:
                 kept = [evaluator.keeps_n1(moved, nodes) for nodes, _ in some]
@@ -64,7 +65,7 @@ def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = 
     return found
 
 
-def new_judge(context: Context, scope: Sequence[int]) -> FailureTolerance:
+def new_tolerance(context: Context, scope: Sequence[int]) -> FailureTolerance:
     """Return an N+1 check without kept values."""
     rules = context.rules(context.settings.n1)
     found = FailureTolerance(context.state, rules, scope, context.kernels)

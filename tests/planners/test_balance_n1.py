@@ -118,7 +118,7 @@ def test_balance_names_the_failure_that_prevents_moves() -> None:
     )
 
 
-def test_balance_judges_each_group_by_its_own_tags() -> None:
+def test_balance_checks_each_group_by_its_own_tags() -> None:
     """A group with a tag for it is balanced without N+1; the other is not."""
     for seed in SEEDS:
         document = _tight(seed)

@@ -9,7 +9,7 @@ import pytest
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import run
 from tests.matrix.documents import tagged
-from tests.matrix.judge import problems
+from tests.matrix.plan_checks import problems
 
 Capture = pytest.CaptureFixture[str]
 

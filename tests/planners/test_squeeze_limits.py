@@ -144,7 +144,7 @@ def test_squeeze_names_the_failure_that_keeps_a_node_on() -> None:
     assert _squeeze(document, "--n1=off")["switched_nodes"] == ["node2"]
 
 
-def test_squeeze_judges_each_group_by_its_own_tags() -> None:
+def test_squeeze_checks_each_group_by_its_own_tags() -> None:
     """A group with the tag is squeezed without N+1; the other group is not."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
     document = cluster({"careful": 2, "careless": 2}, instances=held)

@@ -301,7 +301,7 @@ SPREAD = (("d", "fa:node2"), ("e", "fa:node3"))
 @pytest.mark.parametrize(
     ("mode", "lost"), [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)]
 )
-def test_verify_moves_judges_n1_in_the_mode_that_counts(mode: str, lost: bool) -> None:
+def test_verify_moves_checks_n1_in_the_mode_that_counts(mode: str, lost: bool) -> None:
     """The second move uses the last capacity for the large instance."""
     found = Plan(world(FRAGMENTING), *SPREAD, n1=mode).problems()
     assert ("the failure of node1" in found) is lost

@@ -278,7 +278,7 @@ def test_affinity_with_a_seed_draws_among_equals_only() -> None:
 
 
 @pytest.mark.parametrize("tagged", [False, True])
-def test_standings_after_placements_are_what_pairwise_comparison_finds(tagged: bool) -> None:
+def test_affinity_after_placements_is_what_pairwise_comparison_finds(tagged: bool) -> None:
     """The rank is equal for all nodes, most and few, wherever the instance runs."""
     whole = document(Shape(20, "rbd", per_node=3, fullness=0.3))
     rng = random.Random(tagged)

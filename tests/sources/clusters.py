@@ -54,7 +54,7 @@ def score(state: State, scope: list[int]) -> float:
     return ScalarKernel(state, scope, fixed).score()
 
 
-def judged_otherwise(state: State) -> bool:
+def n1_differs_at_start(state: State) -> bool:
     """Return whether htools 3.0 checks N+1 of some node with other free memory at the start."""
     return any(
         node.online

@@ -128,13 +128,13 @@ class Brute:
 
 @pytest.mark.parametrize("seeds", MOST_SLOW, ids=str)
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
-def test_judge_of_overlapping_partitions_equals_brute_force(mode: str, seeds: range) -> None:
+def test_n1_of_overlapping_partitions_equals_brute_force(mode: str, seeds: range) -> None:
     """The result for every placement of the new instance equals that of the definition."""
     reported: Counter[bool] = Counter()
     for seed in seeds:
         document = tight(Random(f"pools/{seed}"))
         case = context_of(document, mode)
-        judge = case.context.tolerance(case.context.all_nodes())
+        tolerance = case.context.tolerance(case.context.all_nodes())
         before = Brute(document, mode == "strict")
         names = [node.name for node in case.cluster.nodes]
         watched = [n for n in names if mode == "strict" or before.online[n]]
@@ -147,7 +147,11 @@ def test_judge_of_overlapping_partitions_equals_brute_force(mode: str, seeds: ra
             after.put("new", document["request"], name)
             expected = all(after.tolerates(n) for n in watched if tolerated[n])
             if case.state.columns[0][index] - case.new.memory > 0:
-                assert judge.allows(Move(case.new, (), (index,))) is expected, (mode, seed, name)
+                assert tolerance.allows(Move(case.new, (), (index,))) is expected, (
+                    mode,
+                    seed,
+                    name,
+                )
                 reported[expected] += 1
     assert min(reported[True], reported[False]) > 20, reported
 
@@ -159,7 +163,7 @@ def cases(mode: str, seeds: range) -> Iterator[tuple[str, Case]]:
 
 
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
-def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
+def test_bounds_result_on_shares_is_that_of_the_simulation(mode: str) -> None:
     """A failure reported as tolerated is tolerated, one reported as lost is not."""
     counts: Counter[int] = Counter()
     restricted = 0

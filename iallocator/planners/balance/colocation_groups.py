@@ -12,7 +12,7 @@ from math import inf
 
 from iallocator.model.moves import Move
 from iallocator.planners.balance.move_kinds import ScoredMoves, kinds_to, possible
-from iallocator.planners.balance.scan.affinity import BondCosts
+from iallocator.planners.balance.scan.affinity import AffinityCosts
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
 from iallocator.scoring.candidates import DECIMALS
 
@@ -60,7 +60,7 @@ class ColocationMoves:
         self._rules = problem.rules
         self._relations = relations
         self._rule_counts = relations.live(problem.state)
-        self._costs = BondCosts(relations, self._rule_counts)
+        self._costs = AffinityCosts(relations, self._rule_counts)
         self._position = {index: k for k, index in enumerate(problem.scope)}
         self._movable = {instance.name: instance for instance in problem.instances}
         nodes = problem.state.cluster.nodes

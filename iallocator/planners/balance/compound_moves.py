@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from iallocator.deadline import check
 from iallocator.planners.balance.move_kinds import BY_NAME, KINDS, ScoredMoves, possible
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
-from iallocator.planners.balance.scan.affinity import BondCosts
+from iallocator.planners.balance.scan.affinity import AffinityCosts
 from iallocator.planners.balance.scan.swaps import SwapTable
 from iallocator.planners.search import Neighbourhood
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
@@ -71,7 +71,7 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         )
         relations = problem.relations
         self._costs = (
-            None if relations is None else BondCosts(relations, relations.live(problem.state))
+            None if relations is None else AffinityCosts(relations, relations.live(problem.state))
         )
         self._table: SwapTable | None = None
         self._scan = builder.scan

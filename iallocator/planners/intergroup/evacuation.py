@@ -102,7 +102,7 @@ def evacuate(
             return done
         made = _at_once(mover, instances, targets, done, done.failed)
     if done.failed is not None and context.effort.undecided > undecided:
-        done.give_up("; not all failures were judged, for that takes too long", OUT_OF_TIME)
+        done.give_up("; not all failures were analysed, because that takes too long", OUT_OF_TIME)
     return _planned(mover, done, made)
 
 

@@ -35,7 +35,7 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
     instances.
     """
     page.command = "capacity"
-    page.headline, page.tone = _verdict(document)
+    page.headline, page.tone = _headline(document)
     runs = [(title, document[kind]) for kind, title in RUNS if kind in document]
     for title, run in runs:  # why it ended
         closest = f"; closest to one more: {shown(run['closest'])}" if run["closest"] else ""
@@ -49,8 +49,8 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
         page.tiles.append(Tile(title, gib(now[name]["free"]), f"of {gib(sums[name])}"))
     full = facts["after"]
     titles = {"Now": facts["before"], "Standard": full}
-    standings = [titles.get(moment["title"]) for moment in facts["moments"]]
-    add_topology(page, facts, standings, {})
+    healths = [titles.get(moment["title"]) for moment in facts["moments"]]
+    add_topology(page, facts, healths, {})
     page.table("sizes", "What fits", _sizes(document))
     if "forecast" in document:
         _forecast(document["forecast"], page)
@@ -79,7 +79,7 @@ def _forecast(forecast: Json, page: PageView) -> None:
     page.table("forecast", "Forecast", grid, note.rstrip())
 
 
-def _verdict(document: Json) -> tuple[str, str]:
+def _headline(document: Json) -> tuple[str, str]:
     if "standard" not in document:
         return "Interrupted before the answer was known", "bad"
     run = document["standard"]

@@ -37,9 +37,7 @@ def check(document: Json, facts: Json, page: PageView) -> None:
         _cluster(facts, page)
     page.command = "check"
     page.details.insert(0, health_sentence(document, facts["kinds"]))
-    page.headline, page.tone = _judgement(
-        document["problems"], len(document["not_analysed"]), facts
-    )
+    page.headline, page.tone = _headline(document["problems"], len(document["not_analysed"]), facts)
     _failures(facts["failures"], page)
     if facts["tag_findings"]:
         grid = Grid("Kind", "What")
@@ -55,7 +53,7 @@ def report(document: Json, facts: Json, page: PageView) -> None:
     _cluster(facts, page)
     now = facts["before"]
     page.command = "show"
-    page.headline, page.tone = _judgement(now["counts"], now["late"], facts)
+    page.headline, page.tone = _headline(now["counts"], now["late"], facts)
     if facts["master"]:
         page.details.append(f"Master: {shown(facts['master'])}")
     grid = Grid(
@@ -88,7 +86,7 @@ def constraints(document: Json, facts: Json, page: PageView) -> None:
     page.table("rules", "Rules", grid, count=str(len(grid.rows)))
 
 
-def _judgement(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, str]:
+def _headline(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, str]:
     """Return the sentence at the top, and its tone: the greatest problems, or that there is none.
 
     `late`: how many nodes were not analysed for lack of time.

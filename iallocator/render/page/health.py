@@ -33,11 +33,11 @@ __all__ = ["add_health", "effects", "tolerance_tile"]
 def tolerance_tile(before: Json, after: Json | None) -> Tile:
     """Return the number of failures of nodes that are tolerated."""
     then = after or before
-    tolerated, checked, late = then["survived"], then["judged"], then["late"]
+    tolerated, checked, late = then["survived"], then["analysed"], then["late"]
     if not checked:
         value = "not analysed" if late else "not checked"
         return Tile("Node failures tolerated", value)
-    notes = [f"before: {before['survived']} of {before['judged']}"] if after else []
+    notes = [f"before: {before['survived']} of {before['analysed']}"] if after else []
     notes += [f"{late} not analysed"] if late else []
     tone = "bad" if tolerated < checked else "" if late else "good"
     return Tile("Node failures tolerated", f"{tolerated} of {checked}", ", ".join(notes), tone)
@@ -57,7 +57,7 @@ def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[
     )
     failing = [failure_grid(before["failures"], after["failures"] if after else None, page)]
     failing += [matrix_grid(then["failures"], page)]
-    count = f"{then['survived']} of {then['judged']} tolerated"
+    count = f"{then['survived']} of {then['analysed']} tolerated"
     page.table("failures", "If a node fails", [one for one in failing if one.rows], one, count)
     page.table(
         "score",
@@ -183,7 +183,7 @@ def matrix_grid(failures: Sequence[Json], page: PageView) -> Grid:
 
 
 def _result(one: Json) -> Cell:
-    if not one["judged"]:
+    if not one["analysed"]:
         return Cell("not analysed" if one["late"] else "not checked", tone="faint")
     if one["survived"]:
         return Cell("tolerated", tone="good")

@@ -56,7 +56,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
     """Add the plan that ``--json`` writes; `facts` are those of its page."""
     before, after = facts["before"], facts["after"]
     page.command = plan["command"]
-    page.headline, page.tone = _verdict(plan, before, after)
+    page.headline, page.tone = _headline(plan, before, after)
     details = [*facts["remarks"]]
     if "action" in plan:
         names = ", ".join(switched_nodes(plan))
@@ -88,7 +88,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
     add_health(page, before, after, plan.get("groups", ()))
 
 
-def _verdict(plan: Json, before: Json, after: Json) -> tuple[str, str]:
+def _headline(plan: Json, before: Json, after: Json) -> tuple[str, str]:
     """Return the sentence at the top, and its tone."""
     moves = len(plan["moves"])
     what = many(moves, "move") if moves else "Nothing to move"
@@ -102,7 +102,7 @@ def _verdict(plan: Json, before: Json, after: Json) -> tuple[str, str]:
         what += f": group {shown(plan['chosen'])} becomes empty"
     elif moves and last < first:
         what += f": the score falls from {decimals(first)} to {decimals(last)}"
-    worse = after["survived"] < before["survived"] and after["judged"] >= before["judged"]
+    worse = after["survived"] < before["survived"] and after["analysed"] >= before["analysed"]
     return what, "bad" if worse else "good"
 
 
@@ -245,7 +245,7 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
     now, then, where = facts["before"], facts["after"], facts["where"]
     transition = {**facts["transition"], "left": [], "remarks": []}
     page.command = "repair"
-    page.headline, page.tone = _repair_verdict(document, facts["status"])
+    page.headline, page.tone = _repair_headline(document, facts["status"])
 
     # How many instances are in each state, then what failures would do
     for name, count in document["counts"].items():
@@ -278,7 +278,7 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
     add_health(page, now, then)
 
 
-def _repair_verdict(document: Json, status: int) -> tuple[str, str]:
+def _repair_headline(document: Json, status: int) -> tuple[str, str]:
     """Return the sentence at the top, and its tone."""
     repaired = sum("to" in one for one in document["instances"])
     noted = len(document["instances"])

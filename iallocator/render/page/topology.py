@@ -108,7 +108,7 @@ class TopologyView:
 
 
 def add_topology(
-    page: PageView, facts: Json, standings: Sequence[Json | None], marks: Mapping[str, str]
+    page: PageView, facts: Json, healths: Sequence[Json | None], marks: Mapping[str, str]
 ) -> None:
     """Add the cluster of `facts` as tiles.
 
@@ -118,8 +118,8 @@ def add_topology(
         The page.
     facts:
         Has the inventory of the cluster, and the nodes at each moment.
-    standings:
-        The health at each moment, as of `iallocator.documents.moments.standing`; None if unknown.
+    healths:
+        The health at each moment, as of `iallocator.documents.moments.health_at`; None if unknown.
     marks:
         Name of a node -> a word that is shown beside it.
     """
@@ -130,8 +130,8 @@ def add_topology(
     index_of = {name: k for k, name in enumerate(sizes)}
     position = {node["name"]: k for k, node in enumerate(moments[0]["nodes"])}
     lost = [
-        {name for one in (standing or {"failures": ()})["failures"] for name in one["unrestarted"]}
-        for standing in standings
+        {name for one in (health or {"failures": ()})["failures"] for name in one["unrestarted"]}
+        for health in healths
     ]
 
     # Where each instance is at both ends; an instance that moves is marked on all of its nodes
@@ -218,13 +218,13 @@ def add_topology(
             for name, one in sizes.items()
         ],
         "failures": [
-            None if standing is None else _failures(standing, position, page)
-            for standing in standings
+            None if health is None else _failures(health, position, page)
+            for health in healths
         ],
         "lost": [[index_of[name] for name in sorted(names)] for names in lost],
         "moves": [[index_of[name], *ways] for name, ways in moving.items() if ways[0]],
     }  # fmt: skip
-    analysed = any(standing and standing["judged"] for standing in standings)
+    analysed = any(health and health["analysed"] for health in healths)
     view = TopologyView(
         data["moments"], racks, by_load if len(tiles) >= STRIP else [], not small,
         len(data["moves"]), analysed, data,
@@ -248,12 +248,12 @@ def _amounts(node: Json) -> list[str]:
     return found
 
 
-def _failures(standing: Json, position: Mapping[str, int], page: PageView) -> list[Json]:
+def _failures(health: Json, position: Mapping[str, int], page: PageView) -> list[Json]:
     """Return the failure of each node, in the order of the nodes, for the script of the page."""
     found: list[Json] = [{} for _ in position]
-    for one in standing["failures"]:
+    for one in health["failures"]:
         found[position[one["node"]]] = {
-            "tolerated": one["survived"] if one["judged"] else None,
+            "tolerated": one["survived"] if one["analysed"] else None,
             "effects": [*map(shown, effects(one, page))],
         }
     return found

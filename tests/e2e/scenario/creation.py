@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from vcluster.layout import FIRST_GROUP, SECOND_GROUP, STORE, instance
 
-from scenario.judge import Expect, Outcome
+from scenario.expectations import Expect, Outcome
 from scenario.runner import Runner
 
 ADD = ("gnt-instance", "add", "--os-type=noop", "--no-name-check", "--no-ip-check")

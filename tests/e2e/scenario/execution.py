@@ -11,7 +11,7 @@ from pathlib import Path
 from vcluster.layout import FIRST_GROUP, NODE_STATE, instance
 from vcluster.node import ClusterError, Done
 
-from scenario.carrying import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, problems
+from scenario.carrying_out import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, problems
 from scenario.creation import add
 from scenario.runner import Runner
 

@@ -12,7 +12,7 @@ from vcluster.host import PYTHON
 from vcluster.layout import SECOND_GROUP, instance
 
 from scenario.creation import ALLOCATE, add
-from scenario.judge import Expect, Outcome
+from scenario.expectations import Expect, Outcome
 from scenario.runner import Runner
 
 _VALIDATOR = Path(__file__).resolve().parent.parent / "validate.py"
@@ -125,7 +125,7 @@ def _states(run: Runner) -> list[str]:
 def _validated(calls: list[Call]) -> list[str]:
     ended_well = [call for call in calls if call.status == 0]
     if not ended_well:
-        return ["there was no answer to judge"]
+        return ["there was no answer to compare"]
     pairs = [{"request": call.request, "response": call.text} for call in ended_well]
     done = subprocess.run(
         [PYTHON, "-B", str(_VALIDATOR)],
@@ -136,5 +136,5 @@ def _validated(calls: list[Call]) -> list[str]:
     )
     if done.returncode != 0:
         return [f"the validator failed: {done.stderr.strip()[-500:]}"]
-    verdicts = zip(ended_well, json.loads(done.stdout), strict=True)
-    return [f"{call.stem}: {error}" for call, error in verdicts if error is not None]
+    results = zip(ended_well, json.loads(done.stdout), strict=True)
+    return [f"{call.stem}: {error}" for call, error in results if error is not None]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vcluster.layout import FIRST_GROUP, SECOND_GROUP, instance
 
-from scenario.judge import Expect, Outcome
+from scenario.expectations import Expect, Outcome
 from scenario.runner import Runner
 
 CHANGE = ("change-group",)

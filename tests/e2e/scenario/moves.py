@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vcluster.layout import FIRST_GROUP, SECOND_GROUP, VOLUME_GROUP, instance
 
 from scenario.creation import add
-from scenario.judge import Check, Expect, Outcome
+from scenario.expectations import Check, Expect, Outcome
 from scenario.runner import Runner
 
 RELOCATE = Expect(calls=("relocate",))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vcluster.layout import FIRST_GROUP, SECOND_GROUP, VOLUME_GROUP, instance
 
 from scenario.creation import ALLOCATE, add
-from scenario.judge import Check, Expect, Outcome
+from scenario.expectations import Check, Expect, Outcome
 from scenario.moves import evacuate
 from scenario.runner import Runner
 

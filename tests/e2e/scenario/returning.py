@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from vcluster.layout import FIRST_GROUP, NODE_STATE, SECOND_GROUP, STORE, instance
 from vcluster.node import ClusterError
 
-from scenario.carrying import THROUGH_LUXI, THROUGH_RAPI, Execution, Json, Words, problems
+from scenario.carrying_out import THROUGH_LUXI, THROUGH_RAPI, Execution, Json, Words, problems
 from scenario.creation import add
 from scenario.execution import CROWD, allow_rapi, crowd, forget_disks, take_offline
 from scenario.reading import program

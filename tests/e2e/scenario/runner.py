@@ -13,7 +13,7 @@ from vcluster.cluster import Cluster
 from vcluster.layout import instance
 from vcluster.node import ClusterError
 
-from scenario.judge import Expect, Outcome, problems
+from scenario.expectations import Expect, Outcome, problems
 
 
 @dataclass
@@ -223,15 +223,15 @@ class Runner:
 
     def _print(self, label: str, seconds: float, found: list[str], hail: str) -> None:
         if not found:
-            verdict = "ok"
+            result = "ok"
             self.tally.passed += 1
         elif hail and self._hail:
-            verdict = "known"
+            result = "known"
             self.tally.known += 1
             found = [f"hail: {hail}", *found]
         else:
-            verdict = "FAILED"
+            result = "FAILED"
             self.tally.failed += 1
-        print(f"{verdict:<6} {self._number:>3} {seconds:6.1f} s  {label}", flush=True)
+        print(f"{result:<6} {self._number:>3} {seconds:6.1f} s  {label}", flush=True)
         for line in found:
             print(f"              {line}", flush=True)

@@ -9,8 +9,8 @@ from typing import Any
 from vcluster.layout import NODE_STATE, instance
 
 from scenario.creation import ALLOCATE, add
+from scenario.expectations import Expect
 from scenario.extras import set_parameters
-from scenario.judge import Expect
 from scenario.reading import program
 from scenario.runner import Runner
 

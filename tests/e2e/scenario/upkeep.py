@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from vcluster.layout import FIRST_GROUP, NODE_STATE, SECOND_GROUP, instance
 from vcluster.node import ClusterError
 
-from scenario.carrying import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, problems, queued
+from scenario.carrying_out import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, problems, queued
 from scenario.creation import add
 from scenario.execution import allow_rapi, forget_disks, take_offline
 from scenario.reading import program

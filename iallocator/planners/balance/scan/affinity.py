@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.arrays import NodeTable, Whole
 
-__all__ = ["BondCosts", "MoveBonds", "RuleCosts", "ShareMatrices"]
+__all__ = ["AffinityCosts", "MoveAffinity", "RuleCosts", "ShareMatrices"]
 
 if TYPE_CHECKING:
     Shape = tuple[float, str]
@@ -192,7 +192,7 @@ class _Sums:
         return musts, costs
 
 
-class BondCosts:
+class AffinityCosts:
     """The penalties of the rules of `relations` on each node of the cluster, in the present state.
 
     Rules without changes since the last call are not counted again.
@@ -270,7 +270,7 @@ class BondCosts:
         return total - 0.5 * (arrays.own(inside) + between)
 
 
-class MoveBonds:
+class MoveAffinity:
     """The affinity of `instances` (rows) on the nodes of `table` (columns), in the present state.
 
     Attributes
@@ -283,9 +283,11 @@ class MoveBonds:
         The penalties of soft constraints that the instance would violate there.
     """
 
-    def __init__(self, table: NodeTable, instances: Sequence[Instance], bonds: BondCosts) -> None:
+    def __init__(
+        self, table: NodeTable, instances: Sequence[Instance], affinity: AffinityCosts
+    ) -> None:
         self._table = table
-        self._bonds = bonds
+        self._affinity = affinity
         self._names = [instance.name for instance in instances]
         shape = (len(instances), len(table.nodes))
         self.barred: Truths = np.zeros(shape, dtype=bool)
@@ -294,9 +296,9 @@ class MoveBonds:
         self._staying: Truths = np.zeros(shape, dtype=bool)
         self._close()
         rows = {name: row for row, name in enumerate(self._names)}
-        every = {r for n in rows for r in bonds.relations.members_of.get(n, ())}
-        rules = [rule for rule in bonds.relations.rules if rule in every]
-        self._entries = tuple(_Entries(rule, rows, bonds) for rule in rules)
+        every = {r for n in rows for r in affinity.relations.members_of.get(n, ())}
+        rules = [rule for rule in affinity.relations.rules if rule in every]
+        self._entries = tuple(_Entries(rule, rows, affinity) for rule in rules)
         self._seen: Whole = self._versions()
         self._look_at(np.arange(len(instances)))
 
@@ -312,11 +314,11 @@ class MoveBonds:
         return rows
 
     def _versions(self) -> Whole:
-        versions = self._bonds.rule_counts.now().versions
+        versions = self._affinity.rule_counts.now().versions
         found = [versions.get(entries.rule, 0) for entries in self._entries]
         return np.array(found, dtype=np.intp)
 
-    def verdict(
+    def forbidden_and_penalties(
         self, kind: MoveKind, rows: Whole, primary: Whole, secondary: Whole, targets: Whole
     ) -> tuple[Truths, Floats] | None:
         """Return which moves of `kind` of instances in `rows` are forbidden, and their penalties.
@@ -342,7 +344,7 @@ class MoveBonds:
     def _close(self) -> None:
         """Note the nodes that tags forbid, and the instances that must stay on their node."""
         position, where = self._table.position, self._table.state.where
-        relations = self._bonds.relations
+        relations = self._affinity.relations
         for row, name in enumerate(self._names):
             forbidden = relations.forbidden(name)
             self.closed[row, [position[i] for i in forbidden if i in position]] = True
@@ -353,7 +355,7 @@ class MoveBonds:
     def _look_at(self, rows: Whole) -> None:
         wanted = np.zeros(len(self._names), dtype=bool)
         wanted[rows] = True
-        musts: Floats = np.zeros((len(self._names), self._bonds.nodes))
+        musts: Floats = np.zeros((len(self._names), self._affinity.nodes))
         costs = np.zeros_like(musts)
         for entries in self._entries:
             entries.add_to(musts, costs, wanted)
@@ -372,10 +374,10 @@ class _Entries:
         The row of the instance of each member.
     """
 
-    def __init__(self, rule: Rule, rows: Mapping[str, int], bonds: BondCosts) -> None:
+    def __init__(self, rule: Rule, rows: Mapping[str, int], affinity: AffinityCosts) -> None:
         self.rule = rule
-        self._bonds = bonds
-        arrays = bonds.rule(rule)
+        self._affinity = affinity
+        arrays = affinity.rule(rule)
         members = [member for member in rule.members if member.instance in rows]
         self.rows: Whole = np.array([rows[m.instance] for m in members], dtype=np.intp)
         self._shapes: Whole = np.array([arrays.row[m.shape] for m in members], dtype=np.intp)
@@ -384,7 +386,7 @@ class _Entries:
         # and the weights of the pairs
         pairs: dict[tuple[str, str], list[tuple[int, float]]] = {}
         for number, member in enumerate(members):
-            for other in bonds.relations.members_of[member.instance][rule]:
+            for other in affinity.relations.members_of[member.instance][rule]:
                 weight = weight_between(member.weight, other.weight)
                 pairs.setdefault((member.domain, other.domain), []).append((number, weight))
         self._pairs: dict[tuple[str, str], tuple[Whole, Floats]] = {
@@ -397,12 +399,12 @@ class _Entries:
         chosen: Whole = np.flatnonzero(wanted[self.rows])
         if not chosen.size:
             return
-        more, dearer = self._bonds.costs(self.rule)
+        more, dearer = self._affinity.costs(self.rule)
         rows, shapes = self.rows[chosen], self._shapes[chosen]
         np.add.at(musts, rows, more[shapes])
         np.add.at(costs, rows, dearer[shapes])
         # Subtract what each instance violates with itself
-        arrays, homes = self._bonds.rule(self.rule), self._bonds.rule_counts.homes
+        arrays, homes = self._affinity.rule(self.rule), self._affinity.rule_counts.homes
         home: Whole = np.array([homes.get(m.instance, -1) for m in self._members], np.intp)
         counts = wanted[self.rows] & (home >= 0)
         for domains, (numbers, weights) in self._pairs.items():

@@ -10,7 +10,7 @@ import numpy as np
 
 from iallocator.deadline import check
 from iallocator.planners.balance.move_kinds import BY_LETTERS, KINDS, ScoredMoves
-from iallocator.planners.balance.scan.affinity import MoveBonds
+from iallocator.planners.balance.scan.affinity import MoveAffinity
 from iallocator.planners.balance.scan.arrays import MoveTags
 from iallocator.planners.balance.scan.blocks import Block, MoveNodes, RelevantChecks
 from iallocator.planners.balance.scan.move_table import MoveStore, Page, RemadeMoves, write_moves
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
-    from iallocator.planners.balance.scan.affinity import BondCosts
+    from iallocator.planners.balance.scan.affinity import AffinityCosts
     from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, Whole
     from iallocator.planners.balance.scan.blocks import ScanSetting
     from iallocator.planners.balance.scan.bounds import CurrentScore
@@ -47,13 +47,13 @@ class BatchScan:
         self,
         setting: ScanSetting,
         batch: InstanceBatch,
-        bonds: BondCosts | None,
+        affinity: AffinityCosts | None,
         ground: CurrentScore,
     ) -> None:
         self._setting = setting
         table, rules = setting.table, setting.rules
         self._table = table
-        self.bonds = MoveBonds(table, batch.instances, bonds) if bonds else None
+        self.affinity = MoveAffinity(table, batch.instances, affinity) if affinity else None
         self._batch = batch
         self._rules = rules
         self._order = tuple(setting.order[instance.name] for instance in batch.instances)
@@ -107,8 +107,8 @@ class BatchScan:
         before = marked[self._primary] | marked[self._secondary]
         self._locate(np.flatnonzero(before))
         touched = before | marked[self._primary] | marked[self._secondary]
-        if self.bonds is not None:
-            touched[self.bonds.refresh()] = True
+        if self.affinity is not None:
+            touched[self.affinity.refresh()] = True
         cells = touched.sum() * self._targets.size + changed.size * every_row.size
         if self._setting.tagged or cells > 0.5 * every_row.size * self._targets.size:
             self._unbar(np.ones_like(touched), marked)
@@ -221,9 +221,11 @@ class BatchScan:
 
     def _bind(self, store: MoveStore, rows: Whole, columns: Whole | slice, targets: Whole) -> None:
         """Add the affinity constraints of the instances in `rows`."""
-        if self.bonds is None:
+        if self.affinity is None:
             return
-        found = self.bonds.verdict(store.kind, rows, self._primary, self._secondary, targets)
+        found = self.affinity.forbidden_and_penalties(
+            store.kind, rows, self._primary, self._secondary, targets
+        )
         if found is not None:
             where = (rows, columns) if isinstance(columns, slice) else (rows[:, None], columns)
             store.add(where, *found)

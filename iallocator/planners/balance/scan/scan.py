@@ -14,7 +14,7 @@ import numpy as np
 
 from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
-from iallocator.planners.balance.scan.affinity import BondCosts
+from iallocator.planners.balance.scan.affinity import AffinityCosts
 from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, tags_matter
 from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
 from iallocator.planners.balance.scan.blocks import ScanSetting
@@ -164,7 +164,9 @@ class MoveScan:
         centres: Sequence[float] | None = None,
     ) -> None:
         self.state = state
-        self._bonds = None if relations is None else BondCosts(relations, relations.live(state))
+        self._affinity = (
+            None if relations is None else AffinityCosts(relations, relations.live(state))
+        )
         self.table = NodeTable(state, scope, fixed, centres)
         tagged = tags_matter(self.table)
         kinds: dict[tuple[bool, ...], list[Instance]] = {}
@@ -184,7 +186,7 @@ class MoveScan:
             BatchScan(
                 setting,
                 batch,
-                self._bonds if any(bound(i.name) for i in batch.instances) else None,
+                self._affinity if any(bound(i.name) for i in batch.instances) else None,
                 self._ground,
             )
             for batch in batches
@@ -204,7 +206,7 @@ class MoveScan:
             scan.refresh(np.array(positions, dtype=np.intp), self._ground)
 
     def _penalty(self) -> float:
-        return 0.0 if self._bonds is None else self._bonds.penalty(self.table.position)
+        return 0.0 if self._affinity is None else self._affinity.penalty(self.table.position)
 
     def bar(self, move: Move) -> None:
         """Skip `move` until a change of one of its nodes causes its evaluation."""
@@ -214,9 +216,9 @@ class MoveScan:
     def trial(self) -> Snapshot:
         """Return a context that undoes all changes at its end; the state must be restored then."""
         stores = [store for scan in self._scans for store in scan.stores]
-        bonds = [scan.bonds for scan in self._scans if scan.bonds is not None]
+        affinity = [scan.affinity for scan in self._scans if scan.affinity is not None]
         rows = [store.rows for store in stores]
-        return Snapshot([self, self.table, *self._scans, *stores, *rows, *bonds])
+        return Snapshot([self, self.table, *self._scans, *stores, *rows, *affinity])
 
     def set_prices(self, price: Callable[[Instance, Sequence[str]], float]) -> None:
         """Set the price of each move: `price` of its instance and the letters of its kind."""

@@ -46,7 +46,7 @@ def _result(plan: Json, group: str = "east") -> str:
         (_crowded(5200), (), "impossible"),
     ],
 )
-def test_compress_says_a_verdict_for_each_group(
+def test_compress_reports_a_result_for_each_group(
     document: Json, options: tuple[str, ...], result: str
 ) -> None:
     """Two, one or none fit on each node; if sums do not decide, a search does."""
@@ -142,7 +142,7 @@ def test_groups_that_time_does_not_suffice_for_are_out_of_time(
     )
 
 
-def test_redistribute_says_a_verdict_for_each_group() -> None:
+def test_redistribute_reports_a_result_for_each_group() -> None:
     """East is repaired; more moves would violate N+1 in west; other groups need none."""
     instances = {"a": on_shared("node1", memory=5000)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
@@ -156,7 +156,7 @@ def test_redistribute_says_a_verdict_for_each_group() -> None:
 
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
-def test_verdicts_agree_with_what_is_planned(command: str) -> None:
+def test_results_agree_with_what_is_planned(command: str) -> None:
     """A group that is emptied or repaired has the result found; other results have a reason."""
     seen: set[str] = set()
     for seed in range(25):

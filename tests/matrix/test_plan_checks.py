@@ -11,7 +11,7 @@ from tests.command import respond
 from tests.seeds import seeds
 
 from .documents import tagged
-from .judge import problems
+from .plan_checks import problems
 from .planners import run
 
 REQUESTS = {
