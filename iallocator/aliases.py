@@ -1,4 +1,4 @@
-"""Types that many modules speak of, each under one name.
+"""Define the types that many modules use in annotations.
 
 They are for readers and the type checker: nothing that runs looks at them.
 """

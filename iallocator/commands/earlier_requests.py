@@ -123,7 +123,7 @@ def as_then(case: Case, given: Own, command: str) -> Own:
 
 
 def since_then(case: Case, response: dict[str, Any]) -> list[str]:
-    """Return a remark if the answer to a captured call was not the answer of now."""
+    """Return a remark if the captured answer to a call differs from the present answer."""
     if not os.path.isfile(case.response):
         return ["This call was not answered then."]
     then = decode(read_file(case.response))

@@ -291,7 +291,7 @@ def _by_hand(records: Records) -> list[Job]:
 
 
 def _shown(execution: _Execution) -> Json:
-    """Print the jobs that would be submitted, with their dependencies; return the report."""
+    """Print the jobs that an execution would submit, with their dependencies; return its report."""
     records, settings = execution.records, execution.settings
     first = {job.number for job in ready(records)}
     if not settings.json:

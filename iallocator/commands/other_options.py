@@ -129,7 +129,7 @@ class Question(CommandSettings):
 
 
 def words_of_question(positional: Sequence[str]) -> tuple[str, list[str], Sequence[str]]:
-    """The kind, the names, and what is left: files.
+    """The kind of the question, the names in it, and the remaining words, which are files.
 
     Raises
     ------

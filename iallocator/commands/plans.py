@@ -146,7 +146,7 @@ def make_room(command: Command, deadline: Deadline) -> PlanResult:
     done.plan.reason = done.summary(most)
 
     def broken_promises() -> list[str]:
-        """Return whether the request does not fit in the end, by another search."""
+        """Return the problem if the request does not fit after the moves; [] if it fits."""
         if not done.moves or fits_after(done, request, settings, request.coming):
             return []
         return ["the request does not fit after the moves"]

@@ -109,7 +109,7 @@ class Repaired(Result):
 
 
 def _door(settings: Settings) -> str:
-    """Return the words that name the running cluster; for a document those that usually do."""
+    """Return the option that names the running cluster; ``-L`` if the settings name none."""
     if settings.rapi and not settings.rapi.startswith("file:"):
         return f"-m {quote(settings.rapi)}"
     return quote(f"-L{settings.luxi}") if settings.luxi else "-L"

@@ -87,6 +87,6 @@ def stored_commands() -> Commands:
 
 
 def passed_on(settings: Settings) -> list[str]:
-    """Return the options of requests that `replay` was given, as words again."""
+    """Return the options of `replay` that apply to requests, as words of a command line."""
     given = (settings.chosen | settings.origins.keys()) - NOT_FOR_REQUESTS
     return words_of(settings, given, table_of("replay"))

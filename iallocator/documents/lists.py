@@ -71,7 +71,7 @@ class NodeRow:
         return self.node.name.removesuffix(self.domain)
 
     def used_memory(self) -> int:
-        """Return the memory of the primaries that run, in MiB."""
+        """Return the MiB of memory that the running primaries of the node use."""
         return sum(i.memory for i in self.state.primaries[self.index].values() if i.uses_memory)
 
     def disk_share(self) -> float:

@@ -113,7 +113,7 @@ class JobQueue(Protocol):
         """Return the status of each of these jobs."""
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
-        """Return when one of these jobs may have changed, at the latest after `seconds`."""
+        """Wait until one of these jobs may have changed, for at most `seconds`."""
 
     def hurry(self, number: int, priority: int) -> None:
         """Change the priority of a job, -20 (first) to 19, if it has not begun."""

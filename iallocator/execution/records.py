@@ -164,7 +164,7 @@ class Records:
         return all(self.of[number].state == DONE for number in job.after)
 
     def waiting(self) -> list[Job]:
-        """Return the jobs in the queue that have not begun, as far as is known."""
+        """Return the submitted jobs that are not known to have begun."""
         return [job for job in self.in_state(SENT) if not self.of[job.number].begun]
 
     def on_the_way(self) -> set[int]:

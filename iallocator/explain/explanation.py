@@ -309,7 +309,7 @@ class Difference(NamedTuple):
 
 
 def differences(mine: Placed, other: Placed) -> list[Difference]:
-    """Return all statistics, those with the largest difference first."""
+    """Return the difference of two placements in each statistic, the largest first."""
     terms = [(a, b) for a, b in zip(mine.terms, other.terms) if PENALTY not in (a.name, b.name)]
     if mine.penalty or other.penalty:  # a group without violations has no such term
         before = next((t.before for t in (*mine.terms, *other.terms) if t.name == PENALTY), 0.0)

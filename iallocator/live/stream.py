@@ -78,7 +78,7 @@ class Stream(io.RawIOBase):
         self.ended = False
 
     def expect(self, deadline: Deadline, limit: int) -> None:
-        """Begin a question; `deadline` and at most `limit` bytes apply to its answer."""
+        """Set the limits of the next answer: `deadline`, and `limit` in bytes."""
         self._deadline = deadline
         self._limit = limit
         self.received = 0

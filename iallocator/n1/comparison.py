@@ -151,7 +151,7 @@ class InitialLosses(dict["Failure", "Loss"]):
         return self[failure]
 
     def measure(self, failing: Iterable[Failure]) -> None:
-        """Measure all of `failing` at once; an undecided failure counts as one without a loss."""
+        """Compute the losses of all `failing` at once; an undecided failure counts as no loss."""
         new = [one for one in failing if one not in self]
         if new:
             self.update(dict.fromkeys(new, NO_LOSS) | self._measured(new))

@@ -729,7 +729,7 @@ class Speculation:
             self._counting.restore(node, self._queues.get(node))
 
     def confirmed(self) -> int | None:
-        """Return how many predictions hold, from the first; None if that stays undecided.
+        """Return how many predictions precede the first wrong one; None if that is undecided.
 
         If there are many, the failures that have rejected an instance are simulated first. Mostly
         one of them disproves a prediction, and the others need no simulation.
@@ -745,7 +745,7 @@ class Speculation:
         return self._so(known, lambda one: not (one.rejected or one.undecided[0] in likely))
 
     def look_around(self, nodes: Collection[int]) -> None:
-        """Find the other nodes on which the failure of the last wrong prediction rejects.
+        """Find other nodes that reject instances for the failure of the last wrong prediction.
 
         A failure that rejects an instance on one node mostly rejects it on many nodes.
         """

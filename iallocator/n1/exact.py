@@ -354,7 +354,7 @@ class EvacuationPart:
         self._lost: bool | None = None
 
     def has(self, name: str) -> bool:
-        """Return whether the instance of that name is in this part."""
+        """Return whether this part of the evacuation has the instance called `name`."""
         return any(one.name == name for some in self._members for one in some)
 
     # The search

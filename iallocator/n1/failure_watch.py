@@ -154,7 +154,7 @@ class FailureWatch:
         self._stamps = {index: state.stamps[index] for index in concerned}
 
     def _ask(self, failing: Collection[Failure], rules: Rules, demands: Demands) -> None:
-        """Evaluate `failing` in the present state."""
+        """Check the bounds of `failing` in the present state, and store them."""
         capacities = capacities_for(self._state, rules, failing)
         for failure in failing:
             self._note(failure, self._asked(failure, rules, capacities, demands))

@@ -129,7 +129,7 @@ def check_shares(
 
 
 def _room(capacity: Mapping[int, float], nodes: Iterable[int]) -> float:
-    """Return the MiB of memory that instances can use on all of `nodes` together."""
+    """Return the sum of free memory that instances can use on all of `nodes`, in MiB."""
     return sum(c for t in nodes if (c := capacity[t]) > 0)
 
 

@@ -251,7 +251,7 @@ class Simulation:
         return next(self._failovers(failure), None) is not None
 
     def _failovers(self, failure: Failure) -> Iterator[UnrestartedInstance]:
-        """Let the drbd primaries fail over; yield those that cannot. Changes the state."""
+        """Fail the drbd primaries over; yield those that cannot. Changes the state."""
         for node in failure:
             for instance in self._primaries(node):
                 if instance.needs_secondary:
@@ -260,7 +260,7 @@ class Simulation:
                         yield UnrestartedInstance(failure, instance, why)
 
     def _failover(self, instance: Instance, failed: Collection[int]) -> str:
-        """Let `instance` fail over; return why it cannot, or ""."""
+        """Fail `instance` over to its secondary; return why that is impossible, or ""."""
         state = self._state
         nodes = state.where[instance.name]
         if len(nodes) < 2:

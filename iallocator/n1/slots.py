@@ -131,11 +131,11 @@ class Queue:
 
     @property
     def moved(self) -> bool:
-        """Return whether there is an instance to restart."""
+        """Return whether the node has an instance that must restart if the node fails."""
         return bool(self._runs)
 
     def start(self, instances: Iterable[Instance]) -> None:
-        """Take up all of `instances`."""
+        """Build the queue from all of `instances`."""
         self._take(sorted(self._entry(one) for one in instances if not one.forthcoming))
 
     def add(self, instance: Instance) -> None:
@@ -232,7 +232,7 @@ class Queue:
         return known
 
     def leaving(self) -> Leaving:
-        """Return all of the queue as it is now."""
+        """Return all instances of the queue in its present state."""
         if self._leaving is None:
             count = self._runs[-1].count + len(self._more) if self._runs else 0
             need = self._runs[-1].need if self._runs else (0, 0)
@@ -313,7 +313,7 @@ def slots_left(
 
 
 def _left(column: Sequence[float], nodes: Sequence[int]) -> Integers:
-    """Return what each node can give of a column; -1 if it has nothing."""
+    """Return the free amount of a column on each node; -1 if there is none."""
     found = np.ceil(np.array([column[node] for node in nodes], dtype=np.float64))
     return found.astype(np.int64) - 1
 

@@ -180,7 +180,7 @@ class FailureTolerance:
         return [failure for failure in failing if failure not in tolerated]
 
     def first_not_tolerated(self, failing: Sequence[Failure]) -> Failure | None:
-        """Return the first of `not_tolerated`, or None; exact search does not look behind it."""
+        """Return the first of `failing` that is not tolerated, or None."""
         if not self.rules.exact:
             return next(iter(self.not_tolerated(failing)), None)
         self._renew()
@@ -435,7 +435,7 @@ class FailureTolerance:
         return watch.refuter
 
     def _leave(self, move: Move) -> None:
-        """Forget what is kept of the state before another move."""
+        """Drop the cached results before another move is checked."""
         leaving = (move.instance, move.before) if move.before else self.replaced
         if leaving == self._leaving:
             return
@@ -537,7 +537,7 @@ class FailureTolerance:
         return uncertain, critical
 
     def _try_out(self, instance: Instance, nodes: Nodes) -> None:
-        """Place the candidate; some rules still count an instance that moves on its old nodes."""
+        """Place the candidate. By some rules, a moving instance also counts on its old nodes."""
         where = self.state.where
         present = where.get(instance.name)
         self.state.place(instance, nodes)

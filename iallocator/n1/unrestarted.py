@@ -530,7 +530,7 @@ class ToleratedPairs:
             self._bits[index] = self._bits.get(index, 0) | bits & ~(1 << index)
 
     def left(self, first: int, others: int) -> Iterator[int]:
-        """Yield the nodes above `first`, of the bits `others`, that are in no pair with it."""
+        """Yield the nodes above `first`, of the bit set `others`, without a pair with `first`."""
         left = (others & ~self._bits.get(first, 0)) >> first + 1
         last = first
         while left:

@@ -129,7 +129,7 @@ def last_value(arguments: Sequence[str], target: str) -> str | None:
 def _words(
     arguments: Sequence[str], table: Sequence[Option] | None
 ) -> Iterator[tuple[Option | None, str, str | None]]:
-    """Yield option, name and value of each word; a word without a name is not an option.
+    """Yield option, name and value of each word. The name of a word that is not an option is "".
 
     No option: it is not in `table`; no value: it stands without the one that it needs.
     """

@@ -104,7 +104,7 @@ class Settings:
     """Index of a group -> settings, for groups with tags that change a setting."""
 
     def says(self, *targets: str) -> bool:
-        """Return whether any source sets one of these attributes; a default does not."""
+        """Return whether an option, a file or a tag sets one of these attributes."""
         return not (self.chosen | self.origins.keys()).isdisjoint(targets)
 
     def plan_n1(self, group: int) -> str:

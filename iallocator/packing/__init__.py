@@ -221,7 +221,7 @@ class Packing(BranchAndBound):
         return self._items[k].memory if self._by_memory else self._items[k].price
 
     def _fill(self, order: Iterable[int]) -> None:
-        """Put the items in this order, each into the fullest bin that takes it; keep the better.
+        """Pack the items in this order, each into the fullest bin that fits; keep a better result.
 
         Consecutive items with the same bins cost one sort of these bins.
         """

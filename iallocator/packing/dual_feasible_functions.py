@@ -89,7 +89,7 @@ Measure = Amount | AtLeast | Fillable
 
 
 def measures_of(items: Iterable[float], largest: float) -> list[Measure]:
-    """Return the measures that prove most about `items`, for bins up to size `largest`.
+    """Return the measures that prove most about `items`, in bins of at most size `largest`.
 
     The sizes of the items are positive.
     """

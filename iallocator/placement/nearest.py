@@ -294,7 +294,7 @@ def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
 
 
 class _Lack:
-    """The missing amounts of a node for one role: texts, and the sum of their relative sizes."""
+    """The amounts that a node lacks for one role, as texts, and the sum of their relative sizes."""
 
     __slots__ = ("index", "part", "texts")
 

@@ -131,7 +131,7 @@ class _Shortening:
         return self.plans[self.number]
 
     def spend(self, moves: int) -> bool:
-        """Return whether a plan of so many moves may be tried."""
+        """Return whether the budget allows trying a plan of that many moves; spend it."""
         self._left -= moves
         return self._left >= 0 and not self._over()
 
@@ -338,7 +338,7 @@ class _Routes:
         self._left = list(moves)
 
     def find(self, over: Callable[[], bool]) -> list[PlanEntry] | None:
-        """Move every instance to its last place."""
+        """Find moves of every instance to its final nodes."""
         made: list[Move] = []
         waiting = list(dict.fromkeys(self._unit(name) for name in self._own))
         while waiting := [unit for unit in waiting if self._away(unit)]:
@@ -361,7 +361,7 @@ class _Routes:
         return tuple(one for one in self._units.get(name, (name,)) if one in self._own)
 
     def _away(self, unit: Sequence[str]) -> list[str]:
-        """Return the members of `unit` that are not at their last place."""
+        """Return the members of `unit` that are not on their final nodes."""
         return [name for name in unit if self._state.where[name] != self._own[name][-1].after]
 
     def _whole_way(self, unit: Sequence[str]) -> list[Move]:

@@ -235,7 +235,7 @@ class Outcome:
                 yield f"its secondary must be {forbidden[index].text}"
 
     def of_nodes(self, state: State) -> Iterator[Found]:
-        """Yield the instances on nodes that the plan must empty."""
+        """Yield a problem for each instance that is still on a node that the plan must empty."""
         for index in sorted(self._limits.leaving):
             for instance in state.instances_on(index):
                 yield instance.name, f"{self._nodes[index].name} is not empty: {instance.name}"

@@ -285,12 +285,12 @@ class _Amounts:
         return self._state.columns[MEMORY][node] + self._added.get((node, MEMORY), 0)
 
     def fail_over(self, one: Instance, node: int, secondary: int) -> bool:
-        """Let `one` run on its secondary instead of `node`; return whether it certainly may."""
+        """Fail `one` over from `node` to its secondary; return whether it is proved to fit."""
         change = [now - then for now, then in zip(one.as_primary, one.as_secondary)]
         return self._come(secondary, change, failover_checks(one))
 
     def restart(self, item: Sequence[Instance], target: int) -> bool:
-        """Let all of `item` run on `target`; return whether they certainly may."""
+        """Restart all of `item` on `target`; return whether the amounts prove that they fit."""
         before = dict(self._added) if len(item) > 1 else {}
         for one in item:
             if not self._come(target, one.as_primary, checks_for(PRIMARY, one, FORCED_LIMITS)):

@@ -189,7 +189,7 @@ class PlanResult:
         )
 
     def separations(self) -> Separations:
-        """Return which instances must not run on one node while the plan is carried out."""
+        """Return the pairs of instances that must not share a node while the plan is executed."""
         from iallocator.transition.separations import Separations
 
         ends = {move.instance.name: move.after for move in self.moves}

@@ -422,7 +422,7 @@ class _Overlaps:
         return step.kind in (CREATE, START) or (step.kind == FAILOVER and dead)
 
     def _unshared(self, name: str, nodes: set[int]) -> set[int]:
-        """Return those of `nodes` on which other instances must not meet the instance."""
+        """Return those of `nodes` on which the instance must not meet other instances."""
         return {node for node in nodes if (name, node) not in self._shares}
 
     def _meetings(

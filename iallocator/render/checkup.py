@@ -95,7 +95,7 @@ def health_sentence(document: Json, kinds: Mapping[str, str], page: Page | None 
 
 
 def _present(problems: Mapping[str, int]) -> list[str]:
-    """Return the kinds of findings of which there are some."""
+    """Return the kinds of findings that occur at least once."""
     return [kind for kind, count in problems.items() if count]
 
 

@@ -89,7 +89,7 @@ class Candidates:
         raise NotImplementedError
 
     def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
-        """Return the fixed part of a row, and the last node of each feasible placement, unordered.
+        """Return the nodes that placements of a row share, and the last node of each feasible one.
 
         Rankings that do not use scores read this, because it is faster than scores one by one.
         """

@@ -83,7 +83,7 @@ class Line:
         return value
 
     def number_of(self, position: int, what: str, default: float) -> float:
-        """Return a number that is not negative."""
+        """Parse a number of a text file; raise an error if it is negative."""
         text = self.text(position, str(default))
         try:
             value = float(text) if text.isascii() and "_" not in text else -1.0

@@ -268,7 +268,7 @@ def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
 
 
 def _volume_groups(instance: Instance, disks: Sequence[Raw]) -> list[Pool]:
-    """Return the pool of each disk; for drbd followed by the pool of its metadata."""
+    """Return the storage pool of each disk; of drbd, also the pool of its metadata."""
     found: list[Pool] = []
     for disk in disks:
         group = disk.get("vg")

@@ -70,7 +70,7 @@ check() {
 
 
 def options_of(given: Given, own: Balancing) -> None:
-    """Set the options of the balancing in `own`."""
+    """Convert the options of hbal in `own` to those of ``iallocator balance``."""
     own.group, own.all_groups = "", False
     own.evac_mode = bool(given.evac_mode)
     own.restricted_migration = bool(given.restricted_migration)

@@ -150,7 +150,7 @@ class _JointMove:
         return not names.issubset(self.result.hopeless)
 
     def most(self, failed: Sequence[Instance]) -> Most:
-        """Return the best that is known of the tasks, if these `failed`."""
+        """Return the best result known so far for the tasks, of which these have `failed`."""
         instances = [task.instance for task in self._tasks]
         priorities = {one.name: self._affinity.priority(one) for one in instances}
         return Most(priorities, {instance.name for instance in failed})

@@ -180,7 +180,7 @@ class PlanBuilder:
         self.count = 0
 
     def rounding(self) -> float:
-        """Return a difference from the score that may be a rounding error."""
+        """Return the largest difference of scores that can be a rounding error."""
         return GAIN * max(1.0, abs(self.score))
 
     def gain(self, found: ScoredMoves) -> float:
@@ -232,7 +232,7 @@ class PlanBuilder:
             return self.guard.keeps()
 
     def keeps_on_the_way(self) -> bool:
-        """Return whether a plan may pass through the present state."""
+        """Return whether N+1 allows the present state between two steps of a plan."""
         return self._passing is None or self._passing.keeps()
 
     def score_after(self, step: Step) -> float:
@@ -243,7 +243,7 @@ class PlanBuilder:
             return self.scan.score()
 
     def bar(self, found: ScoredMoves) -> None:
-        """Let the scan skip a move."""
+        """Exclude a move from the scan until one of its nodes changes."""
         self.scan.bar(found.moves[0])
         self.barred = True
 

@@ -245,7 +245,7 @@ def study(
 
 
 class _Study:
-    """The fillings of one cluster."""
+    """A study of capacity of one cluster: its fillings with instances."""
 
     def __init__(
         self, cluster: Cluster, wants: CapacityOptions, progress: Callable[[str, FillResult], None]
@@ -274,7 +274,7 @@ class _Study:
             self._watched = list(only.nodes)
 
     def run(self) -> CapacityReport:
-        """Fill the cluster with ever smaller instances, then with standard ones, then forecast."""
+        """Fill the cluster in tiers of decreasing size, then with standard instances."""
         wants, report, nodes = self._wants, self._report, self._cluster.nodes
         failing = [] if wants.n1 in ("no-new", "no-worse") else failing_nodes(report.before)
         failing = [index for index in failing if index in self._watched]

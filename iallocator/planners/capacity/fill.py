@@ -242,7 +242,7 @@ class Rejections:
         return steps
 
     def remember(self, size: Size, reason: str, steps: int, every: bool) -> None:
-        """Note that so many steps down are rejected as `size` is."""
+        """Record that the next `steps` smaller sizes are rejected for the reason of `size`."""
         failures = self._known[size.amounts(), every]
         for number in range(1, steps + 1):
             check()

@@ -191,7 +191,7 @@ class CapacityState:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel of the state as it is now."""
+        """The kernel that scores placements in the present state."""
         return derived(
             self._kernel,
             None,

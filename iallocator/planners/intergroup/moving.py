@@ -243,7 +243,7 @@ class _Rejections:
         self._memory: list[int] = []
 
     def add(self, key: tuple[object, ...], nodes: Nodes, memory: int) -> None:
-        """Note that N+1 rejects instances of this shape, with so much memory, on `nodes`."""
+        """Record that N+1 rejects instances of this shape and memory on `nodes`."""
         self._places.setdefault(key, set()).add(nodes)
         self._memory.append(memory)
 

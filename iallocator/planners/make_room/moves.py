@@ -294,7 +294,7 @@ class Moves:
         return (i for i in order if nodes[i].group is group and i not in present)
 
     def _at_once(self, unit: Unit, depth: int, order: Sequence[int]) -> Iterator[Ways]:
-        """Yield the combinations of kinds of moves of instances that move at once."""
+        """Yield each combination of kinds of moves for instances that must move at once."""
         members = [one for some in unit for one in some]
         if len(members) > depth:
             return

@@ -301,7 +301,7 @@ def _note_violations(planned: SchedulingPass) -> None:
 
 
 def _wrongly_stopped(planned: SchedulingPass) -> set[str]:
-    """Return the running instances that have to stay so that none is stopped that must run."""
+    """Return the running instances that must stay, because the plan would stop them wrongly."""
     relations = planned.relations
     stopped = {place.instance.name for place in planned.left_out if place.runs}
     if relations is None or stopped.isdisjoint(relations.keep_running):

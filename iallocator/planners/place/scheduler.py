@@ -391,7 +391,7 @@ class SchedulingPass:
         self.units = in_turn(self.kind, cluster, self.facts, self.weigher, self.usage, sets)
 
     def run(self) -> None:
-        """Let every colocation set choose."""
+        """Place the instances of every colocation set in turn."""
         for done, unit in enumerate(self.units):
             check()
             self._report(done, len(self.units))
@@ -579,7 +579,7 @@ class SchedulingPass:
         }
 
     def drop(self, place: PlannedPlace, why: str) -> None:
-        """Take an instance's place from it."""
+        """Withdraw the place of an instance."""
         name = place.instance.name
         self.context.state.remove(place.instance, self.context.state.where[name])
         place.nodes = None
@@ -610,7 +610,7 @@ class SchedulingPass:
                 self.count(place.instance, place.before)
 
     def put(self, place: PlannedPlace, nodes: Nodes) -> None:
-        """Give an instance that is off the state its place."""
+        """Place an instance that is off the state on its chosen nodes."""
         place.nodes = nodes
         self.context.state.place(place.instance, nodes)
         self.count(place.instance, nodes)

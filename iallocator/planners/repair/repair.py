@@ -225,7 +225,7 @@ class Repairs:
 
 
 def _step(kind: str, instance: Instance, before: list[str], after: list[str], code: Json) -> Json:
-    """Return a step as in a transition, without its number and dependencies."""
+    """Return a repair step in the form of a transition step, without number and dependencies."""
     code = {"OP_ID": code["OP_ID"], "instance_name": instance.name, **code}
     whole = {"kind": kind, "instance": instance.name, "from": before, "to": after}
     return {**whole, "opcodes": [code]}

@@ -195,7 +195,7 @@ class _Work:
             self._close()
 
     def _close(self, stop: Stopped | None = None) -> None:
-        """Add the result for the present group; `stop`: why the search ended early, if it did."""
+        """Add the result for the group in progress; `stop`: why its search ended early."""
         assert self._open is not None
         done, group, search, reason = self._open
         search.end(stop)

@@ -318,11 +318,11 @@ class Sides:
 
     @cached_property
     def _led(self) -> BatchView:
-        """Return the targets as primaries."""
+        """Return a view of the targets with each instance as primary."""
         return self._as_primary(self._at_n, self.n)
 
     def _secondary_there(self, primary: Whole) -> BatchView:
-        """Return the targets as secondaries of the nodes `primary`."""
+        """Return a view of the targets with each instance as secondary; `primary` is its peer."""
         return self._as_secondary(self._at_n, self.n, primary)
 
     @cached_property

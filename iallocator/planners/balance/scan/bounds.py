@@ -90,7 +90,7 @@ class RowBounds:
         return found
 
     def looked_at(self, rows: Whole, chords: RowChords, lowest: Floats) -> None:
-        """Note the lowest bounds of `rows` without the constant, and the `chords` of `rows`."""
+        """Store the lowest bounds of `rows` without the constant, and the `chords` of `rows`."""
         self._floor[rows] = lowest
         self._slopes[:, rows] = chords.slopes
         self._tilts[:, rows] = chords.tilts
