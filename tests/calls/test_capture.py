@@ -266,7 +266,7 @@ def test_log_of_the_system_is_reported(
     plugin.run("--log=syslog", raw=b"{}")
     assert [weight for weight, _ in logged] == [6, 3]
     assert logged[0][1].startswith("allocate web: rbd, ")
-    monkeypatch.setattr(log, "SOCKET", str(tmp_path / "nobody"))
+    monkeypatch.setattr(log, "SOCKET", str(tmp_path / "absent"))
     assert (
         "--log=syslog: this call is not logged" in json.loads(plugin.run("--log=syslog")[1])["info"]
     )

@@ -27,7 +27,7 @@ from tests.constraints.worlds import load
 
 Pair = tuple[Member, Member, str]
 
-DOMAINS = ("", "", ":rack", ":row", ":nobody", ":nowhere")
+DOMAINS = ("", "", ":rack", ":row", ":absent", ":nowhere")
 
 
 def _tags(chances: random.Random) -> list[str]:

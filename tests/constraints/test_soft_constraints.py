@@ -100,7 +100,7 @@ def test_should_that_place_breaks_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With only one node, both violations are reported, and so is a missing leader."""
-    tags = {"a": [APART], "b": [APART, "iallocator:order:should-after:nobody"]}
+    tags = {"a": [APART], "b": [APART, "iallocator:order:should-after:absent"]}
     document = builders.cluster(1)
     request = builders.allocate(document, disk_template="rbd", memory=512)["request"]
     del request["type"]
@@ -113,14 +113,14 @@ def test_should_that_place_breaks_is_reported(
     found = {e["instance"]: e for e in json.loads(capsys.readouterr().out)["instances"]}
     assert [text.split(" (")[0] for text in found["a"]["broken"]] == ["apart from b"]
     assert [text.split(" (")[0] for text in found["b"]["broken"]] == [
-        "apart from a", "starts after nobody",
+        "apart from a", "starts after absent",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("strategy", ["score", "pacemaker-minimal"])
 @pytest.mark.parametrize(
     ("base", "why"),
-    [("nobody", "there is no nobody"), ("down", "down does not run"), ("big", "big has no place")],
+    [("absent", "there is no absent"), ("down", "down does not run"), ("big", "big has no place")],
 )
 def test_should_after_something_that_does_not_run_is_reported(
     strategy: str, base: str, why: str

@@ -177,7 +177,7 @@ def test_place_creates_nothing_that_starts_after_what_was_left_out() -> None:
         base | {"name": "app", "memory": 512, "tags": ["iallocator:order:after:base"]},
         base | {"name": "web", "memory": 512, "tags": ["iallocator:order:after:app"]},
         base | {"name": "other", "memory": 512},
-        base | {"name": "lost", "memory": 512, "tags": ["iallocator:order:after:nobody"]},
+        base | {"name": "lost", "memory": 512, "tags": ["iallocator:order:after:absent"]},
     ]
     given["request"] = {"type": "multi-allocate", "instances": wanted}
     found = place(given)
@@ -186,7 +186,7 @@ def test_place_creates_nothing_that_starts_after_what_was_left_out() -> None:
     why = {entry["instance"]: entry["reason"] for entry in found["instances"]}
     assert "starts after base" in why["app"]
     assert "starts after app" in why["web"]
-    assert "nobody" in why["lost"]
+    assert "absent" in why["lost"]
 
 
 def test_place_stops_nothing_because_its_node_has_too_little() -> None:

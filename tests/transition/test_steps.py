@@ -322,8 +322,8 @@ def test_plain_instance_is_not_moved() -> None:
 
 def test_unknown_instance_is_an_error() -> None:
     """An unknown name is an error of the caller."""
-    with pytest.raises(LookupError, match="unknown instances: nobody"):
-        plan(make_cluster(1, []), {"nobody": (0,)})
+    with pytest.raises(LookupError, match="unknown instances: absent"):
+        plan(make_cluster(1, []), {"absent": (0,)})
 
 
 @pytest.mark.parametrize(
