@@ -55,7 +55,7 @@ def _outside() -> Iterator[tuple[str, ast.AST]]:
     yield from ((module, node) for module, node in nodes() if not _may_ask(module))
 
 
-def test_makers_of_kernels_are_imported_only_by_those_who_may_ask() -> None:
+def test_kernels_are_made_only_by_permitted_modules() -> None:
     """Neither directly nor under another name. Imports for types are allowed."""
     wrong = [
         str(found)

@@ -33,7 +33,7 @@ def _names() -> Iterator[tuple[str, str]]:
             yield module, node.arg or ""
 
 
-def test_compat_is_read_by_those_who_may_alone() -> None:
+def test_compat_is_read_only_by_permitted_modules() -> None:
     """Code that deviates reads one named fact, not ``like_hail`` or the value of the option."""
     wrong = {
         f"{module}: {name}"

@@ -157,7 +157,7 @@ def test_n1_is_asked_only_through_its_entries() -> None:
 
 
 @pytest.mark.parametrize(("package", "packages"), ONLY_IN.items())
-def test_import_of_a_slow_package_stands_where_it_pays(package: str, packages: set[str]) -> None:
+def test_slow_packages_are_imported_where_that_pays(package: str, packages: set[str]) -> None:
     """Only the packages that become faster by it load the third-party package."""
     wrong = [str(found) for found in _loads(package) if package_of(found.module) not in packages]
     assert not wrong, "\n".join(wrong)

@@ -245,7 +245,7 @@ def test_calls_at_the_same_time_have_numbers_of_their_own(plugin: Plugin) -> Non
     assert all(" allocate web: rbd, " in line for line in lines)
 
 
-def test_what_would_break_a_line_stands_in_the_log_as_code(plugin: Plugin) -> None:
+def test_log_writes_control_characters_as_codes(plugin: Plugin) -> None:
     """Control characters in names are logged as codes."""
     plugin.run(raw=as_bytes(allocate(cluster(2), "we\nb\x1b[2J", disk_template="rbd")))
     assert "allocate we\\nb\\x1b[2J: rbd" in plugin.log.read_text()
@@ -311,7 +311,7 @@ def test_how_long_calls_are_kept_is_rejected_where_none_is(capsys: Capture) -> N
     assert "it goes with --capture FOLDER" in capsys.readouterr().err
 
 
-def test_warnings_that_ganeti_would_drop_stand_in_the_answer(plugin: Plugin) -> None:
+def test_answer_contains_warnings_that_ganeti_would_drop(plugin: Plugin) -> None:
     """The first warnings are in the answer once; not with `--compat hail`."""
     there = {"old": instance("node1", memory=100, disk_template="rbd")}
     document = allocate(cluster(6, instances=there), "web", disk_template="rbd")

@@ -136,7 +136,7 @@ def test_replay_with_update_stores_answers_and_says_what_changes(case: Path) -> 
     assert replay(case).returncode == 0
 
 
-def test_replay_with_update_mends_layout(case: Path) -> None:
+def test_replay_with_update_repairs_layout(case: Path) -> None:
     """Stored responses have one layout, so that a diff shows only changed answers."""
     stored = (case / "response.json").read_bytes()
     change(case)

@@ -31,7 +31,7 @@ def _homes(document: Json, plan: Json) -> dict[str, str]:
     return homes | {move["instance"]: move["to"][0] for move in plan["moves"]}
 
 
-def test_balance_leaves_those_together_that_must_be() -> None:
+def test_balance_keeps_colocated_instances_together() -> None:
     """At the end, the pair is on one node, and all other instances are spread."""
     pair = ["iallocator:colocate:must:web"]
     document = _crowded({"a": pair, "b": pair})
@@ -91,7 +91,7 @@ def test_balance_moves_for_a_soft_constraint_alone() -> None:
     assert plan["scores"]["after"] < plan["scores"]["before"] - 15
 
 
-def test_squeeze_keeps_apart_what_must_be() -> None:
+def test_squeeze_keeps_separated_instances_apart() -> None:
     """A node stays powered on if its instance cannot share any other node."""
     apart = ["iallocator:separate:must:db"]
     instances = {
@@ -110,7 +110,7 @@ def test_squeeze_keeps_apart_what_must_be() -> None:
 
 
 @pytest.mark.parametrize("command", ["balance", "squeeze"])
-def test_no_plan_breaks_a_must_that_held(command: str) -> None:
+def test_no_plan_violates_a_satisfied_hard_constraint(command: str) -> None:
     """A hard constraint that was satisfied stays so after each colocation group of a plan."""
     chances = random.Random(5)
     moves = bound = 0

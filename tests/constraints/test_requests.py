@@ -32,7 +32,7 @@ def _places(document: Json, *options: str) -> tuple[dict[str, str], Json]:
     return {entry[0]: entry[2 if moves else 1][0] for entry in first}, response
 
 
-def test_together_must_keeps_a_batch_on_one_node_that_holds_all() -> None:
+def test_hard_colocation_places_a_batch_on_one_node_with_capacity_for_all() -> None:
     """The first uses a node with capacity for all, although another node has a better score."""
     document = builders.cluster(nodes=3, memory=16384)
     document["nodes"]["node1"]["free_memory"] = 4097
@@ -44,7 +44,7 @@ def test_together_must_keeps_a_batch_on_one_node_that_holds_all() -> None:
     assert places == {"a": "node3", "b": "node3", "c": "node3"}
 
 
-def test_together_must_without_room_for_all_fails_all_and_names_the_chain() -> None:
+def test_hard_colocation_without_capacity_for_all_fails_all_and_names_the_chain() -> None:
     """An instance that depends on a rejected one is rejected; `info` names the chain."""
     document = builders.cluster(nodes=2, memory=8192)
     for node in document["nodes"].values():
@@ -56,7 +56,7 @@ def test_together_must_without_room_for_all_fails_all_and_names_the_chain() -> N
     assert sorted(response["result"][1]) == ["a", "b"]
 
 
-def test_separate_must_puts_a_batch_on_different_nodes() -> None:
+def test_hard_separation_places_a_batch_on_different_nodes() -> None:
     """Three separated instances use three nodes; the fourth is rejected with the reason."""
     document = builders.cluster(nodes=3, memory=16384)
     tags = ["iallocator:separate:must:db"]
@@ -67,7 +67,7 @@ def test_separate_must_puts_a_batch_on_different_nodes() -> None:
     assert "must be apart from" in response["info"]
 
 
-def test_separate_must_by_domain_keeps_racks_apart() -> None:
+def test_hard_separation_by_domain_uses_different_racks() -> None:
     """Two instances of one name never share a rack."""
     document = builders.cluster(nodes=4, memory=16384)
     for number, name in enumerate(document["nodes"]):

@@ -173,7 +173,7 @@ def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(tag: str) -> None:
     assert (words in output) == ("watcher" in tag)
 
 
-def test_good_tags_are_not_told() -> None:
+def test_good_tags_are_not_reported() -> None:
     """Valid tags of every kind, on each type of object, are not reported."""
     document = _world(
         ["iallocator:colocate:should:web:2", "iallocator:keep-running", "iallocator:priority:3",

@@ -51,7 +51,9 @@ def test_balance_moves_a_unit_with_consecutive_moves() -> None:
 
 
 @pytest.mark.parametrize("secondaries", [("node2", "node2"), ("node2", "node3")])
-def test_balance_takes_a_mirrored_unit_off_a_drained_node(secondaries: tuple[str, str]) -> None:
+def test_balance_moves_a_drbd_colocation_group_off_a_drained_node(
+    secondaries: tuple[str, str],
+) -> None:
     """With a common secondary the group fails over; otherwise a common one is created first."""
     document = builders.cluster(
         nodes=3,
@@ -102,7 +104,7 @@ def test_balance_brings_a_rack_bound_pair_to_another_rack() -> None:
     assert set(homes_after(document, plan).values()) <= {"node3", "node4"}
 
 
-def test_balance_mends_a_broken_must_though_the_score_rises() -> None:
+def test_balance_repairs_a_violated_hard_constraint_even_if_the_score_rises() -> None:
     """Hard constraints precede the score; with hbal's moves they are ignored."""
     document = builders.cluster(
         nodes=2, instances={"a": shared("node1", tags=PAIR), "b": shared("node2", tags=PAIR)}
@@ -113,7 +115,7 @@ def test_balance_mends_a_broken_must_though_the_score_rises() -> None:
     assert plan_of("balance", document, "--compat=hail")["moves"] == []
 
 
-def test_balance_mends_no_must_by_breaking_another() -> None:
+def test_balance_repairs_no_hard_constraint_by_violating_another() -> None:
     """`a` violates a separation from `b`, and must be separated from an instance on every node."""
     document = builders.cluster(
         nodes=2,
@@ -125,7 +127,7 @@ def test_balance_mends_no_must_by_breaking_another() -> None:
     assert plan_of("balance", document)["moves"] == []
 
 
-def test_balance_leaves_no_must_broken_that_it_can_mend() -> None:
+def test_balance_repairs_every_hard_constraint_that_it_can() -> None:
     """With free capacity, all violated hard constraints are repaired, and none is added."""
     chances = random.Random(23)
     mended = units = 0
@@ -182,7 +184,7 @@ def test_balance_leaves_what_runs_on_a_node_in_maintenance() -> None:
     assert all(move["to"][0] == "node1" for move in plan["moves"])
 
 
-def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended() -> None:
+def test_balance_moves_a_colocation_group_with_a_violation_that_stays() -> None:
     """The pair violates a separation by rack on each node, and leaves the drained node anyway."""
     apart = "iallocator:separate:must:db:rack"
     document = builders.cluster(

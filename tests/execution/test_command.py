@@ -366,7 +366,7 @@ def test_interrupted_execution_cancels_what_waits(tmp_path: Path, capsys: Captur
         assert world.found("node2")["offline"]
 
 
-def test_failure_whose_cause_is_gone_is_retried_when_resumed(
+def test_resume_retries_a_failure_with_a_cause_that_is_gone(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """The report has the remedy; after it, --resume executes everything, and no job twice."""
@@ -409,7 +409,7 @@ def test_failed_job_that_was_done_by_others_is_not_repeated(
         assert len(world.jobs) == jobs
 
 
-def test_failed_job_whose_instance_is_elsewhere_asks_for_a_new_plan(
+def test_failed_job_of_an_instance_that_is_elsewhere_requires_a_new_plan(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """The report has the node of the instance, and the command for a new plan."""

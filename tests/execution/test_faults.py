@@ -197,7 +197,7 @@ def test_execution_with_faults_stops_what_waits_and_nothing_else(
 
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
-def test_execution_on_a_changing_cluster_rejects_jobs_whose_conditions_changed(
+def test_execution_on_a_changing_cluster_rejects_jobs_with_changed_conditions(
     tmp_path: Path, depends: bool
 ) -> None:
     """Nodes go offline and a person moves instances: no job starts with a wrong node."""
@@ -365,7 +365,7 @@ def test_failed_jobs_are_retried_from_where_their_instances_are(
         assert helped or sorted(world.cluster.executed) == sorted(world.steps)
 
 
-def test_failed_job_whose_instance_went_elsewhere_is_not_retried(tmp_path: Path) -> None:
+def test_failed_job_of_an_instance_that_went_elsewhere_is_not_retried(tmp_path: Path) -> None:
     """The report has the node of the instance and the remedy."""
     world = World(tmp_path / "journal", Random(3), depends=True)
     first = next(step for step in world.transition["steps"] if "instance" in step)

@@ -126,7 +126,7 @@ def test_batch_breaks_n1_only_in_the_group_that_does_not_ask_for_it(
 
 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "off"])
-def test_evacuation_is_not_held_to_global_n1(mode: str) -> None:
+def test_evacuation_does_not_check_global_n1(mode: str) -> None:
     """An evacuated instance is placed even if a failure is not tolerated afterwards."""
     made = cluster(3, instances={"big": instance("node1", memory=5000, disk_template="rbd")})
     for name in ("node2", "node3"):

@@ -111,7 +111,9 @@ def test_loss_knows_that_a_pool_is_full_before_disk_and_memory_are(count: int, s
 
 
 @pytest.mark.parametrize(("tag", "lost"), [("cpu:old", []), ("cpu:new", ["vm"])])
-def test_joint_failure_loses_whom_no_migration_tag_lets_go(tag: str, lost: list[str]) -> None:
+def test_joint_failure_loses_instances_that_no_migration_tag_permits_to_move(
+    tag: str, lost: list[str]
+) -> None:
     """Every node has capacity, but none can receive migrations from the newer node."""
     held = {"vm": instance("node1", memory=10, disk_template="rbd")}
     changes = {f"node{k}": {"tags": ["cpu:old"]} for k in (2, 3, 4)} | {"node1": {"tags": [tag]}}

@@ -92,7 +92,7 @@ def _least(moving: list[list[Json]], free: dict[str, tuple[int, int]], reach: se
 
 
 @pytest.mark.parametrize("template", [*MIXED, "mixed", "bound"])
-def test_joint_failures_and_racks_lose_what_must_be_lost(template: str) -> None:
+def test_joint_failures_and_racks_lose_the_expected_instances(template: str) -> None:
     """The losses of pairs and failure domains are exact, with constraints and without."""
     losing = tolerated = 0
     for seed in range(25):

@@ -84,7 +84,7 @@ def test_losses_do_not_decide_in_a_group_with_a_usual_node() -> None:
     assert response(dedicated(*sizes))["result"] == ["node4"]
 
 
-def test_arrival_is_held_to_the_policy_of_another_group_only() -> None:
+def test_policy_is_checked_only_for_arrivals_from_another_group() -> None:
     """The policy of its own group is not checked for an instance that stays in the group."""
     document = cluster({"a": 2, "b": 2}, instances={"web": instance("node1", disk_template="rbd")})
     for name in ("uuid-a", "uuid-b"):
@@ -102,7 +102,7 @@ def test_arrival_is_held_to_the_policy_of_another_group_only() -> None:
 
 
 @pytest.mark.parametrize(("offline", "reason"), [(True, None), (False, "FailN1")])
-def test_move_off_a_dead_node_is_not_held_to_global_n1(offline: bool, reason: str | None) -> None:
+def test_move_off_a_dead_node_does_not_check_global_n1(offline: bool, reason: str | None) -> None:
     """An evacuated instance must move; for an optional move, N+1 is checked."""
     held = {
         "web": instance("node1", memory=256, disk_template="rbd"),

@@ -42,7 +42,7 @@ def allowed(after: tuple[int, ...], **changes: Json) -> bool:
         ((0, 1), {"node1": {"free_disk": 0}, "node2": {"free_disk": 0}}),
     ],
 )
-def test_move_is_not_held_to_limits_of_a_role_that_stays(
+def test_move_does_not_check_limits_of_an_unchanged_role(
     after: tuple[int, ...], changes: dict[str, Json]
 ) -> None:
     """A node that keeps its role may be full or offline."""
@@ -59,7 +59,7 @@ def test_move_is_not_held_to_limits_of_a_role_that_stays(
         ((0, 2), {"node1": {"offline": True}}),
     ],
 )
-def test_move_is_held_to_limits_of_each_role_that_is_new(
+def test_move_checks_limits_of_each_new_role(
     after: tuple[int, ...], changes: dict[str, Json]
 ) -> None:
     """Memory and disk of a new primary, disk of a new secondary, and disk copies are checked."""

@@ -64,7 +64,7 @@ def test_nearest_miss_of_policy_is_the_rule() -> None:
     assert "; outside the policy of the group: 2000000 MiB memory, at most" in info(request)
 
 
-def test_nearest_miss_with_compat_hail_is_not_told() -> None:
+def test_nearest_miss_is_not_reported_with_compat_hail() -> None:
     """There is no such clause in hail."""
     request = allocate(cluster(2, memory=2048), memory=3000, disk_template="plain")
     assert "closest" not in info(request, "--compat=hail")

@@ -203,7 +203,7 @@ def test_text_of_check_names_up_to_five_instances_with_one_problem(tmp_path: Pat
         assert f"{line} primary on n1" in run("check", "-t", path).stdout.decode()
 
 
-def test_check_says_what_balancing_would_mend(tmp_path: Path) -> None:
+def test_check_reports_what_balancing_would_repair(tmp_path: Path) -> None:
     """Two instances that exclude each other are separated; with --no-simulation they are not."""
     nodes, instances, tags, *_ = SICK["conflicts"]
     path = stored(tmp_path, nodes, instances, tags)
@@ -233,7 +233,7 @@ def test_check_of_a_split_instance_in_hchecks_way_does_not_die(tmp_path: Path) -
     assert "HCHECK_FINAL_CLUSTER_NEED_REBALANCE=0" in lines
 
 
-def test_check_in_hails_way_knows_no_musts(tmp_path: Path) -> None:
+def test_check_with_compat_hail_ignores_hard_constraints(tmp_path: Path) -> None:
     """Tags of iallocator, and tags with another prefix, have no meaning for hcheck."""
     nodes, instances, *_ = SICK["together"]
     path = stored(tmp_path, nodes, instances)

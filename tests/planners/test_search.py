@@ -128,7 +128,7 @@ def test_search_passes_the_acceptance_to_neighbourhoods() -> None:
     assert (work.run(state), state) == (LOCAL_OPTIMUM, [2, 0])
 
 
-def test_search_whose_deadline_is_over_takes_no_step() -> None:
+def test_search_after_its_deadline_takes_no_step() -> None:
     """The search ends between two steps."""
     deadline = Mock(wraps=Deadline(None))
     deadline.over.side_effect = [False, True]

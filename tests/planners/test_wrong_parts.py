@@ -146,7 +146,7 @@ def test_balance_cuts_the_first_of_two_groups(monkeypatch: Patch) -> None:
     assert "left out: the moves of group east from move 1 on" in reported
 
 
-def test_balance_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) -> None:
+def test_balance_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None:
     """The transition fails in one group; the other group keeps its plan."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
@@ -171,7 +171,7 @@ def test_balance_leaves_out_the_last_group_if_only_both_together_are_wrong(
     assert "left out: the plan of group west" in reported
 
 
-def test_balance_of_one_group_whose_steps_are_wrong_is_rejected(monkeypatch: Patch) -> None:
+def test_balance_of_one_group_with_wrong_steps_is_rejected(monkeypatch: Patch) -> None:
     """No part of the plan is left to print."""
     held = {f"i{k}": instance("node1", disk_template="rbd", memory=2048) for k in (1, 2)}
     document = cluster(2, instances=held)
@@ -204,7 +204,7 @@ def test_squeeze_leaves_out_the_group_that_misses_its_reserve(monkeypatch: Patch
     assert "left out: the plan of group east" in reported
 
 
-def test_redistribute_leaves_out_the_group_whose_moves_are_wrong(monkeypatch: Patch) -> None:
+def test_redistribute_leaves_out_a_group_with_wrong_moves(monkeypatch: Patch) -> None:
     """The whole repair of that group is left out; the repair of the other group stays."""
     for wrong, left, after in (("c", ["a"], 2), ("a", ["b", "c"], 1)):
         with monkeypatch.context() as patch:
@@ -222,7 +222,7 @@ def test_redistribute_leaves_out_the_group_whose_moves_are_wrong(monkeypatch: Pa
         assert plan["reason"] == "1 of 2 unhealthy groups cannot be repaired"
 
 
-def test_redistribute_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) -> None:
+def test_redistribute_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None:
     """The order of the steps fails for one group only."""
     _reject_steps(monkeypatch, "a")
     plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
@@ -245,7 +245,7 @@ def test_redistribute_leaves_out_the_group_that_is_not_repaired(monkeypatch: Pat
     assert "left out: the repair of group west" in reported
 
 
-def test_reboot_leaves_out_the_nodes_whose_moves_are_wrong(monkeypatch: Patch) -> None:
+def test_reboot_leaves_out_nodes_with_wrong_moves(monkeypatch: Patch) -> None:
     """The nodes of one round are left out, with the reason; the others are rebooted."""
     document = _two_turns()
     _afterwards(monkeypatch, "reboot", _grows("i1"))
@@ -259,7 +259,7 @@ def test_reboot_leaves_out_the_nodes_whose_moves_are_wrong(monkeypatch: Patch) -
     assert "left out: the reboot of node1" in reported
 
 
-def test_reboot_leaves_out_the_nodes_whose_steps_are_wrong(monkeypatch: Patch) -> None:
+def test_reboot_leaves_out_nodes_with_wrong_steps(monkeypatch: Patch) -> None:
     """The order of the steps is wrong for one round only."""
     _reject_steps(monkeypatch, "i2")
     plan, reported = _plan(_two_turns(), "reboot", "--force", "--n1=off")
@@ -270,7 +270,7 @@ def test_reboot_leaves_out_the_nodes_whose_steps_are_wrong(monkeypatch: Patch) -
     assert "left out: the reboot of" in reported
 
 
-def test_squeeze_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) -> None:
+def test_squeeze_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None:
     """The order of the steps is wrong for one group only, which keeps its nodes on."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
     document = cluster({"east": 2, "west": 2}, instances=held)

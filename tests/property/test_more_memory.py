@@ -124,7 +124,7 @@ def evacuation(rng: Random) -> Json | None:
 
 
 @pytest.mark.parametrize("part", range(5))
-def test_more_memory_moves_no_fewer_mirrored_off_a_node(part: int) -> None:
+def test_more_memory_moves_no_fewer_drbd_instances_off_a_node(part: int) -> None:
     """A node that lacks memory for its failovers accepts no instance that increases the lack."""
     moved = 0
     for seed in range(10 * part, 10 * part + 10):

@@ -115,7 +115,7 @@ def _circular(seed: int) -> Json:
 
 
 @pytest.mark.parametrize("kind", ["balanced", "minimal"])
-def test_place_is_the_same_in_whichever_order_keys_stand(
+def test_place_does_not_depend_on_the_order_of_keys(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Cycles of capacities are cut by name; only instances keep the order of the document."""

@@ -281,7 +281,7 @@ def test_page_of_repairs_shows_all_instances_and_both_ends(tmp_path: Path) -> No
         ({"a": "node1 node2", "b": "node1 node2"}, "failover fix-storage", False),
     ],
 )
-def test_those_that_must_be_together_are_repaired_as_one(
+def test_colocated_instances_are_repaired_as_one(
     homes: dict[str, str], kinds: str, together: bool
 ) -> None:
     """All members are repaired to one node, or none if one cannot be or has no permission."""

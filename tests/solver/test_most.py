@@ -184,7 +184,7 @@ def test_batch_one_large_of_high_priority_is_placed_before_three_small_ones() ->
     assert "that, higher priority first, no more than 1 of 4 can be placed" in response["info"]
 
 
-def test_batch_with_musts_leaves_out_what_depends_on_one_left_out() -> None:
+def test_batch_leaves_out_instances_that_depend_on_one_left_out() -> None:
     """No placed instance depends on an instance that is left out, with each kind of constraint."""
     improved = 0
     for seed in seeds(10, 30, 200):

@@ -94,7 +94,7 @@ def ends_in(solutions: list[Json]) -> list[list[str]]:
     return [nodes for nodes in found if nodes]
 
 
-def test_potential_secondaries_stand_in_the_order_of_their_scores() -> None:
+def test_potential_secondaries_are_listed_by_score() -> None:
     """The nodes for a failover have the order of the placements."""
     compared = 0
     for seed in seeds(15, 40):

@@ -102,7 +102,7 @@ def test_compat_hail_has_no_transition() -> None:
     assert set(found) == {"success", "info", "result", "solutions"}
 
 
-def test_fencing_stands_only_in_the_transition() -> None:
+def test_fencing_is_only_in_the_transition() -> None:
     """Ganeti receives three opcodes; instances of the offline node depend on the fencing."""
     held = {"a": instance("node1", "node2"), "b": instance("node3", "node2")}
     base = cluster(4, instances=held, changes={"node1": {"offline": True}})

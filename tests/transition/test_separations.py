@@ -163,7 +163,7 @@ def test_legal_moves_keep_separate_instances_apart_side_by_side(seed: int) -> No
         assert meetings(case, transition) == []
 
 
-def test_two_on_two_nodes_that_must_be_apart_change_places_with_a_stop() -> None:
+def test_two_separated_instances_exchange_nodes_with_a_stop() -> None:
     """There is no third node, so one instance is stopped while the other moves."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (1,), 1)
     one.exclusion = other.exclusion = ("role:a",)

@@ -96,7 +96,7 @@ def test_circle_without_a_third_node_stops_one() -> None:
     assert kinds == ["stop", "failover", "start"]
 
 
-def test_circle_of_those_that_must_keep_running_is_reported() -> None:
+def test_cycle_of_instances_that_must_keep_running_is_reported() -> None:
     """No step is planned, and each instance is reported with its dependencies."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
     demands = Demands(keep_running=frozenset({"a", "b"}))
@@ -184,7 +184,7 @@ def test_fencing_is_by_hand_without_a_program(program: str, codes: list[str]) ->
     assert transition_document(found)["jobs"][-1].get("by_hand", []) == ([] if codes else [1])
 
 
-def test_order_must_holds_the_second_back() -> None:
+def test_hard_order_delays_the_second_instance() -> None:
     """The second instance starts or arrives after the first."""
     cluster = make_cluster(3, [machine("a", (0,), 2), machine("b", (1,), 2)])
     demands = Demands(orders=[("b", "a", MUST)])
@@ -192,7 +192,7 @@ def test_order_must_holds_the_second_back() -> None:
     assert lines(found) == [("migrate", "b", []), ("migrate", "a", [1])]
 
 
-def test_order_must_turns_round_for_stopping() -> None:
+def test_hard_order_is_reversed_for_stopping() -> None:
     """An instance that others depend on stops last."""
     cluster = make_cluster(1, [machine("base", (0,), 2), machine("web", (0,), 2)])
     demands = Demands(orders=[("base", "web", MUST)])
@@ -200,7 +200,7 @@ def test_order_must_turns_round_for_stopping() -> None:
     assert lines(found) == [("stop", "web", []), ("stop", "base", [1])]
 
 
-def test_order_must_in_a_circle_is_reported() -> None:
+def test_cycle_of_hard_orders_is_reported() -> None:
     """None of these instances moves; all others do."""
     held = [machine(name, (0,), 2) for name in "abc"]
     demands = Demands(orders=[("a", "b", MUST), ("b", "a", MUST)])
@@ -210,7 +210,7 @@ def test_order_must_in_a_circle_is_reported() -> None:
     assert "must start after itself: a after b after a" in found.left[0][1]
 
 
-def test_order_must_fails_what_depends_on_a_failure() -> None:
+def test_hard_order_fails_instances_that_depend_on_a_failed_one() -> None:
     """The dependent instances fail with the reason, along the chain."""
     new = [machine("db", (), 20), machine("web", (), 1), machine("proxy", (), 1)]
     demands = Demands(orders=[("db", "web", MUST), ("web", "proxy", MUST)])
@@ -329,7 +329,7 @@ def test_unknown_instance_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("open_", "primaries"), [(True, [1, 1, 2]), (False, [0, 2, 2])], ids=["may pass", "may not"]
 )
-def test_way_goes_round_a_node_where_an_instance_must_not_be(
+def test_route_avoids_a_node_that_is_forbidden_for_the_instance(
     open_: bool, primaries: list[int]
 ) -> None:
     """The secondary may stay there, but running there would violate a hard constraint."""

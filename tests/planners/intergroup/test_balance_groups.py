@@ -125,7 +125,7 @@ def test_balance_groups_needs_external_storage() -> None:
     assert plan["reason"] == "no two groups share external storage"
 
 
-def test_group_that_must_survive_everything_may_be_left() -> None:
+def test_instances_may_leave_a_group_that_must_tolerate_every_failure() -> None:
     """Strict N+1 checks arrivals and moves inside a group, but no departures of plain instances."""
     document = crowd(4, 0)
     document["instances"] |= {"big": instance("node1", memory=7000)}
@@ -137,7 +137,7 @@ def test_group_that_must_survive_everything_may_be_left() -> None:
     assert plan_of("balance-groups", document)["moves"] != []
 
 
-def test_unit_whose_second_is_tied_to_others_first_is_moved() -> None:
+def test_colocation_group_moves_if_its_second_member_is_bound_to_another_group() -> None:
     """The order of the members of a colocation group in a rule has no effect."""
     document = crowd(4, 0)
     for number, words in enumerate((["c:rack"], ["u"], ["c:rack", "u"], [])):

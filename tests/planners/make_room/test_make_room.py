@@ -303,7 +303,7 @@ def test_evacuation_that_others_make_room_for_is_explained() -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_question_in_words_stands_for_the_request(asked: bool) -> None:
+def test_question_in_words_equals_the_request(asked: bool) -> None:
     """With a question, as for ``ask``, the request of the file is ignored."""
     other = allocate(TWO, memory=100, disk_template="rbd") if asked else {**TWO}
     if not asked:
