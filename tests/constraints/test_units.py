@@ -51,7 +51,7 @@ def test_balance_moves_a_unit_with_consecutive_moves() -> None:
 
 
 @pytest.mark.parametrize("secondaries", [("node2", "node2"), ("node2", "node3")])
-def test_balance_moves_a_drbd_colocation_group_off_a_drained_node(
+def test_balance_moves_a_drbd_group_off_a_drained_node(
     secondaries: tuple[str, str],
 ) -> None:
     """With a common secondary the group fails over; otherwise a common one is created first."""

@@ -111,7 +111,7 @@ def test_loss_knows_that_a_pool_is_full_before_disk_and_memory_are(count: int, s
 
 
 @pytest.mark.parametrize(("tag", "lost"), [("cpu:old", []), ("cpu:new", ["vm"])])
-def test_joint_failure_loses_instances_that_no_migration_tag_permits_to_move(
+def test_joint_failure_loses_instances_without_a_permitted_target(
     tag: str, lost: list[str]
 ) -> None:
     """Every node has capacity, but none can receive migrations from the newer node."""
