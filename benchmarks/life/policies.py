@@ -66,7 +66,7 @@ def ask(policy: Policy, world: World, request: Json) -> Json:
 
 def balanced(policy: Policy, world: World, moves: int) -> list[tuple[str, list[str]]]:
     """Return at most `moves` moves of a balancing plan: instance, and its new nodes."""
-    printed = io.StringIO()
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cluster.json"
         path.write_text(json.dumps(world.document), encoding="utf-8")
@@ -74,7 +74,7 @@ def balanced(policy: Policy, world: World, moves: int) -> list[tuple[str, list[s
         with contextlib.redirect_stdout(printed):
             main(words)
     gc.enable()  # a program that runs once does without garbage collection
-    plan = json.loads(printed.getvalue())
+    plan = json.loads(printed.buffer.getvalue())
     return [(move["instance"], move["to"]) for move in plan["moves"]]
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 from iallocator.commands import SETS_OFFLINE
 from iallocator.constraints import relations_of
 from iallocator.deadline import Running
-from iallocator.documents.keys import KEYS, VERSION, enveloped, time_of_reading
+from iallocator.documents.keys import KEYS, VERSION, enveloped, time_of_reading, with_old_keys
 from iallocator.engine import reading_for, request_in, summary
 from iallocator.errors import IallocatorError, InFile, UsageError, cut, tell
 from iallocator.files import read_file
 from iallocator.names import short_names, whole_name
 from iallocator.sources import document_path, load, source_name
 from iallocator.tolerances import LARGEST_LOAD
-from iallocator.wire.codec import decode, pretty
+from iallocator.wire.codec import decode, pretty_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -275,8 +277,9 @@ class Command:
     def versioned(self, document: Json) -> Json:
         """Return `document` as ``--json`` writes it: in its envelope, or with old keys."""
         settings = self.settings
+        kind = self.name if self.name in KEYS else self.row.document
         if settings.json < VERSION:
-            return document
+            return with_old_keys(kind, document)
         envelope: Json = {"command": self.name, "version": VERSION}
         if self.cluster is not None:
             envelope["cluster"] = self.cluster.name
@@ -285,7 +288,6 @@ class Command:
         resumed = "" if self.cluster is not None else getattr(settings, "resume", "")
         envelope["source"] = resumed or source_name(settings, self.positional)
         envelope["time"] = self.time
-        kind = self.name if self.name in KEYS else self.row.document
         return enveloped(kind, document, envelope)
 
     @property
@@ -296,7 +298,12 @@ class Command:
 
 def print_json(document: object, finite: bool = False) -> None:
     """Print a document for programs, with one member a line; `finite` as `Result.finite`."""
-    print(pretty(document, finite))
+    text = pretty_bytes(document, finite)
+    if text.isascii():  # the same bytes in the encodings of terminals; there are many
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines((text, b"\n"))
+    else:
+        print(text.decode())
 
 
 def reject_silent_nodes(cluster: Cluster, settings: Execution) -> None:

@@ -2,6 +2,7 @@
 
 Commands make their documents with the keys of version 0.1, which ``--json=1`` writes until version
 2.0. `enveloped` changes the keys by the table `KEYS`, from which a page of the manual is made.
+Explanations are large: they are made with the present keys, and `with_old_keys` changes these.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENVELOPE", "KEYS", "VALIDATION", "VERSION", "enveloped", "new_paths", "time_of_reading",
+    "with_old_keys",
 ]  # fmt: skip
 
 VERSION = 2
@@ -180,6 +182,9 @@ Each row has the old path and the new last key. ``[]`` stands for each item of a
 is left out. The row of a type is for all commands that have no row of their own.
 """
 
+LARGE = ("ask", "explain")
+"""The commands that make their documents with the keys of `VERSION`."""
+
 UNTRIED = ("moves", "job_sets", "scores", "reason", "problems_after", "rebalancing")
 UNTRIED_OF_GROUP = ("score_after", "problems_after", "findings_after")
 """Keys of ``check`` without a meaning if it tries no balancing, and those of a group."""
@@ -202,11 +207,13 @@ def time_of_reading() -> str:
 
 
 def enveloped(kind: str, document: Json, envelope: Json) -> Json:
-    """Return `document`, which has old keys, with the keys of `VERSION` behind the `envelope`.
+    """Return `document` of a command with the keys of `VERSION` behind the `envelope`.
 
     `kind`: the key of `KEYS`. `document` is not changed. Cost: the objects on the paths in `KEYS`
     are copied.
     """
+    if kind in LARGE:
+        return {**envelope, **document}
     if kind == "check" and "rebalancing" in document and not document["rebalancing"]["tried"]:
         document = {key: one for key, one in document.items() if key not in UNTRIED}
         document["groups"] = [
@@ -217,6 +224,15 @@ def enveloped(kind: str, document: Json, envelope: Json) -> Json:
     changed: Json = _Level(rows).of(document)
     changed.pop("command", None)
     return {**envelope, **changed}
+
+
+def with_old_keys(kind: str, document: Json) -> Json:
+    """Return `document` of a command as version 0.1 wrote it; arguments as of `enveloped`."""
+    if kind not in LARGE:
+        return document
+    paths = [[path.replace("[]", "").split(".") for path in row] for row in new_paths(kind)]
+    changed: Json = _Level([(new, old[-1]) for old, new in paths]).of(document)
+    return changed
 
 
 def new_paths(kind: str) -> Iterator[tuple[str, str]]:

@@ -38,7 +38,7 @@ class StepReport(NamedTuple):
 
     def document(self) -> Json:
         """Return the step as JSON."""
-        return {"move": self.move, "node": self.node, "words": self.words}
+        return {"kind": self.move, "node": self.node, "words": self.words}
 
 
 class Decision:
@@ -139,7 +139,7 @@ class Decision:
             "answer": self._answer_document(scored=False),
             "steps": [step.document() for step in self.steps],
             "reason": self.reason,
-            "closest": closest,
+            "closest_by_group": closest,
         }
 
     def _answer_document(self, scored: bool) -> Json | None:
@@ -164,15 +164,15 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
     scored = scored and group.ranked_by == "score"
     found: Json = {
         "group": group.name,
-        "group_uuid": group.uuid,
+        "uuid": group.uuid,
         "alloc_policy": group.alloc_policy,
         "obstacle": group.obstacle,
-        "verdict": group.comparison,
+        "comparison": group.comparison,
         "ranked_by": group.ranked_by,
         "successes": group.successes,
         "failures": dict(sorted(group.failures.items())),
         "placements": [placed.document(scored) for placed in group.placements],
-        "nodes": [row.document() for row in node_rows(group, answer, instance)],
+        "candidates": [row.document() for row in node_rows(group, answer, instance)],
         "n1_refused": [rejected.document() for rejected in group.n1_rejections],
         "closest": group.closest,
     }
@@ -209,7 +209,7 @@ class NodeRow:
         if node.excluded:
             self.result = NOT_ASKED
         elif rank is None:
-            self.result = POSSIBLE if node.possible else REJECTED
+            self.result = POSSIBLE if node.roles.possible else REJECTED
         elif rank.lost:
             self.result = REJECTED
         else:
@@ -228,11 +228,12 @@ class NodeRow:
             return [", ".join(node.excluded)]
         if self.result == ANSWER and len(self._chosen) > 1:
             return [("as primary", "as secondary")[self._chosen.index(node.name)]]
-        rejected = [text for role in node.roles for text in role.reasons]
+        rejected = node.roles.reasons
         if node.name in group.rejected_by_strategy:
-            rejected.append(f"FailStrategy: {group.rejected_by_strategy[node.name]}")
+            strategy = f"FailStrategy: {group.rejected_by_strategy[node.name]}"
+            rejected = [*rejected, strategy]
         if rank is None:
-            return ["by its limits", *rejected] if node.possible else rejected
+            return ["by its limits", *rejected] if node.roles.possible else rejected
         if rank.lost:
             lost = (o for o in group.n1_rejections if node.name in o.nodes)
             first = next((failure_words(one, self._instance) for one in lost), None)
@@ -244,11 +245,11 @@ class NodeRow:
         """Return the row as JSON."""
         node = self.node
         found: Json = {
-            "name": node.name,
+            "node": node.name,
             "excluded": node.excluded,
-            "roles": [role.document for role in node.roles],
+            "roles": node.roles.document,
             "verdict": self.result,
-            "why": self.why,
+            "reasons": self.why,
         }
         if self.score is not None:
             found["score"] = round(self.score, 10)
@@ -379,15 +380,15 @@ class Explanation:
         if brief:
             decisions = [decision.brief_document() for decision in self.decisions]
             return {
-                "type": self.kind,
+                "request_type": self.kind,
                 "info": self.response["info"],
                 "remarks": self.remarks,
                 "decisions": decisions,
             }
         return {
-            "type": self.kind,
+            "request_type": self.kind,
             "response": self.response,
-            "settings": self.settings,
+            "request_settings": self.settings,
             "remarks": self.remarks,
             "decisions": [decision.document() for decision in self.decisions],
         }

@@ -6,6 +6,7 @@ contributions are better.  Memory and disk are in MiB.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.aliases import Json, Nodes
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
         def reports(self) -> list[NodeReport]:
             """Return a report on every node of the group."""
 
-        def roles(self, index: int) -> list[RoleReport]:
+        def roles(self, index: int) -> Roles:
             """Return the result of the limits of a node in each of its roles."""
 
 
@@ -36,6 +37,7 @@ __all__ = [
     "Placed",
     "RoleRejection",
     "RoleReport",
+    "Roles",
     "Term",
     "scored",
 ]
@@ -153,7 +155,9 @@ class RoleRejection(NamedTuple):
 
     def document(self) -> Json:
         """Return the rejection as JSON."""
-        found: Json = {"reason": self.reason, "text": self.text, "placements": self.placements}
+        found: Json = {
+            "reason": self.reason, "text": self.text, "placement_count": self.placements,
+        }  # fmt: skip
         if self.beside:
             found["beside"] = self.beside
         return {**found, "step": self.step} if self.step else found
@@ -192,9 +196,31 @@ class RoleReport:
             self.reasons.append(f"could be {role}, but no other node can be {other} beside it")
         self.document: Json = {
             "role": role,
-            "placements": placements,
+            "placement_count": placements,
             "refusals": [rejection.document() for rejection in rejections],
         }
+
+
+class Roles(tuple[RoleReport, ...]):
+    """The reports on a node in each of its roles; nodes with equal reports have one object."""
+
+    @cached_property
+    def possible(self) -> bool:
+        """Return whether a placement with the node passes every limit."""
+        return any(role.placements for role in self)
+
+    @cached_property
+    def reasons(self) -> list[str]:
+        """Return why the node cannot take some role, in words."""
+        return [text for role in self for text in role.reasons]
+
+    @cached_property
+    def document(self) -> list[Json]:
+        """Return the roles as JSON."""
+        return [role.document for role in self]
+
+
+NO_ROLES = Roles()
 
 
 class NodeReport:
@@ -216,19 +242,14 @@ class NodeReport:
         self.excluded = excluded or []
         self._survey = survey
         self._index = index
-        self._roles: Sequence[RoleReport] | None = None
+        self._roles: Roles | None = None
 
     @property
-    def roles(self) -> Sequence[RoleReport]:
+    def roles(self) -> Roles:
         """Return the result of the limits in each role; empty if the node was not considered."""
         if self._roles is None:
-            self._roles = () if self._survey is None else self._survey.roles(self._index)
+            self._roles = NO_ROLES if self._survey is None else self._survey.roles(self._index)
         return self._roles
-
-    @property
-    def possible(self) -> bool:
-        """Return whether a placement with the node passes every limit."""
-        return any(role.placements for role in self.roles)
 
 
 class N1Rejection(NamedTuple):
@@ -254,7 +275,7 @@ class N1Rejection(NamedTuple):
             "failing_node": self.failing,
             "stranded_instance": self.instance,
             "stranded_memory": self.memory,
-            "why": self.why,
+            "reason": self.why,
             "already_without_it": self.already,
         }
 
@@ -293,9 +314,10 @@ class NodeRank:
     def words(self, node: str) -> str:
         """Return how it is ranked, in words, and the role of the node called `node` in it."""
         told = self._told
-        if self.score is not None:
-            told = f"score {scored(self.score, self.penalty)}"
-            told += " for violated soft constraints" if self.penalty else ""
+        if self.penalty and self.score is not None:
+            told = f"score {scored(self.score, self.penalty)} for violated soft constraints"
+        elif self.score is not None:
+            told = f"score {self.score:.8f}"
         if self._unchecked:
             told += "; N+1 not checked"
         if len(self._nodes) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from iallocator.explain.facts import NodeReport, RoleRejection, RoleReport
+from iallocator.explain.facts import NodeReport, RoleRejection, RoleReport, Roles
 from iallocator.placement.nearest import closest, lost_by_n1, roles_of
 
 TYPE_CHECKING = False
@@ -90,8 +90,9 @@ class Survey:
                 self._beside.setdefault(index, []).append(primary)
                 if index not in (self._rejecting or ()):
                     self._fewer[primary] = self._fewer.get(primary, 0) + 1
-        self._plain: dict[tuple[str, int], list[RoleReport]] = {}
-        self._settled: dict[int, list[RoleReport]] = {}
+        self._equal: dict[Roles, Roles] = {}
+        self._plain: dict[tuple[str, int], RoleReport] = {}
+        self._settled: dict[int, Roles] = {}
 
     def _exclusions(self, index: int) -> list[str]:
         """Return why a node of the group is not tested."""
@@ -152,56 +153,54 @@ class Survey:
             return lost_by_n1(self._cluster, check, checked or self._instance, rejected[1]).text
         return closest(self._cluster, self._roles).text
 
-    def roles(self, index: int) -> list[RoleReport]:
+    def roles(self, index: int) -> Roles:
         """Return the result of the limits of node `index` in each of its roles.
 
         Cost: nothing but a look-up for a node that no limit rejects.
         """
         if index in self._settled:
             return self._settled[index]
+        alone = self._roles.secondaries is None
+        own = index in self._secondaries
+        takers = len(self._takers) - (index in self._takers)
+        rejecting = self._rejecting is None or index in self._rejecting
         found = []
-        if index in self._primaries:
-            alone = self._roles.secondaries is None
-            own = index in self._secondaries
-            if index in self._takers:
-                number = 1
-                if not alone:
-                    assert self._rejecting is not None
-                    number = len(self._secondaries) - self._count_rejecting
-                    number -= self._fewer.get(index, 0) + (own and index not in self._rejecting)
-                found += self._accepted("only" if alone else "primary", number)
-            else:
-                others = 1 if alone else len(self._secondaries) - own
-                rejection = self._roles.why_not_primary(index)
-                assert rejection is not None
-                row = _rejection(rejection, "", others)
-                found.append(RoleReport("only" if alone else "primary", 0, [row]))
-        if index in self._secondaries:
-            takers = len(self._takers) - (index in self._takers)
-            rejecting = self._rejecting is None or index in self._rejecting
-            if rejecting or index in self._beside:
-                found.append(self._secondary_report(index, takers))
-            else:
-                found += self._accepted("secondary", takers)
+        if index in self._takers:
+            number = 1
+            if not alone:
+                number = self._accepting_secondaries - (own and not rejecting)
+                number -= self._fewer.get(index, 0)
+            found.append(self._accepted("only" if alone else "primary", number))
+        elif index in self._primaries:
+            others = 1 if alone else len(self._secondaries) - own
+            rejection = self._roles.why_not_primary(index)
+            assert rejection is not None
+            row = _rejection(rejection, "", others)
+            found.append(RoleReport("only" if alone else "primary", 0, [row]))
+        if own and (rejecting or index in self._beside):
+            found.append(self._secondary_report(index, takers))
+        elif own:
+            found.append(self._accepted("secondary", takers))
         elif index in self._roles.out_as_secondaries:
             beside = len(self._primaries) - (index in self._primaries)
             out = self._roles.out_as_secondaries[index]
             found.append(
                 RoleReport("secondary", 0, [RoleRejection(out.reason, out.text, "", beside)])
             )
-        return found
+        roles = Roles(found)
+        return self._equal.setdefault(roles, roles)
 
     @cached_property
-    def _count_rejecting(self) -> int:
-        """Return how many of the secondaries reject the instance beside every primary."""
-        rejecting = self._rejecting or ()
-        return sum(index in rejecting for index in self._secondaries)
+    def _accepting_secondaries(self) -> int:
+        """Return how many of the secondaries accept the instance beside some primary."""
+        assert self._rejecting is not None
+        return sum(index not in self._rejecting for index in self._secondaries)
 
-    def _accepted(self, role: str, placements: int) -> list[RoleReport]:
+    def _accepted(self, role: str, placements: int) -> RoleReport:
         """Return the report of a node that accepts a role; equal reports are one object."""
         key = role, placements
         if key not in self._plain:
-            self._plain[key] = [RoleReport(role, placements)]
+            self._plain[key] = RoleReport(role, placements)
         return self._plain[key]
 
     def _secondary_report(self, index: int, takers: int) -> RoleReport:

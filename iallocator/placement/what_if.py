@@ -45,23 +45,30 @@ class KnownNodes:
 class NodeHistory:
     """Looks up nodes as they are at each moment; what is known of one is kept until it changes."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_kept", "_together")
 
     def __init__(self) -> None:
         self._kept: Kept[int, tuple[NodeView, dict[int, float]]] = {}
+        self._together: Kept[tuple[int, ...], KnownNodes] = {}
 
     def known(self, state: State, kernels: Kernels, nodes: Collection[int]) -> KnownNodes:
         """Return `nodes` as they are in `state` now; all calls must be about this state."""
-        view = kernels.checker(state).view
-        views: dict[int, NodeView] = {}
-        peers: dict[int, dict[int, float]] = {}
-        for index in nodes:
+        asked = tuple(nodes)
+        stamps = state.stamps
 
-            def look(index: int = index) -> tuple[NodeView, dict[int, float]]:
-                return view(index), dict(state.peers[index])
+        def look_up() -> KnownNodes:
+            view = kernels.checker(state).view
+            views: dict[int, NodeView] = {}
+            peers: dict[int, dict[int, float]] = {}
+            for index in asked:
 
-            views[index], peers[index] = derived(self._kept, index, state.stamps[index], look)
-        return KnownNodes(views, peers)
+                def look(index: int = index) -> tuple[NodeView, dict[int, float]]:
+                    return view(index), dict(state.peers[index])
+
+                views[index], peers[index] = derived(self._kept, index, stamps[index], look)
+            return KnownNodes(views, peers)
+
+        return derived(self._together, asked, [stamps[index] for index in asked], look_up)
 
 
 class WhatIf:

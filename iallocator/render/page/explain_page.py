@@ -37,7 +37,7 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
     """Add a whole explanation; `facts` has it, the cluster, and the nodes around the answer."""
     document = facts["explanation"]
     response = document["response"]
-    page.command = f"explain {document['type']}"
+    page.command = f"explain {document['request_type']}"
     page.tone = "good" if response["success"] else "bad"
     page.headline = _headline(document, page)
     page.details = [shown(text) for text in (response["info"], *document["remarks"])]
@@ -82,7 +82,7 @@ def _headline(document: Json, page: PageView) -> str:
 def _tiles(document: Json, page: PageView) -> list[Tile]:
     """Return the answer for one instance; for several, how many have a place."""
     decisions = document["decisions"]
-    settings = document["settings"]
+    settings = document["request_settings"]
     tiles = [Tile("Strategy", settings["strategy"], f"N+1: {settings['n1']}")]
     if len(decisions) == 1 and decisions[0]["answer"]:
         answer = decisions[0]["answer"]
@@ -135,21 +135,21 @@ def _comparison(other: Json, page: PageView) -> Grid:
 
 def _nodes(group: Json, page: PageView) -> Grid:
     """Return a row per node of the group: its result, and the reasons."""
-    scored = any("score" in node for node in group["nodes"])
-    intro = ". ".join(text for text in (group["obstacle"], group["verdict"]) if text)
+    scored = any("score" in node for node in group["candidates"])
+    intro = ". ".join(text for text in (group["obstacle"], group["comparison"]) if text)
     grid = Grid(
         "Node", "Result", "Why", *[numeric("Score")] * scored,
         title=shown(f"Nodes of group {group['group']}"), intro=shown(intro),
         empty="No node was checked.",
     )  # fmt: skip
-    for node in group["nodes"]:
+    for node in group["candidates"]:
         cells = [
-            page.strong(node["name"]),
+            page.strong(node["node"]),
             Cell(
                 RESULT_WORDS.get(node["verdict"], node["verdict"]),
                 tone=TONES.get(node["verdict"], ""),
             ),
-            Cell(shown("; ".join(node["why"]))),
+            Cell(shown("; ".join(node["reasons"]))),
         ]
         if scored:
             score = node.get("score")
