@@ -4,7 +4,9 @@
 writes them to ``benchmarks/PLANNERS.md``. The clusters have 3 to 5 nodes. The best possible result
 is found here by trying every placement, without the code of the planners:
 
-* capacity: the largest number of equal instances with which every failure of a node is tolerated.
+* capacity: the largest number of equal instances with which every failure of a node is tolerated;
+* squeeze: the largest number of nodes that can be freed;
+* reboot: the nodes that can be drained alone, and the least number of groups of these nodes.
 """
 
 from __future__ import annotations
@@ -25,13 +27,16 @@ from iallocator.options.settings import Settings
 from iallocator.planners.capacity.capacity import CapacityOptions, study
 from iallocator.planners.capacity.site import Size
 from iallocator.planners.plan_limits import StopCriteria
+from iallocator.planners.reboot.drain_plan import RebootOptions
+from iallocator.planners.reboot.reboot import plan_reboots
 from iallocator.planners.squeeze.headroom import SqueezeOptions
 from iallocator.planners.squeeze.squeeze import squeeze_cluster
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 
 __all__ = [
-    "TEMPLATES", "Steps", "Wanted", "capacity_case", "hspace", "most", "ours", "size_of", "valid",
+    "TEMPLATES", "Steps", "Wanted", "capacity_case", "fewest_groups", "freeable", "hspace", "most",
+    "ours", "reboot_case", "rebooted", "size_of", "squeeze_case", "valid",
 ]  # fmt: skip
 
 TEMPLATES = {
@@ -387,9 +392,138 @@ def squeeze_table(seeds: Sequence[int]) -> list[str]:
     return lines
 
 
+def reboot_case(seed: int, kind: str) -> tuple[list[Machine], list[Home]]:
+    """Return a cluster of 3 to 6 nodes that is so full that nodes are hard to drain."""
+    rng = Random(f"reboot {seed} {kind}")
+    memory, equal = rng.choice([16384, 24576, 32768]), rng.random() < 0.6
+    machines = []
+    for k in range(rng.randint(3, 6)):
+        size = 1.0 if equal else rng.choice([0.75, 1.0, 1.25])
+        machines.append(Machine(f"node{k}", int(memory * size), 262144, 16))
+    count = len(machines) * memory * rng.uniform(0.3, 0.75) / 4700
+    return machines, generate(rng, machines, MOVABLE[kind], max(2, round(count)))
+
+
+def drains(
+    machines: Sequence[Machine], homes: Sequence[Home], off: Sequence[int], steps: Steps
+) -> bool:
+    """Return whether the instances on the nodes `off` run elsewhere while these are offline.
+
+    drbd instances go to their secondary, others to any node. The other
+    nodes then tolerate each failure; an instance whose secondary is off only uses its node.
+    """
+    on = [k for k in range(len(machines)) if k not in off]
+    position = {node: k for k, node in enumerate(on)}
+    staying = [home for home in homes if home.nodes[0] in position]
+    movable = []
+    for home in homes:
+        if home.nodes[0] not in off:
+            continue
+        if home.template != "drbd":
+            movable.append(home)
+        elif home.nodes[1] in position:
+            staying.append(Home(*home[:5], home.nodes[::-1]))
+        else:
+            return False
+    movable.sort(key=lambda home: -home.memory)
+
+    def place(rest: Sequence[Home], placed: list[Home]) -> bool:
+        steps.spend()
+        free, kept = free_of(machines, placed), reserved_of(len(machines), placed)
+        if any(free[k][0] <= kept[k] or free[k][1] <= 0 for k in on):
+            return False
+        if rest:
+            return any(place(rest[1:], [*placed, Home(*rest[0][:5], (k,))]) for k in on)
+        if len(on) == 1:
+            return len(off) == 1 or not placed
+        whole = [home for home in placed if position.keys() >= set(home.nodes)]
+        moved = [Home(*home[:5], tuple(position[k] for k in home.nodes)) for home in whole]
+        return tolerated(len(on), moved, [free[k] for k in on], steps)
+
+    return bool(on) and place(movable, staying)
+
+
+def fewest_groups(
+    machines: Sequence[Machine], homes: Sequence[Home]
+) -> tuple[list[int], int] | None:
+    """Return the nodes that can be drained alone, and the least number of groups of all of them.
+
+    None: unknown, or the cluster violates N+1. The two nodes of a drbd instance are never drained
+    together.
+    """
+    steps, count = Steps(), len(machines)
+    pairs = {frozenset(home.nodes) for home in homes if len(home.nodes) > 1}
+    known: dict[tuple[int, ...], bool] = {}
+
+    def can(group: tuple[int, ...]) -> bool:
+        if group not in known:
+            known[group] = not any(pair.issubset(group) for pair in pairs) and drains(
+                machines, homes, group, steps
+            )
+        return known[group]
+
+    try:
+        if not valid(machines, homes, True, steps):
+            return None
+        alone = [k for k in range(count) if can((k,))]
+        sets = [
+            frozenset(one)
+            for size in range(1, len(alone) + 1)
+            for one in combinations(alone, size)
+            if can(one)
+        ]
+        for number in range(len(alone) + 1):
+            if any(frozenset().union(*some) == set(alone) for some in combinations(sets, number)):
+                return alone, number
+    except TooManyError:
+        pass
+    return None
+
+
+def rebooted(text: str) -> tuple[list[int], int, float]:
+    """Return the nodes that `reboot` drains, the number of groups, and the processor time in s."""
+    cluster = read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
+    start = process_time()
+    done = plan_reboots(cluster, Settings(), RebootOptions(force=True))
+    nodes = sorted(index for one in done.rounds for index in one.nodes)
+    return nodes, len(done.rounds), process_time() - start
+
+
+def reboot_table(seeds: Sequence[int]) -> list[str]:
+    """Return the lines of the table of reboot."""
+    lines = [
+        "| storage | clusters | nodes that can be drained | drained | fewest groups | groups |"
+        " optimal | seconds |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for kind in MOVABLE:
+        known = possible = drained = fewest = groups = optimal = 0
+        seconds, below = 0.0, []
+        for seed in seeds:
+            machines, homes = reboot_case(seed, kind)
+            best = fewest_groups(machines, homes)
+            if best is None:
+                continue
+            nodes, number, time = rebooted(as_text(machines, homes))
+            if not set(nodes) <= set(best[0]) or (nodes == best[0] and number < best[1]):
+                raise AssertionError(f"{kind} {seed}: {nodes}, {number} groups; possible: {best}")
+            known, possible, drained = known + 1, possible + len(best[0]), drained + len(nodes)
+            fewest, groups, seconds = fewest + best[1], groups + number, seconds + time
+            optimal += (nodes, number) == best
+            below += [seed] * ((nodes, number) != best)
+        lines.append(
+            f"| {kind} | {known} | {possible} | {drained} | {fewest} | {groups} | "
+            f"{optimal / max(1, known):.1%} | {seconds / max(1, known):.3f} |"
+        )
+        if below:
+            print(f"reboot, {kind}: not the best for seeds {below}", file=stderr)
+    return lines
+
+
 TABLES: dict[str, Callable[[Sequence[int]], list[str]]] = {
     "capacity": capacity_table,
     "squeeze": squeeze_table,
+    "reboot": reboot_table,
 }
 """Planner -> the lines of its table."""
 

@@ -10,8 +10,11 @@ A bound by memory comes first. Instances stay in their node group. So the free m
 of a set, plus the memory of the instances that leave them, must not exceed the free memory of the
 group.
 
+If no greedy plan keeps N+1, or no node accepts an instance, a search tries other nodes for the
+instances that left before (`iallocator.planners.reboot.drain_search`).
+
 Cost: the choice of a node for each leaving instance, up to four times, and one check of N+1 for the
-set; for small plans one check of N+1 for each node that is tried.
+set; for small plans one check of N+1 for each node that is tried, and up to `TRIES` in the search.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from iallocator.placement.context import EXPECTED_MOVES, Context
 from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.power_state import Switched
+from iallocator.planners.reboot.drain_search import DrainSearch
 from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
@@ -48,6 +52,8 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.placement.results import MoveResult
 
+    Steps = list[ElementaryMove]
+
 __all__ = [
     "IGNORED", "MOVED", "SKIPPED", "DrainPlan", "DrainPlanner", "RebootContext", "RebootOptions",
     "way_back",
@@ -59,6 +65,12 @@ IGNORED = "ignored"
 
 FEW = 40
 """N+1 is checked for each move only of plans with at most so many moves."""
+
+TRIES = 400
+"""So many moves of one plan are tried in the search for other nodes."""
+
+ALL_TRIES = 6_000
+"""So many moves of all plans are tried in it."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +234,7 @@ class DrainPlanner:
         self._relations = context.affinity.relations
         self._known_returns: dict[tuple[str, int], str] = {}
         self._search = SearchOptions(False, False)
+        self._tries = ALL_TRIES
         self._failures: list[tuple[Group, FailureTolerance]] = []
         for group in context.cluster.groups:
             if group.nodes:
@@ -242,15 +255,17 @@ class DrainPlanner:
             found.reason = "the other nodes have less memory than the leaving instances need"
             return found
         found = self._tried(drained, SearchOptions(False, False))
-        for search in (
-            SearchOptions(True, False),
-            SearchOptions(False, True),
-            SearchOptions(True, True),
-        ):
-            if search.careful and len(found.entries) > FEW:
-                continue
-            if found.short if search.careful else found.homeless:
-                found = self._tried(drained, search)
+        if found.homeless:
+            found = self._tried(drained, SearchOptions(True, False))
+        if not (found.short or found.homeless):
+            return found
+        if len(self._leaving(drained)) <= FEW:
+            if found.short:
+                found = self._tried(drained, SearchOptions(False, True))
+            if found.short or found.homeless:
+                found = self._tried(drained, SearchOptions(True, True))
+            if (found.short or found.homeless) and self._tries > 0:
+                found = self._searched(drained, found)
         found.reason = found.reason or found.short
         return found
 
@@ -263,8 +278,18 @@ class DrainPlanner:
         found = DrainPlan()
         self._search = search
         with self._context.drained(drained):
-            found.reason = self._emptied(drained, found)
+            found.reason = self._emptied(drained, found, self._chosen)
             found.short = "" if found.reason else self._short(drained)
+        return found
+
+    def _searched(self, drained: frozenset[int], greedy: DrainPlan) -> DrainPlan:
+        """Return a plan with other nodes for some instances than `greedy`, or `greedy`."""
+        found = DrainPlan()
+        self._search = SearchOptions(True, False)
+        with self._context.drained(drained):
+            reason = self._emptied(drained, found, self._found_by_search)
+            if reason or self._short(drained):
+                return greedy
         return found
 
     def _leaves(self, instance: Instance, index: int) -> bool:
@@ -279,18 +304,30 @@ class DrainPlanner:
             return False
         return instance.needs_secondary or self._options.single != IGNORED
 
-    def _emptied(self, drained: frozenset[int], found: DrainPlan) -> str:
-        """Move all instances off `drained`; return why that is impossible, or ""."""
-        state, relations = self._context.state, self._relations
+    def _leaving(self, drained: frozenset[int]) -> list[Instance]:
+        """Return the instances that leave `drained`: those with a secondary first, then by size."""
         names = {
             instance.name: instance
             for index in sorted(drained)
-            for instance in state.instances_on(index)
+            for instance in self._context.state.instances_on(index)
             if self._leaves(instance, index)
         }
-        leaving = sorted(  # those with a secondary first, then the largest
+        return sorted(
             names.values(), key=lambda i: (not i.needs_secondary, -i.memory, -i.disk, i.name)
         )
+
+    def _emptied(
+        self,
+        drained: frozenset[int],
+        found: DrainPlan,
+        place: Callable[[list[list[Instance]], frozenset[int], DrainPlan], str],
+    ) -> str:
+        """Move all instances off `drained`; return why that is impossible, or "".
+
+        `place` makes the moves of all units. A unit is an instance, or a colocation group.
+        """
+        state, relations = self._context.state, self._relations
+        leaving = self._leaving(drained)
         for instance in leaving:
             reason = self._immovable(instance)
             if not reason:
@@ -302,24 +339,18 @@ class DrainPlanner:
             if reason:
                 return f"{instance.name} {reason}"
         groups = {} if relations is None else relations.units()
+        names = {instance.name: instance for instance in leaving}
+        units: list[list[Instance]] = []
         done: set[str] = set()
         for instance in leaving:
-            if instance.name in done:
-                continue
-            # Colocation groups move together, when the first of their members does
-            group = [names[n] for n in groups.get(instance.name, [instance.name]) if n in names]
-            done.update(one.name for one in group)
-            homes = [state.where[one.name] for one in group]
-            for one, before in zip(group, homes):
-                state.remove(one, before)
-            for one, before in zip(group, homes):
-                state.place(one, before)
-                steps, reason = self._way(one, before, drained, found)
-                if reason:
-                    return f"{one.name} {reason}"
-                move = Move.by_steps(one, before, steps)
-                move.apply(state)
-                found.entries.append(PlanEntry(move))
+            if instance.name not in done:
+                # Colocation groups move together, when the first of their members does
+                unit = [names[n] for n in groups.get(instance.name, [instance.name]) if n in names]
+                done.update(one.name for one in unit)
+                units.append(unit)
+        reason = place(units, drained, found)
+        if reason:
+            return reason
         mark_colocation_groups(found.entries, groups)
         if relations is not None:
             moved: dict[str, int | None] = {
@@ -328,6 +359,49 @@ class DrainPlanner:
             counts = relations.rule_counts(state.where)
             for name, constraint in relations.newly_broken(moved, state.where, counts):
                 return f"{name} must be {constraint.text}"
+        return ""
+
+    def _chosen(
+        self, units: list[list[Instance]], drained: frozenset[int], found: DrainPlan
+    ) -> str:
+        """Move one unit after the other to the node that is chosen; return why not, or ""."""
+        state = self._context.state
+        for unit in units:
+            homes = [state.where[one.name] for one in unit]
+            for one, before in zip(unit, homes):
+                state.remove(one, before)
+            for one, before in zip(unit, homes):
+                state.place(one, before)
+                ways, reason = self._ways(one, before, drained, found)
+                if not ways:
+                    return f"{one.name} {reason}"
+                move = Move.by_steps(one, before, ways[0])
+                move.apply(state)
+                found.entries.append(PlanEntry(move))
+        return ""
+
+    def _found_by_search(
+        self, units: list[list[Instance]], drained: frozenset[int], found: DrainPlan
+    ) -> str:
+        """Move all units to nodes that keep N+1 together; return why not, or ""."""
+        state = self._context.state
+        if not units:
+            return ""
+
+        def moves_of(instance: Instance) -> list[Move]:
+            before = state.where[instance.name]
+            ways, _ = self._ways(instance, before, drained, found)
+            return [Move.by_steps(instance, before, steps) for steps in ways]
+
+        allowed = min(TRIES, self._tries)
+        search = DrainSearch(state, units, moves_of, lambda: not self._short(drained), allowed)
+        search.search()
+        self._tries -= allowed - search.tries
+        if search.moves is None:
+            return "no nodes were found for all instances"
+        for move in search.moves:
+            move.apply(state)
+            found.entries.append(PlanEntry(move))
         return ""
 
     def _immovable(self, instance: Instance) -> str:
@@ -411,14 +485,14 @@ class DrainPlanner:
 
     # Where they go
 
-    def _way(
+    def _ways(
         self, instance: Instance, before: Nodes, drained: frozenset[int], found: DrainPlan
-    ) -> tuple[list[ElementaryMove], str]:
-        """Return the steps off the nodes `drained`, or why there are none."""
+    ) -> tuple[list[Steps], str]:
+        """Return steps off the nodes `drained`, the preferred first, or why there are none."""
         if not instance.needs_secondary:
             return self._elsewhere(instance, before, drained, found)
         context = self._context
-        steps: list[ElementaryMove] = []
+        steps: Steps = []
         with context.state.trial():
             if before[0] in drained:
                 reason = self._no_failover(instance, before)
@@ -427,7 +501,7 @@ class DrainPlanner:
                 steps.append((FAILOVER, before[1]))
                 Move(instance, before, before[::-1]).apply(context.state)
             if not self._options.evacuate:
-                return steps, ""
+                return [steps], ""
             present = context.state.where[instance.name]
             group = context.cluster.nodes[present[0]].group
             evaluator = context.evaluator(group).with_normal_limits()
@@ -437,12 +511,12 @@ class DrainPlanner:
                 found,
                 lambda some: move_secondary(context, evaluator, instance, some),
             )
-            return [*steps, *more], reason
+            return [[*steps, *some] for some in more], reason
 
     def _elsewhere(
         self, instance: Instance, before: Nodes, drained: frozenset[int], found: DrainPlan
-    ) -> tuple[list[ElementaryMove], str]:
-        """Return the steps to the best node of the group from which it can also come back."""
+    ) -> tuple[list[Steps], str]:
+        """Return the steps to the best nodes of the group from which it can also come back."""
         context, home = self._context, before[0]
         evaluator = context.evaluator(context.cluster.nodes[home].group).with_normal_limits()
         targets = [
@@ -451,7 +525,7 @@ class DrainPlanner:
             if not move_rejections(context.cluster, index, [home])
         ]
 
-        def best(moved: Instance, targets: Sequence[int]) -> tuple[list[ElementaryMove], str]:
+        def best(moved: Instance, targets: Sequence[int]) -> tuple[list[Steps], str]:
             return self._best(
                 targets,
                 drained,
@@ -459,13 +533,13 @@ class DrainPlanner:
                 lambda some: move_anywhere(context, evaluator, moved, some, names_others=False),
             )
 
-        steps, reason = best(instance, targets)
+        ways, reason = best(instance, targets)
         tags = set(instance.exclusion)
         companions = [other for other in context.cluster.instances if other.nodes[:1] == (home,)]
-        if steps or not any(
+        if ways or not any(
             tags.intersection(other.exclusion) for other in companions if other is not instance
         ):
-            return steps, reason
+            return ways, reason
         # The instance shares an exclusion tag with instances of its node: it may share the tag with
         # these instances on another node, but with no others.
         primaries = context.state.primaries
@@ -476,8 +550,8 @@ class DrainPlanner:
             context.state.remove(instance, before)
             context.state.place(untagged, before)
             found.homeless = False
-            steps, _ = best(untagged, apart)
-        return steps, "" if steps else reason
+            ways, _ = best(untagged, apart)
+        return ways, "" if ways else reason
 
     def _best(
         self,
@@ -485,10 +559,11 @@ class DrainPlanner:
         drained: frozenset[int],
         found: DrainPlan,
         ask: Callable[[Sequence[int]], MoveResult],
-    ) -> tuple[list[ElementaryMove], str]:
+    ) -> tuple[list[Steps], str]:
         """Return the steps to the best of `targets`, or why there are none.
 
-        If N+1 is checked for every move, to the best target that keeps N+1.
+        With `SearchOptions.tight`, the steps to each of them, the fullest node first. If N+1 is
+        checked for every move, only targets that keep N+1 count.
         """
         state = self._context.state
         short, left = "", list(targets)
@@ -507,7 +582,8 @@ class DrainPlanner:
                 if not self._search.tight:
                     break
         if fitting:
-            return list(min(fitting, key=lambda one: one[0])[1].steps), ""
+            fitting.sort(key=lambda one: one[0])
+            return [list(move.steps) for _, move in fitting], ""
         found.homeless = True
         return [], f"has no other place: {short or ask(list(targets)).message}"
 
