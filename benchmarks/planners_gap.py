@@ -410,7 +410,7 @@ def drains(
     """Return whether the instances on the nodes `off` run elsewhere while these are offline.
 
     drbd instances go to their secondary, others to any node. The other
-    nodes then tolerate each failure; an instance whose secondary is off only uses its node.
+    nodes then tolerate each failure; an instance with its secondary off only uses its node.
     """
     on = [k for k in range(len(machines)) if k not in off]
     position = {node: k for k, node in enumerate(on)}
