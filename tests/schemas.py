@@ -22,7 +22,7 @@ OF_COMMAND = {
          "redistribute", "squeeze"),
         "plan",
     ),
-    **{name: name for name in ("capacity", "constraints", "repair", "show")},
+    **{name: name for name in ("capacity", "constraints", "metrics", "repair", "show")},
 }  # fmt: skip
 """Command -> schema of its output with ``--json``."""
 

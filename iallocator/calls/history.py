@@ -1,8 +1,9 @@
-"""Read captured calls."""
+"""Read captured calls, and the log of calls."""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from stat import S_ISREG
 
@@ -13,9 +14,10 @@ from iallocator.wire.codec import decode, dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
-__all__ = ["Entry", "read_history"]
+__all__ = ["Entry", "LoggedCall", "logged_calls", "read_history"]
 
 LATEST = 253_402_300_799
 """The last second of a year with four digits."""
@@ -104,3 +106,73 @@ def read_history(folder: str) -> list[Entry]:
             del facts["seconds"]
         entries.append(Entry(number, request, time, facts))
     return entries
+
+
+@dataclass(slots=True)
+class LoggedCall:
+    """Represent the outcome of one call.
+
+    Attributes
+    ----------
+    kind:
+        The type of the request; "unknown" if it was not understood.
+    outcome:
+        As `Entry.outcome`.
+    seconds:
+        How long the call took.
+    answer:
+        The ``info`` of the answer, or the error.
+    """
+
+    kind: str
+    outcome: str
+    seconds: float
+    answer: str
+
+
+LINE = re.compile(r"\S+ iallocator\[\d+\] (.*?); (\d+\.\d+) s(?:, [^;]*)?; (.*)")
+"""A line as `iallocator.calls.call.Call` logs it: request, seconds, size of the cluster, answer."""
+
+ERROR = re.compile(r"exit status (\d+): (.*)")
+
+
+def logged_calls(log: str, capture: str, limit: int) -> Iterator[LoggedCall]:
+    """Yield the calls in the file `log`; if it is "", those in the folder `capture`.
+
+    Lines of other programs are left out. A log that does not exist has no calls. `limit`: the most
+    bytes of the log.
+
+    Raises
+    ------
+    UsageError
+        If the log or the folder cannot be read.
+    """
+    if not log:
+        for one in read_history(capture) if capture else ():
+            kind = one.text("type") or UNKNOWN
+            time = float(one.facts.get("seconds", 0.0))
+            yield LoggedCall(kind, one.outcome, time, one.answer_text)
+        return
+    if not os.path.exists(log):
+        return
+    for line in read_file(log, limit).decode("utf-8", "replace").splitlines():
+        match = LINE.match(line)
+        if match is None:
+            continue
+        request, seconds, words = match.groups()
+        error = ERROR.match(words)
+        if error is None:
+            outcome = "failed" if words.startswith("Request failed") else "success"
+            yield LoggedCall(request.partition(" ")[0], outcome, float(seconds), words)
+            continue
+        crashed = error[2].startswith("crash: ")
+        outcome = "crash" if crashed else "error"
+        if int(error[1]) == INTERRUPTED:
+            outcome = "interrupted"
+        understood = ", " in line[match.end(2) : match.start(3)]
+        kind = request.partition(" ")[0] if understood else UNKNOWN
+        yield LoggedCall(kind, outcome, float(seconds), error[2])
+
+
+UNKNOWN = "unknown"
+"""The type of a request that was not understood."""

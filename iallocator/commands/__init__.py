@@ -161,6 +161,10 @@ COMMANDS = {
         PLANNERS, "plans", "plan", request="optional", states=("original", "roomy"),
         traits=[SETS_OFFLINE],
     ),
+    "metrics": Row(
+        SEE, "write health and free capacity as metrics for Prometheus",
+        PLANNERS, "metrics", "metrics", traits=[SETS_OFFLINE],
+    ),
     "place": Row(
         PLAN, "plan a new placement of all instances, as Pacemaker does",
         PLANNERS, "plans", "plan", request="optional", states=("original", "placed"),

@@ -78,6 +78,12 @@ class Filled(Result):
         """Return what fitted as hspace's keys."""
         return key_lines(self._found)
 
+    def metrics(self) -> list[Json]:
+        """Return how many standard instances fit in each group."""
+        from iallocator.documents.metrics import capacity_metrics
+
+        return capacity_metrics(self._found, self._settings.group)
+
     def facts(self, medium: str) -> Json:
         """Return nothing for the text; for the page, the health now and of the full cluster."""
         if medium == TEXT:

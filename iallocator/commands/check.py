@@ -152,6 +152,16 @@ class Checked(Result):
             return [self._found.nagios_line()]
         return self._found.hcheck_lines()
 
+    def metrics(self) -> list[Json]:
+        """Return the health of each group."""
+        from iallocator.documents.metrics import health_metrics
+
+        settings, state = self._settings, self._done.before
+        relations = enforced_relations(state.cluster, settings)
+        modes = {index: one.n1 for index, one in settings.by_group.items()}
+        data, health = self._now.data, self._now.before
+        return health_metrics(state, health, data, relations, settings.n1, modes)
+
     def facts(self, medium: str) -> Json:
         """Return the words of findings for the text; for the page, the health at both ends.
 

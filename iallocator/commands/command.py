@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import sys
+from os import environ
+from time import monotonic
 
 from iallocator.commands import SETS_OFFLINE
 from iallocator.constraints import relations_of
 from iallocator.deadline import Running
-from iallocator.documents.keys import KEYS, VERSION, enveloped, time_of_reading, with_old_keys
+from iallocator.documents.keys import (
+    FROZEN,
+    KEYS,
+    VERSION,
+    enveloped,
+    time_of_reading,
+    with_old_keys,
+)
 from iallocator.engine import reading_for, request_in, summary
 from iallocator.errors import IallocatorError, InFile, UsageError, cut, tell
 from iallocator.files import read_file
@@ -119,6 +128,10 @@ class Result:
 
     def machine_lines(self) -> Iterable[str]:
         """Return lines for machines: ``KEY=value`` as a program of htools, or as Nagios reads."""
+        raise NotImplementedError
+
+    def metrics(self) -> list[Json]:
+        """Return the metrics of the result, for ``--metrics``."""
         raise NotImplementedError
 
     def transition(self) -> Json:
@@ -289,6 +302,19 @@ class Command:
         envelope["source"] = resumed or source_name(settings, self.positional)
         envelope["time"] = self.time
         return enveloped(kind, document, envelope)
+
+    def measured(self, found: list[Json]) -> list[Json]:
+        """Return the metrics `found`, after those about the reading of the cluster.
+
+        A frozen clock shows no duration.
+        """
+        from iallocator.documents.metrics import source_metrics
+
+        assert self.cluster is not None
+        began = Running.began
+        timed = began is not None and FROZEN not in environ
+        seconds = monotonic() - began if timed and began is not None else 0.0
+        return [*source_metrics(self.cluster.name, self.time, seconds), *found]
 
     @property
     def master(self) -> str:

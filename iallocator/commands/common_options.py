@@ -31,7 +31,9 @@ PLANNERS = (
 LISTS = frozenset({"show", "snapshot"})
 """The commands that show data, and decide nothing."""
 
-SHOWN = PLANNERS | LISTS | {"ask", "config", "constraints", "explain", "repair", "report"}
+SHOWN = (
+    PLANNERS | LISTS | {"ask", "config", "constraints", "explain", "metrics", "repair", "report"}
+)
 """The commands that read one document and write about it."""
 
 LIKE_HTOOLS = frozenset({"balance", "capacity", "check", "squeeze"})
@@ -53,16 +55,16 @@ Reasons = dict[str, str]
 
 WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "n1": (
-        REQUESTS | PLANNERS | {"repair", "report", "show"},
+        REQUESTS | PLANNERS | {"metrics", "repair", "report", "show"},
         {"": "no N+1 is among the constraints of an instance"},
     ),
     "no_capacity_checks": (
-        REQUESTS | PLANNERS | {"repair", "report", "show"},
+        REQUESTS | PLANNERS | {"metrics", "repair", "report", "show"},
         {"": "no N+1 is among the constraints of an instance"},
     ),
     "ignore_soft_errors": (EVERY - LISTS - {"report"}, {"": DECIDES_NOTHING}),
     "ignore_dynu": (
-        REQUESTS | PLANNERS - {"place"} | {"repair", "report", "show"},
+        REQUESTS | PLANNERS - {"place"} | {"metrics", "repair", "report", "show"},
         {
             "place": "no strategy of Pacemaker's looks at it",
             "snapshot": DECIDES_NOTHING,
@@ -74,7 +76,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             (REQUESTS - {"replay"})
             | BALANCERS
             | INTERGROUP
-            | {"make-room", "reboot", "repair", "report", "show", "squeeze"},
+            | {"make-room", "metrics", "reboot", "repair", "report", "show", "squeeze"},
             {
                 "snapshot": "a file cannot contain it",
                 "replay": "every case says what it reads",
@@ -87,7 +89,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     },
     "exclusion_tags": (EVERY - {"snapshot"}, {"": DECIDES_NOTHING}),
     "restrict_allocation_to": (
-        REQUESTS | INTERGROUP | {"capacity", "constraints", "make-room", "place"},
+        REQUESTS | INTERGROUP | {"capacity", "constraints", "make-room", "metrics", "place"},
         {"": "it places no new instances"},
     ),
     "static_kvm_node_memory": (EVERY - {"constraints"}, {"": NOT_LISTED}),
@@ -104,14 +106,18 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         {"constraints": NOT_LISTED, "": "it moves no instance to another group"},
     ),
     "exact_search": (
-        REQUESTS | {"capacity", "compress", "make-room", "place", "redistribute", "squeeze"},
+        REQUESTS
+        | {"capacity", "compress", "make-room", "metrics", "place", "redistribute", "squeeze"},
         {
             "constraints": "it searches nothing",
             "": "it moves one instance after the other",
         },
     ),
     "optimal": (REQUESTS, {"": "only a request is answered at its optimum"}),
-    "time_limit": (REQUESTS | PLANNERS | {"repair", "report", "show"}, {"": "it searches nothing"}),
+    "time_limit": (
+        REQUESTS | PLANNERS | {"metrics", "repair", "report", "show"},
+        {"": "it searches nothing"},
+    ),
     "tag_prefix": (EVERY - {"snapshot"}, {"": DECIDES_NOTHING}),
     "strategy": (
         REQUESTS | INTERGROUP | {"capacity", "constraints", "make-room", "place"},
@@ -164,8 +170,12 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "verbose": (EVERY | {"history"}, {}),
     "quiet": (EVERY | {"history"}, {}),
     **{
+        target: (frozenset({"config", "metrics"}), {"": "only requests are logged and captured"})
+        for target in ("log", "capture")
+    },
+    **{
         target: (frozenset({"config"}), {"": "only requests are logged and captured"})
-        for target in ("log", "capture", "capture_keep", "capture_days")
+        for target in ("capture_keep", "capture_days")
     },
     "config": (EVERY | {"history"}, {}),
     "no_config": (EVERY | {"history"}, {}),
@@ -274,9 +284,14 @@ LACKED: dict[str, Reasons] = {
         "config": "a list of settings is text",
         "constraints": "a list of constraints is text",
         "history": "a list of calls is text",
+        "metrics": "metrics are text for Prometheus",
         "replay": "--junit is its form for other programs",
         "snapshot": "it writes data, and show --html writes a page",
     },
+    "--metrics": {
+        "": "check and metrics write the health, capacity the free capacity, balance the moves"
+    },
+    "--standard-alloc": {"": "it places no new instances that options describe"},
     "--bandwidth": {"": "its page has no transition with a duration"},
     "--graph": {"repair": "--dry-run prints its steps", "": NO_MOVES},
     "--print-commands -C": {

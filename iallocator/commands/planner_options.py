@@ -14,6 +14,7 @@ from iallocator.commands.shared_options import (
     GROUP,
     HTML,
     MAX_CPU,
+    METRICS,
     MIN_DISK,
     OFFLINE,
     Planning,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Balance", "BalanceGroups", "Balancing", "BetweenGroups", "Capacity", "Check", "Compress",
-    "MakeRoom", "Place", "Reboot", "Redistribute", "Squeeze",
+    "MakeRoom", "Metrics", "Place", "Reboot", "Redistribute", "Squeeze", "StandardSize",
 ]  # fmt: skip
 
 
@@ -166,6 +167,7 @@ class Balance(Planning, Balancing):
     all_groups: bool = option(
         "--all-groups", "balance every group, not only the worst", group=SELECTION
     )
+    metrics: str = METRICS
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject one group and all groups."""
@@ -238,6 +240,7 @@ class CheckForms(CommandSettings):
     """The options of a check without those of the balancing that it tries."""
 
     json: int = json_of("the findings")
+    metrics: str = METRICS
     all_rows: bool = ALL
     html: str | None = HTML
     bandwidth: float = BANDWIDTH
@@ -314,24 +317,12 @@ class Check(CheckForms, Balancing):
                 self.n1 = "strict"
 
 
-class Capacity(CommandSettings):
-    """The options of ``iallocator capacity``."""
+class StandardSize(CommandSettings):
+    """The options for the size of the instances that a command counts."""
 
-    json: int = json_of("the answer")
-    all_rows: bool = ALL
-    html: str | None = HTML
-    machine_readable: str = option(
-        "--machine-readable", "write hspace's HTS_ keys: yes or no", Choice("yes", "no"),
-        "[=ANSWER]", "no", bare="yes", group=OUTPUT, rare=True,
-    )  # fmt: skip
     standard_alloc: tuple[int, ...] | None = option(
         "--standard-alloc",
         "size of standard instances: disk,memory,cpus[,spindles] (default: that of the policy)",
-        instance_size, "SIZE", group=SELECTION,
-    )  # fmt: skip
-    tiered_alloc: tuple[int, ...] | None = option(
-        "--tiered-alloc",
-        "first size in tiers (default: the largest of each interval of the policy)",
         instance_size, "SIZE", group=SELECTION,
     )  # fmt: skip
     disk_template: str = option(
@@ -348,6 +339,24 @@ class Capacity(CommandSettings):
         group=SELECTION,
         rare=True,
     )
+
+
+class Capacity(StandardSize):
+    """The options of ``iallocator capacity``."""
+
+    json: int = json_of("the answer")
+    metrics: str = METRICS
+    all_rows: bool = ALL
+    html: str | None = HTML
+    machine_readable: str = option(
+        "--machine-readable", "write hspace's HTS_ keys: yes or no", Choice("yes", "no"),
+        "[=ANSWER]", "no", bare="yes", group=OUTPUT, rare=True,
+    )  # fmt: skip
+    tiered_alloc: tuple[int, ...] | None = option(
+        "--tiered-alloc",
+        "first size in tiers (default: the largest of each interval of the policy)",
+        instance_size, "SIZE", group=SELECTION,
+    )  # fmt: skip
     independent_groups: bool = option(
         "--independent-groups",
         "leave out groups that are not N+1 compliant",
@@ -379,6 +388,27 @@ class Capacity(CommandSettings):
             raise UsageError("--json and --machine-readable exclude each other")
         if self.asks_here("strategy") and not self.replay:
             raise UsageError("--strategy is for requests (--replay): sizes are placed by score")
+
+
+class Metrics(StandardSize):
+    """The options of ``iallocator metrics``."""
+
+    json: int = json_of("the metrics")
+    metrics: str = METRICS
+    no_capacity: bool = option(
+        "--no-capacity", "do not count how many more instances fit", group=LIMITS
+    )
+    group: str = GROUP
+    offline: Sequence[str] = OFFLINE
+    max_cpu: float | None = MAX_CPU
+    min_disk: float = MIN_DISK
+
+    # Of `Capacity`, fixed: groups are counted each for itself, in one size
+    independent_groups = True
+    accept_existing_errors = False
+    tiered_alloc = None
+    max_length = None
+    replay = ""
 
 
 class RequestInWords(CommandSettings):

@@ -84,6 +84,12 @@ class Planned(Result):
             return script(done.cluster, job_sets_of_moves(transition, moves, done.job_sets()))
         return script(done.cluster, job_sets_of_steps(transition))
 
+    def metrics(self) -> list[Json]:
+        """Return the size and the effect of the plan."""
+        from iallocator.documents.metrics import plan_metrics
+
+        return plan_metrics(self._done)
+
     def facts(self, medium: str) -> Json:
         """Return the groups of nodes for the text; for the page, the health at both ends.
 

@@ -96,6 +96,7 @@ def run(command: Command) -> int:
         settings, command.name, found.transition(), cluster, again, command.follower
     )
     with WholeOutput():
+        _write_metrics(found, command, report)
         if settings.json:
             _write({**found.json(), "execution": report}, found, command)
         else:
@@ -159,11 +160,25 @@ def _show(found: Result, command: Command, put_off: bool) -> bool:
         if not (put_off and found.executable) or found.interrupted:
             _write(None, found, command)
         _show_states(found.after, command)
+        _write_metrics(found, command)
         html = getattr(settings, "html", None)
         if html is not None:
             _write_pages(found, command, html)
     tell(*_few([f"iallocator: {problem}" for problem in found.problems], settings))
     return sound
+
+
+def _write_metrics(found: Result, command: Command, report: Json | None = None) -> None:
+    """Write the metrics of `found`, and of the `report` of its execution, to the file for them."""
+    path = getattr(command.settings, "metrics", "")
+    if not path:
+        return
+    from iallocator.documents.metrics import job_metrics
+    from iallocator.render.metrics import lines_of
+
+    jobs = [] if report is None else job_metrics(command.name, report)
+    lines = lines_of(command.measured([*found.metrics(), *jobs]))
+    write_file(path, "".join(f"{line}\n" for line in lines))
 
 
 def _few(lines: list[str], settings: Any) -> list[str]:
@@ -314,7 +329,7 @@ def _check_outputs(settings: Any, command: Command) -> None:
     ending = (graph or "").rpartition(".")[2].lower()
     if ending in PICTURES:
         raise UsageError(f"--graph: expected FILE.svg, or another name for DOT, got .{ending}")
-    check_writable(graph, given("commands"))
+    check_writable(graph, given("commands"), given("metrics"))
     writers = {
         "--json": given("json"),
         "--machine-readable": given("machine_readable") in (True, "yes"),

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "ALL", "BANDWIDTH", "BOOT", "DYNU", "GROUP", "HTML", "MAX_CPU", "MIN_DISK", "OFFLINE",
+    "ALL", "BANDWIDTH", "BOOT", "DYNU", "GROUP", "HTML", "MAX_CPU", "METRICS", "MIN_DISK",
+    "OFFLINE",
     "Execution",
     "Planning", "json_of",
 ]  # fmt: skip
@@ -50,6 +51,14 @@ HTML: Any = option(
     "write a page for a browser, or linked pages into a folder (FOLDER/)",
     str,
     "FILE",
+    group=OUTPUT,
+)
+METRICS: Any = option(
+    "--metrics",
+    "write metrics for Prometheus to this file, completely or not at all",
+    file_name,
+    "FILE",
+    "",
     group=OUTPUT,
 )
 BANDWIDTH: Any = option(

@@ -199,6 +199,20 @@ USAGE = {
             ),
         ),
     ),
+    "metrics": Usage(
+        "The output is OpenMetrics text for the textfile collector of Prometheus' node exporter. "
+        "Requests are counted from the file of --log, or from the folder of --capture. Every "
+        "group is filled with instances of the standard size, unless --no-capacity is given.",
+        "",
+        (
+            Example("metrics --no-capacity cluster.json", "Write the health of a cluster."),
+            Example(
+                "metrics --metrics /tmp/ganeti.prom cluster.json",
+                "Write the health and the free capacity into a file.",
+            ),
+        ),
+        unfinished="The time limit ended the analysis of failures, or the count of instances.",
+    ),
     "place": Usage(
         "The plan moves each instance to the node that the strategy chooses.",
         PLAN_FAILED,

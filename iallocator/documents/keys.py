@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
 
 __all__ = [
-    "ENVELOPE", "KEYS", "VALIDATION", "VERSION", "enveloped", "new_paths", "time_of_reading",
-    "with_old_keys",
+    "ENVELOPE", "FROZEN", "KEYS", "VALIDATION", "VERSION", "enveloped", "new_paths",
+    "time_of_reading", "with_old_keys",
 ]  # fmt: skip
 
 VERSION = 2

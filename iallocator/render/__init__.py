@@ -34,6 +34,7 @@ RENDERERS = {
     },
     "files": {TEXT: "listings:files"},
     "health": {PAGE: "page.check_page:report"},
+    "metrics": {TEXT: "metrics:metrics"},
     "outcomes": {TEXT: "listings:outcomes"},
     "plan": PLAN,
     "reboots": {**PLAN, TEXT: "plan:reboots"},

@@ -566,6 +566,13 @@ for command, short in (("check", ()), ("capacity", QUICKLY)):
     if command == "capacity":
         del plain["--bandwidth"]
     _add(command, plain)
+plain = planned(CROWDED)
+for name in ("--print-commands", "--graph", "--html", "--bandwidth"):
+    del plain[name]
+_add("metrics", {
+    name: effect for name, effect in {**plain, **measuring(CROWDED)}.items()
+    if not name.startswith(("--print", "--save"))
+})  # fmt: skip
 _add("check", LOADED)
 _add("reboot", measuring(CROWDED, "--force", "--print-instances"))
 for command, effect in EXCLUDING.items():

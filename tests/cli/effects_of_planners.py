@@ -158,6 +158,7 @@ BALANCING = {
 VERIFIED = {"--verify-plan": Effect(CROWDED, "--verify-plan")}
 
 BALANCE = {
+    "--metrics": Effect(CROWDED, "--metrics={folder}/file"),
     **BALANCING,
     **VERIFIED,
     "--group": Effect(MIXED, "--group=west"),
@@ -168,6 +169,7 @@ TIMED = "--bandwidth=7", ("--html={folder}/page.html",)
 """Bandwidth, on the page of a plan with steps."""
 
 CHECK = {
+    "--metrics": Effect(CROWDED, "--metrics={folder}/file"),
     "--group": Effect(TWO_TROUBLES, "--group=west"),
     "--bandwidth": Effect(EAST_AWAY, *TIMED),
     **{
@@ -339,6 +341,7 @@ RESERVED = cluster(3, memory=8000, instances={"a": instance("node1", "node2", me
 """Three more pairs of 2500 MiB fit where the score is best, and four elsewhere."""
 
 CAPACITY = {
+    "--metrics": Effect(CROWDED, "--metrics={folder}/file", ("--tiered-alloc=10g,1g,1", "-l3")),
     "--group": Effect(ROOM, "--group=east"),
     "--machine-readable": Effect(ROOM, "--machine-readable"),
     "--replay": Effect(
@@ -384,6 +387,30 @@ CAPACITY = {
     "--time-limit": Effect(ROOM, "--time-limit=0"),
     "--tag-prefix": Effect(closed(ROOM), "--tag-prefix=x:"),
 }
+
+OF_CAPACITY = (
+    "--group", "--exact-search", "--standard-alloc", "--disk-template", "--spindle-use",
+    "--offline", "--max-cpu", "--min-disk", "--n1", "--no-capacity-checks",
+    "--ignore-soft-errors", "--ignore-dynu", "--restrict-allocation-to",
+    "--static-kvm-node-memory", "--tag-prefix",
+)  # fmt: skip
+
+METRICS = {
+    **{name: CAPACITY[name] for name in OF_CAPACITY},
+    "--metrics": Effect(CROWDED, "--metrics={folder}/file"),
+    "--no-capacity": Effect(CROWDED, "--no-capacity"),
+    "--standard-alloc": Effect(CROWDED, "--standard-alloc=10g,3g,2"),
+    "--disk-template": Effect(CROWDED, "--disk-template=plain"),
+    "--time-limit": Effect(CROWDED, "--time-limit=0"),
+    "--log": Effect(
+        ROOM, "--log={folder}/log", (),
+        {"log": "2026-01-02T03:10:00+0000 iallocator[7] allocate new; 0.1 s, 1 nodes; yes\n"},
+    ),
+    "--capture": Effect(
+        ROOM, "--capture={folder}/calls", (),
+        {"calls/000001.request.json.gz": "{}"},
+    ),
+}  # fmt: skip
 
 ROUNDS = cluster(
     4,
@@ -442,6 +469,7 @@ BY_COMMAND = {
     "capacity": CAPACITY,
     "check": CHECK,
     "compress": COMPRESS,
+    "metrics": METRICS,
     "place": PLACE,
     "reboot": REBOOT,
     "redistribute": REDISTRIBUTE,

@@ -64,6 +64,7 @@ EXCLUDED: dict[str, tuple[Json, tuple[str, ...]]] = {
     "constraints": (CROWDED, ("--kind=apart",)),
     "explain": (NEW, ("--json",)),
     "make-room": (FULL, ("--json", "--n1=off")),
+    "metrics": (CROWDED, ("--no-capacity",)),
     "place": (CROWDED, ("--json", "--strategy=pacemaker-balanced")),
     "reboot": (CROWDED, ("--json", "--force")),
     "redistribute": (AWAY, ("--json",)),

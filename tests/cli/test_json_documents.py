@@ -30,6 +30,7 @@ LINES = {
     "constraints": (CLUSTER,),
     "explain": (REQUEST,),
     "make-room": ("docs/examples/full.json",),
+    "metrics": ("--no-capacity", CLUSTER),
     "place": ("--strategy=pacemaker-balanced", CLUSTER),
     "reboot": ("--force", "-t", GROUPS),
     "redistribute": ("--offline=a1", "-t", GROUPS),
@@ -39,7 +40,7 @@ LINES = {
 }
 """Command -> words of a command line."""
 
-WRITTEN = ("capacity", "constraints", "plan", "repair", "show")
+WRITTEN = ("capacity", "constraints", "metrics", "plan", "repair", "show")
 """Schemas of documents in an envelope."""
 
 

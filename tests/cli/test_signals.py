@@ -218,6 +218,7 @@ SOMEWHEN = {
     "explain": "explain --json doc",
     "history": "history --json calls",
     "make-room": "make-room --json doc",
+    "metrics": "metrics --json -t crowded",
     "place": "place --json --strategy=pacemaker-minimal -t crowded",
     "reboot": "reboot --json --force -t crowded",
     "redistribute": "redistribute --json -t crowded",

@@ -156,6 +156,7 @@ CASES = {
     "explain": Case("explain --n1=off doc", batch(), solver=True),
     "history": Case("history calls", batch()),
     "make-room": Case("make-room --make-room=2 doc", evacuation(0, "rbd", "all"), solver=True),
+    "metrics": Case("metrics doc", crowded(), solver=True),
     "place": Case(
         "place --strategy=pacemaker-utilization doc", fixture("place/example-for-all"), solver=True
     ),

@@ -27,8 +27,8 @@ LINES = (
 )  # fmt: skip
 """A command line for each command that prints tables."""
 
-WITHOUT_TABLES = {"history", "replay", "report", "snapshot"}
-"""The commands that read folders of calls, or write a page or files."""
+WITHOUT_TABLES = {"history", "metrics", "replay", "report", "snapshot"}
+"""The commands that read folders of calls, or write a page, files or lines for programs."""
 
 WIDTHS = (60, 80, 100, 120, 200)
 

@@ -14,6 +14,7 @@ import pytest
 
 from iallocator.commands import COMMANDS, form_of, options_of
 from iallocator.constraints.table import REASONS
+from iallocator.documents.metrics import METRICS
 from iallocator.options.table import COMMON
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.tags.foreign import OUR_TAGS
@@ -195,10 +196,15 @@ def test_page_of_tags_has_each(owner: str, kind: str) -> None:
     assert any(owner in cell.replace(",", " ").split() for cell in owners)
 
 
-def test_example_of_monitoring_is_that_of_the_manual() -> None:
-    """The page has the whole script."""
-    script = (ROOT / "docs/examples/check-to-prometheus").read_text()
-    assert any(block.text == script for block in blocks(ROOT / "docs/how-to/monitor.md"))
+def test_dashboard_and_alerts_use_metrics_that_exist() -> None:
+    """Each name in the examples for Grafana and Prometheus is a metric, or a part of a summary."""
+    for file in ("ganeti-alerts.yml", "ganeti-dashboard.json"):
+        text = (ROOT / "docs/examples" / file).read_text()
+        names = set(re.findall(r"iallocator_(\w+)", text))
+        assert names
+        assert {re.sub(r"(duration_seconds)_(sum|count)$", r"\1", name) for name in names} <= {
+            *METRICS
+        }, file
 
 
 # The tool that checks the language.

@@ -105,7 +105,7 @@ class CapacityOptions:
     ----------
     standard, largest:
         The size of instances, and those that the tiers begin with, one after the other: one of
-        each interval of the policy.
+        each interval of the policy. Without any, no tiers are filled.
     n1:
         ``strict``, ``no-worse``, ``no-new``, ``off``, or "": hspace's rule, which is strict for
         instances on one node and relies on the reserved memory for those on two.
@@ -296,7 +296,8 @@ class _Study:
                     self._reject_endless(kind, size)
         whole = Deadline.of_run(wants.seconds)
         half = Deadline(None if whole.seconds is None else max(whole.left, 0.0) / 2)
-        report.tiered = self._filled("tiered", wants.largest, half)
+        if wants.largest:
+            report.tiered = self._filled("tiered", wants.largest, half)
         if not report.interrupted:
             report.standard = self._filled("standard", [wants.standard], whole)
         if wants.past and not report.interrupted:  # requests are answered whatever fails N+1

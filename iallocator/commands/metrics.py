@@ -1,0 +1,78 @@
+"""The command ``metrics``."""
+
+from __future__ import annotations
+
+from iallocator.calls.call import SYSLOG
+from iallocator.calls.history import logged_calls
+from iallocator.commands.capacity import capacity_options
+from iallocator.commands.command import Result, enforced_relations
+from iallocator.commands.progress import progress_line
+from iallocator.deadline import Deadline, limit_reached
+from iallocator.documents.metrics import capacity_metrics, health_metrics, request_metrics
+from iallocator.errors import INCOMPLETE, tell
+from iallocator.model.state import State
+from iallocator.planners.capacity.capacity import study
+from iallocator.planners.check.health import data_findings, examine
+from iallocator.planners.eligible import group_named, set_vcpu_ratio
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from iallocator.aliases import Json
+    from iallocator.commands.command import Command
+
+__all__ = ["metrics"]
+
+HEALTH = 0.5
+"""The share of the time for the health of the cluster; the rest is for its capacity."""
+
+
+def metrics(command: Command, deadline: Deadline) -> Result:
+    """Examine the cluster, count how many more instances fit, and read the log of requests."""
+    own: Any = command.effective
+    cluster = command.source.cluster
+    if own.max_cpu is not None:
+        set_vcpu_ratio(cluster, own.max_cpu)
+    state = State(cluster)
+    relations = enforced_relations(cluster, own)
+    modes = {index: one.n1 for index, one in own.by_group.items()}
+    with progress_line("checking"):
+        first = deadline if own.no_capacity else deadline.part(HEALTH)
+        health = examine(state.copy(), own.n1, own.min_disk, relations, first, modes)
+    if own.group:
+        only = group_named(cluster, own.group)
+        health = [one for one in health if one.group is only]
+    found = health_metrics(state, health, data_findings(state), relations, own.n1, modes)
+    late = any(one.not_analysed for one in health)
+    if not own.no_capacity:
+        wanted = capacity_options(command.settings, command.effective, command.source)
+        wanted.largest = []
+        with progress_line("filling"):
+            report = study(cluster, wanted, lambda kind, filling: None)
+        found += capacity_metrics(report, own.group)
+        late = late or report.late
+    if own.log == SYSLOG and not own.capture:
+        tell("Warning: --log=syslog: the system log is not read: no requests are counted")
+    log = "" if own.log == SYSLOG else own.log
+    found += request_metrics(logged_calls(log, own.capture, own.max_input))
+    return Measured(found, command, late)
+
+
+class Measured(Result):
+    """The metrics of a cluster."""
+
+    def __init__(self, found: list[Json], command: Command, late: bool) -> None:
+        settings: Any = command.settings
+        super().__init__(
+            {"metrics": command.measured(found)},
+            {"file": settings.metrics},
+            INCOMPLETE if late else 0,
+        )
+        self._found = found
+        if late:
+            self.problems.append(limit_reached(settings.planning_seconds))
+
+    def metrics(self) -> list[Json]:
+        """Return the metrics besides those about the reading of the cluster."""
+        return self._found

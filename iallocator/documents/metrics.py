@@ -1,0 +1,299 @@
+"""Collect metrics of a cluster for Prometheus: health, free capacity, and answered requests.
+
+Names and units follow Prometheus' conventions: bytes and seconds, one name for each quantity, and
+labels for its kinds. A metric is plain data: ``name``, ``type``, ``help``, and ``samples`` with
+``labels`` and a ``value``. `iallocator.render.metrics` writes them as text.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import timegm
+from collections import Counter
+from time import strptime
+from typing import NamedTuple
+
+from iallocator import __version__
+from iallocator.model.columns import CPUS, DISK, MEMORY
+from iallocator.planners.check.health import KINDS, failures
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.scalar import terms_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.calls.history import LoggedCall
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Group
+    from iallocator.model.state import State
+    from iallocator.planners.capacity.capacity import CapacityReport
+    from iallocator.planners.check.health import Finding, GroupHealth
+    from iallocator.planners.result import PlanResult
+
+__all__ = [
+    "METRICS", "capacity_metrics", "health_metrics", "job_metrics", "plan_metrics",
+    "request_metrics", "source_metrics",
+]  # fmt: skip
+
+GAUGE, SUMMARY, UNTYPED = "gauge", "summary", ""
+"""Types of metrics. A counter has none: the two text formats name it differently."""
+
+MIB = 1 << 20
+
+
+class Description(NamedTuple):
+    """The type of a metric, and its meaning in one sentence."""
+
+    kind: str
+    help: str
+
+
+METRICS = {
+    "info": Description(GAUGE, "The name of the cluster and the version of iallocator; always 1."),
+    "read_timestamp_seconds": Description(
+        GAUGE, "When the cluster was read, in seconds since 1970."
+    ),
+    "run_duration_seconds": Description(
+        GAUGE, "How long it took to read the cluster and to compute these metrics."
+    ),
+    "nodes": Description(GAUGE, "Nodes by state."),
+    "instances": Description(GAUGE, "Instances by state; each counts in the group of its primary."),
+    "memory_bytes": Description(
+        GAUGE, "Memory of online nodes: in all, free, and reserved for failovers."
+    ),
+    "disk_bytes": Description(GAUGE, "Local disk of online nodes: in all, and free."),
+    "vcpus": Description(GAUGE, "Virtual cpus of online nodes: allowed by the policy, and used."),
+    "score": Description(GAUGE, "The cluster score of the group; lower is better."),
+    "score_term": Description(GAUGE, "The part of the score that comes from a statistic."),
+    "problems": Description(GAUGE, "Nodes or instances with a problem, by kind, as check counts."),
+    "failures_not_tolerated": Description(
+        GAUGE, "Nodes with a failure after which some instance cannot be restarted."
+    ),
+    "failures_not_analysed": Description(
+        GAUGE, "Nodes with a failure that was not analysed before the time limit."
+    ),
+    "failure_missing_memory_bytes": Description(
+        GAUGE, "Memory of the instances that cannot be restarted after the worst failure of a node."
+    ),
+    "instances_not_restartable": Description(
+        GAUGE, "Instances that cannot be restarted after the failure of some node."
+    ),
+    "instances_violating_constraints": Description(
+        GAUGE, "Instances that violate a hard or a soft constraint."
+    ),
+    "capacity_instances": Description(
+        GAUGE, "How many more instances of the standard size fit, with N+1 kept."
+    ),
+    "capacity_complete": Description(
+        GAUGE, "1 if the capacity was counted to its end, 0 if the time limit ended the count."
+    ),
+    "requests_total": Description(
+        UNTYPED, "Requests of Ganeti in the log, by type, outcome, and most frequent reason."
+    ),
+    "request_duration_seconds": Description(
+        SUMMARY, "How long the requests of Ganeti in the log took, by type."
+    ),
+    "plan_moves": Description(GAUGE, "Moves of the plan that was made last."),
+    "plan_copied_bytes": Description(GAUGE, "What the moves of the plan copy between nodes."),
+    "plan_score": Description(GAUGE, "What the plan improves, before and after it."),
+    "plan_jobs": Description(GAUGE, "Jobs of the executed plan, by state."),
+}
+"""Every metric without the prefix of its name."""
+
+PREFIX = "iallocator_"
+
+Sample = tuple["Mapping[str, str]", float]
+
+
+def _metric(name: str, samples: Iterable[Sample]) -> Json:
+    """Return a metric as plain data."""
+    kind, text = METRICS[name]
+    rows = [{"labels": dict(labels), "value": value} for labels, value in samples]
+    return {"name": PREFIX + name, "type": kind, "help": text, "samples": rows}
+
+
+def source_metrics(cluster: str, time: str, seconds: float) -> list[Json]:
+    """Return metrics about the reading of `cluster` at `time`, which began `seconds` ago.
+
+    `time` has the form of JSON documents: ``2026-01-02T03:10:00Z``.
+    """
+    moment = timegm(strptime(time, "%Y-%m-%dT%H:%M:%SZ"))
+    labels = {"cluster": cluster, "version": __version__}
+    return [
+        _metric("info", [(labels, 1)]),
+        _metric("read_timestamp_seconds", [({}, moment)]),
+        _metric("run_duration_seconds", [({}, round(seconds, 3))]),
+    ]
+
+
+def health_metrics(
+    state: State,
+    health: Sequence[GroupHealth],
+    data: Mapping[int, Sequence[Finding]],
+    relations: Relations | None,
+    n1: str,
+    modes: Mapping[int, str],
+) -> list[Json]:
+    """Return metrics about the groups of `health`.
+
+    Parameters
+    ----------
+    state:
+        The initial state of the cluster.
+    health:
+        What `iallocator.planners.check.health.examine` found in it.
+    data:
+        Index of a group -> findings about the data of its nodes.
+    relations:
+        The affinity constraints; None if they do not count.
+    n1, modes:
+        The mode of global N+1, and that of each group with a tag that sets the mode.
+    """
+    cluster = state.cluster
+    lost: dict[str, list[list[str]]] = {}
+    for one in failures(state, health, n1, modes):
+        if one.unrestarted:
+            node = next(node for node in cluster.nodes if node.name == one.node)
+            lost.setdefault(node.group.name, []).append(one.unrestarted)
+
+    rows: dict[str, list[Sample]] = {}
+
+    def add(name: str, group: Group, value: float, **labels: str) -> None:
+        rows.setdefault(name, []).append(({"group": group.name, **labels}, value))
+
+    counts = None if relations is None else relations.rule_counts(state.where)
+    for found in health:
+        group, nodes = found.group, [cluster.nodes[k] for k in found.group.nodes]
+        online = [node for node in nodes if node.online]
+        states = Counter(
+            "offline" if node.offline else "online" if node.online else "drained" for node in nodes
+        )
+        for word in ("online", "drained", "offline"):
+            add("nodes", group, states[word], state=word)
+        primaries = [one for node in nodes for one in state.primaries[node.index].values()]
+        running = sum(one.running for one in primaries)
+        add("instances", group, running, state="running")
+        add("instances", group, len(primaries) - running, state="stopped")
+        column = {k: sum(state.columns[k][node.index] for node in online) for k in (MEMORY, DISK)}
+        total = sum(node.total_memory * node.memory_ratio for node in online)
+        add("memory_bytes", group, total * MIB, state="total")
+        add("memory_bytes", group, column[MEMORY] * MIB, state="free")
+        reserved = sum(state.reserved[node.index] for node in online)
+        add("memory_bytes", group, reserved * MIB, state="reserved")
+        add("disk_bytes", group, sum(node.total_disk for node in online) * MIB, state="total")
+        add("disk_bytes", group, column[DISK] * MIB, state="free")
+        allowed = sum(node.total_cpus * node.vcpu_ratio for node in online)
+        add("vcpus", group, allowed, state="allowed")
+        add("vcpus", group, sum(state.columns[CPUS][n.index] for n in online), state="used")
+        terms = terms_of(state, group.nodes)
+        add("score", group, sum(terms))
+        for statistic, term in zip(STATISTICS, terms, strict=True):
+            add("score_term", group, term, statistic=statistic.name)
+        problems = {**found.counts, "inconsistent": len(data.get(group.index, ()))}
+        for kind in KINDS:
+            add("problems", group, problems[kind], kind=kind)
+        add("failures_not_tolerated", group, problems["global_n1"])
+        add("failures_not_analysed", group, len(found.not_analysed))
+        sets = lost.get(group.name, [])
+        sizes = {one.name: one.memory for one in cluster.instances}
+        missing = max((sum(sizes.get(name, 0) for name in one) for one in sets), default=0)
+        add("failure_missing_memory_bytes", group, missing * MIB)
+        add("instances_not_restartable", group, len({name for one in sets for name in one}))
+        soft = 0
+        if relations is not None and counts is not None:
+            soft = sum(
+                any(relations.violated_soft(one.name, node.index, counts))
+                for node in nodes
+                for one in state.primaries[node.index].values()
+            )
+        add("instances_violating_constraints", group, problems["musts"], strength="hard")
+        add("instances_violating_constraints", group, soft, strength="soft")
+    return [_metric(name, samples) for name, samples in rows.items()]
+
+
+def capacity_metrics(found: CapacityReport, group: str) -> list[Json]:
+    """Return how many instances of the standard size fit in each group, or in `group` alone.
+
+    `group` is a name or uuid; "" for all groups.
+    """
+    run, cluster = found.standard, found.before.cluster
+    if run is None:
+        return []
+    counts = Counter(cluster.nodes[one.nodes[0]].group.index for one in run.filling.placed)
+    complete = not (run.filling.ended or run.filling.interrupted)
+    return [
+        _metric(
+            "capacity_instances",
+            [
+                ({"group": one.name, "size": "standard"}, counts[one.index])
+                for one in cluster.groups
+                if one.nodes and group in ("", one.name, one.uuid)
+            ],
+        ),
+        _metric("capacity_complete", [({}, int(complete))]),
+    ]
+
+
+def request_metrics(calls: Iterable[LoggedCall]) -> list[Json]:
+    """Return how many requests were answered and rejected, why, and how long they took."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    seconds: dict[str, list[float]] = {}
+    for one in calls:
+        reason = "" if one.outcome == "success" else _main_reason(one.answer)
+        counts[one.kind, OUTCOMES.get(one.outcome, one.outcome), reason] += 1
+        seconds.setdefault(one.kind, []).append(one.seconds)
+    if not counts:
+        return []
+    total = [
+        ({"type": kind, "outcome": outcome, "reason": reason}, count)
+        for (kind, outcome, reason), count in sorted(counts.items())
+    ]
+    durations = _metric(
+        "request_duration_seconds",
+        [({"type": kind}, len(times)) for kind, times in sorted(seconds.items())],
+    )
+    for row, (_, times) in zip(durations["samples"], sorted(seconds.items()), strict=True):
+        row["sum"] = round(sum(times), 6)
+    return [_metric("requests_total", total), durations]
+
+
+COUNT = re.compile(r"\b(Fail[A-Za-z0-9]+): (\d+)")
+"""A reason and its count in ``info``: ``FailMem: 2``."""
+
+OUTCOMES = {"success": "answered", "failed": "rejected"}
+"""Outcome of a call -> the word for it in metrics, if that is another one."""
+
+
+def _main_reason(answer: str) -> str:
+    """Return the reason that rejected most placements, by the counts in `answer`; "" if none."""
+    sums: Counter[str] = Counter()
+    for reason, count in COUNT.findall(answer):
+        sums[reason] += int(count)
+    return max(sums, key=lambda reason: sums[reason]) if sums else ""
+
+
+def plan_metrics(done: PlanResult) -> list[Json]:
+    """Return the size and the effect of a plan."""
+    labels = {"command": done.plan.command}
+    before, after = done.scores
+    return [
+        _metric("plan_moves", [(labels, len(done.moves))]),
+        _metric("plan_copied_bytes", [(labels, sum(move.copied for move in done.moves) * MIB)]),
+        _metric(
+            "plan_score",
+            [({**labels, "moment": "before"}, before), ({**labels, "moment": "after"}, after)],
+        ),
+    ]
+
+
+def job_metrics(command: str, report: Json) -> list[Json]:
+    """Return how many jobs of an execution are in each state, by its `report`."""
+    counts = Counter(job["state"] for job in report["jobs"])
+    return [
+        _metric(
+            "plan_jobs",
+            [({"command": command, "state": state}, n) for state, n in sorted(counts.items())],
+        )
+    ]
