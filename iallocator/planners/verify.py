@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from iallocator.transition.step import Step
     from iallocator.transition.transition import ScheduledStep, Transition
 
-__all__ = ["Problem", "verify_moves", "verify_transition"]
+__all__ = ["Problem", "lost_between", "verify_moves", "verify_transition"]
 
 STUCK = "cannot be stopped, and must not be stopped by force"
 
@@ -202,6 +202,41 @@ def _losses(state: State, moves: Sequence[Move], outcome: Outcome) -> list[Probl
                     first.setdefault(failure, number)
     # Without moves, nodes that are powered off break it
     return [Problem("move", first.get(failure, len(moves)), text) for failure, text in lost.items()]
+
+
+def lost_between(
+    state: State, moves: Sequence[Move], limits: PlanLimits, failures: Failures | None = None
+) -> list[Problem]:
+    """Return the failures that are not tolerated between two steps of one move, but initially are.
+
+    A move of several steps, ``f r:X f`` for example, has the instance on other nodes meanwhile.
+    `state` is the initial one, and is left as it is. `failures` is as for `verify_moves`.
+
+    Cost: one check of the failures concerned for each step of such moves.
+    """
+    touched = [(move.instance.name, sorted(move.nodes)) for move in moves]
+    outcome = Outcome(state, touched, limits, failures)
+    problems: list[Problem] = []
+    with state.trial():
+        initial = outcome.lost(state).keys() if any(len(m.steps) > 1 for m in moves) else ()
+        for number, move in enumerate(moves, start=1):
+            instance = move.instance
+            if len(move.steps) > 1 and state.where.get(instance.name) == move.before:
+                place = Place(move.before, instance.uses_memory)
+                for step in [*chain(instance, place, move.steps, state.cluster)][:-1]:
+                    if step.after is None or step.after.nodes == state.where[instance.name]:
+                        continue
+                    state.remove(instance, state.where[instance.name])
+                    state.place(instance, step.after.nodes)
+                    problems += (
+                        Problem("move", number, f"{text} during the move")
+                        for failure, text in outcome.lost(state).items()
+                        if failure not in initial
+                    )
+                state.remove(instance, state.where[instance.name])
+                state.place(instance, move.before)
+            _carry(state, [move])
+    return list({str(one): one for one in problems}.values())
 
 
 def _carry(state: State, moves: Sequence[Move]) -> None:

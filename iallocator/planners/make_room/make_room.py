@@ -15,7 +15,7 @@ from iallocator.planners.make_room.search import WORK_IS_SPENT, RoomSearch
 from iallocator.planners.outcome import Failures
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.result import PlanResult
-from iallocator.planners.verify import verify_moves, verify_transition
+from iallocator.planners.verify import lost_between, verify_moves, verify_transition
 from iallocator.scoring.scalar import score_of
 from iallocator.transition.requirements import demands_of
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.planners.plan import PlanEntry
+    from iallocator.planners.verify import Problem
     from iallocator.reply import Reply
     from iallocator.requests.existing import Request
 
@@ -85,6 +86,8 @@ class RoomMade(PlanResult):
         Whether the request needs any moves at all.
     ended:
         What ended the search early, in words; "" if nothing did.
+    exposure:
+        The failure that is not tolerated during a move, in words; "" if there is none.
     """
 
     def __init__(self, context: Context, needed: bool = True) -> None:
@@ -96,6 +99,7 @@ class RoomMade(PlanResult):
         self.proved = True
         self.needed = needed
         self.ended = ""
+        self.exposure = ""
 
     @property
     def incomplete(self) -> bool:
@@ -120,7 +124,8 @@ class RoomMade(PlanResult):
                 "/".join(self.cluster.node_names(end)) for end in (move.before, move.after)
             )
             moves.append(f"{move.instance.name} from {before} to {after}")
-        return f"would fit after {count}: {', '.join(moves)}{self._stopped()}"
+        exposure = f"; {self.exposure}" if self.exposure else ""
+        return f"would fit after {count}: {', '.join(moves)}{self._stopped()}{exposure}"
 
     def _stopped(self) -> str:
         """Return what ended the search early, in brackets; "" if nothing did."""
@@ -156,7 +161,11 @@ def make_room(
         trial.add(entries)
         return not verify_transition(trial.before, trial.transition, limits, failures=failures)
 
-    search = RoomSearch(context, goal, most, cost, stands)
+    def exposed(entries: Sequence[PlanEntry]) -> list[Problem]:
+        moves = [entry.move for entry in entries]
+        return lost_between(done.before, moves, limits, failures)
+
+    search = RoomSearch(context, goal, most, cost, stands, lambda one: bool(exposed(one)))
     try:
         with deadline:
             search.run()
@@ -166,7 +175,9 @@ def make_room(
     except Stopped as stop:
         done.proved = False
         done.plan.end(stop)
-    done.add(search.found or ())
+    done.add(search.found or search.exposing or ())
+    if not search.found and search.exposing:
+        done.exposure = str(exposed(search.exposing)[0])
     return done
 
 

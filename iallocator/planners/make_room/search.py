@@ -64,6 +64,9 @@ SIMULATED = 25
 WIDTH = 2
 """How many targets of each kind of move are tried in the first round."""
 
+EXPOSED = 20
+"""So many plans that violate N+1 during a move are tried, while others may exist."""
+
 INFINITE = float("inf")
 
 
@@ -71,7 +74,8 @@ class RoomSearch:
     """A search for at most `most` moves that copy at most `cost` MiB; None: any amount.
 
     The search changes the state of `context`, and restores it.  `stands` returns whether a whole
-    plan passes the check of all limits.
+    plan passes the check of all limits, and `exposes` whether it violates N+1 during a move.  Such
+    a plan is used only if no other plan has as few moves.
 
     Attributes
     ----------
@@ -79,6 +83,8 @@ class RoomSearch:
         The state, what has to be reached, and the moves that may be made.
     found:
         The moves; None if no plan was found.
+    exposing:
+        The moves of the best plan that violates N+1 during a move; None if none was found.
     limit:
         The most MiB that a plan may copy.
     proved:
@@ -88,17 +94,26 @@ class RoomSearch:
     """
 
     def __init__(
-        self, context: Context, goal: Goal, most: int, cost: float | None, stands: Stands
+        self,
+        context: Context,
+        goal: Goal,
+        most: int,
+        cost: float | None,
+        stands: Stands,
+        exposes: Stands,
     ) -> None:
         self.context = context
         self.goal = goal
         self.moves = Moves(context, goal)
         self.limit = INFINITE if cost is None else cost
         self.found: list[PlanEntry] | None = None
+        self.exposing: list[PlanEntry] | None = None
         self.proved = True
         self.ended = ""
         self._most = most
         self._stands = stands
+        self._exposes = exposes
+        self._exposed = 0
         self._left: float = WORK
         self._effort = context.effort.work[SIMULATIONS]
         self._answers: dict[Changed, bool] = {}
@@ -111,7 +126,7 @@ class RoomSearch:
         """
         for width in (WIDTH, None):
             for depth in range(1, self._most + 1):
-                if depth <= self.cost()[0]:
+                if depth <= self.cost()[0] and depth <= len(self.exposing or range(depth)):
                     _Plans(self, depth, width).search()
         self.proved = self.moves.complete and not self.over()
         if self.over():
@@ -127,7 +142,7 @@ class RoomSearch:
         return len(self.found), sum(one.move.copied for one in self.found)
 
     def keep(self, entries: list[PlanEntry]) -> bool:
-        """Keep a plan as the best one; return False if it breaks a limit.
+        """Keep a plan as the best one; return False if it breaks a limit, or N+1 during a move.
 
         Its moves have been made in the state.  The score after each move is noted at the move.
         """
@@ -138,13 +153,20 @@ class RoomSearch:
             for entry in reversed(entries):
                 entry.score = score_of(made, nodes)
                 _reversed(entry.move).apply(made)
+        if self._exposes(entries):
+            self._exposed += 1
+            copied = sum(one.move.copied for one in entries)
+            if self.exposing is None or copied < sum(one.move.copied for one in self.exposing):
+                self.exposing = entries
+            return False
         self.found = entries
         return True
 
     def over(self) -> bool:
         """Return whether the budget or the time is spent."""
         check()
-        return self._left <= 0 or self.context.deadline.over()
+        spent = self._left <= 0 or self._exposed >= EXPOSED
+        return spent or self.context.deadline.over()
 
     def reached(self) -> bool:
         """Return whether the goal is reached in the present state; each state is checked once."""
