@@ -100,6 +100,7 @@ class Asked:
         self.best: Nodes = ()
         self.penalty_before = 0.0
         self.survey: Survey | None = None
+        self._unrejected: tuple[Candidates, dict[int, NodeBest]] | None = None
 
     def note(
         self,
@@ -126,7 +127,7 @@ class Asked:
             report.by_losses = first is not None and isinstance(first[0], tuple)
         scored = [(nodes, score, self.scores.of(nodes)) for nodes, score, _ in ways]
         if best_of is None:
-            best_of = best_of_nodes(candidates, rejected)
+            best_of = self._best_of(candidates, rejected)
         alone = candidates.feasible - len(rejected) < 2
         report.node_ranks = node_ranks(cluster, best_of, alone, found, unchecked)
         if order is not None:
@@ -151,6 +152,14 @@ class Asked:
             )
             for (nodes, score, terms), penalty in zip(scored, penalties)
         ]
+
+    def _best_of(self, candidates: Candidates, rejected: Collection[Nodes]) -> dict[int, NodeBest]:
+        """Return `best_of_nodes`; without rejections, a second call for `candidates` is fast."""
+        if rejected:
+            return best_of_nodes(candidates, rejected)
+        if self._unrejected is None or self._unrejected[0] is not candidates:
+            self._unrejected = candidates, best_of_nodes(candidates, ())
+        return self._unrejected[1]
 
     def led_to(self, outcome: MoveResult) -> bool:
         """Return whether `outcome` follows from this response."""

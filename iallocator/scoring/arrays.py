@@ -31,6 +31,7 @@ from iallocator.scoring.metrics import (
     DOMAINS,
     LOCATION,
     NO_CENTRES,
+    NO_EQUAL,
     RESERVING,
     ROUNDING,
     STATISTICS,
@@ -44,7 +45,7 @@ from iallocator.scoring.metrics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
     from typing import Any
 
     from iallocator.aliases import Floats, Indices, Truths
@@ -483,8 +484,28 @@ class PairScores:
             if shared is not None:
                 changes.append([(_rows(a, some), _rows(square, some)) for a, square in shared])
             shape = len(some), total.shape[1]
-            total[begin : begin + height] = total_scores(self._totals, changes, shape)
+            total[begin : begin + height] = total_scores(self._totals, changes, shape, self._equal)
         return total
+
+    @cached_property
+    def _equal(self) -> dict[int, int]:
+        """Return the deviations that equal an earlier one in all numbers, and which that is.
+
+        Without forthcoming instances and measured loads, these are half of them.
+        """
+        found: dict[int, int] = {}
+        earlier: dict[Hashable, int] = {}
+        totals = self._totals
+        for k, statistic in enumerate(STATISTICS):
+            if statistic.spread and k not in self._wide:
+                changes = (*self._first[k], *self._second[k])
+                numbers = totals.counts[k], totals.sums[k], totals.squares[k]
+                key = numbers, tuple([np.asarray(one).tobytes() for one in changes])
+                if key in earlier:
+                    found[k] = earlier[key]
+                else:
+                    earlier[key] = k
+        return found
 
     def _second_in(self, rows: Indices) -> Change:
         """Return the change by each secondary beside these primaries: of `wide`, matrices."""
@@ -513,10 +534,18 @@ class PairScores:
         return np.broadcast_to(bounds, self._peers.shape[0])
 
 
-def total_scores(totals: Totals, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
-    """Return rounded scores of `shape`. Terms of one shape are added up before they broadcast."""
+def total_scores(
+    totals: Totals,
+    changes: Sequence[Change],
+    shape: tuple[int, ...],
+    equal: Mapping[int, int] = NO_EQUAL,
+) -> Floats:
+    """Return rounded scores of `shape`. Terms of one shape are added up before they broadcast.
+
+    `equal`: as of `terms`.
+    """
     by_shape: dict[tuple[int, ...], Quantity] = {}
-    for term in terms(totals, changes, np.sqrt, _spread):
+    for term in terms(totals, changes, np.sqrt, _spread, equal):
         key = np.shape(term)
         by_shape[key] = by_shape[key] + term if key in by_shape else term
     total = np.zeros(shape)

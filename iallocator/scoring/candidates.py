@@ -203,7 +203,7 @@ def keep_best(
         is_rejected = nodes in rejected
         for index in nodes:
             known = best.get(index)
-            if known is None or (is_rejected, score) < known[:2]:
+            if known is None or (score < known[1] if known[0] == is_rejected else known[0]):
                 best[index] = is_rejected, score, nodes
 
 

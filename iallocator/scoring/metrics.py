@@ -17,7 +17,7 @@ from iallocator.constraints.table import EXCLUSION_TAGS, LOCATION_TAGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.node_view import NodeView, Quantity
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     """Per statistic: what is added to its sum, and to its sum of squares."""
 
 __all__ = [
-    "DOMAINS", "LOCATION", "N1_COUNT", "NO_CENTRES", "RESERVED", "RESERVED_TOTAL", "RESERVING",
-    "ROUNDING", "STATISTICS", "Statistic", "Totals", "counting",
+    "DOMAINS", "LOCATION", "N1_COUNT", "NO_CENTRES", "NO_EQUAL", "RESERVED", "RESERVED_TOTAL",
+    "RESERVING", "ROUNDING", "STATISTICS", "Statistic", "Totals", "counting",
     "node_counts", "scope_group", "spread", "terms", "value_of", "values",
 ]  # fmt: skip
 
@@ -242,6 +242,9 @@ RESERVING = (N1_COUNT, RESERVED, RESERVED_TOTAL)
 NO_CENTRES = (0.0,) * len(STATISTICS)
 """Centres with which `values` returns the quantities themselves."""
 
+NO_EQUAL: Mapping[int, int] = {}
+"""No statistic equals another; see `terms`."""
+
 ROUNDING = 4e-14
 """A variance below this share of the mean square is a rounding error of zero."""
 
@@ -325,15 +328,21 @@ def terms(
     changes: Iterable[Change],
     sqrt: Callable[[Quantity], Quantity],
     spread: Callable[[Quantity, Quantity, Quantity], Quantity] = spread,
+    equal: Mapping[int, int] = NO_EQUAL,
 ) -> list[Quantity]:
     """Return the weighted terms of the score after `changes`, one for each statistic.
 
-    `spread` computes a variance.  Cost: constant per candidate.  The sum of the terms is the score;
-    lower is better.
+    `spread` computes a variance.  `equal`: the positions of deviations that equal an earlier one in
+    all sums and changes, with the position of that one.  Cost: constant per candidate.  The sum of
+    the terms is the score; lower is better.
     """
     result: list[Quantity] = []
+    deviations: dict[int, Quantity] = {}
     collected = list(changes)
     for k, statistic in enumerate(STATISTICS):
+        if k in equal:
+            result.append(statistic.weight * deviations[equal[k]])
+            continue
         added: Quantity = totals.sums[k]
         square: Quantity = totals.squares[k]
         for change in collected:
@@ -341,8 +350,8 @@ def terms(
             added = added + more
             square = square + more_square
         if statistic.spread:
-            count = totals.counts[k]
-            result.append(statistic.weight * sqrt(spread(added, square, count)))
+            deviation = deviations[k] = sqrt(spread(added, square, totals.counts[k]))
+            result.append(statistic.weight * deviation)
         else:
             result.append(statistic.weight * added)
     return result

@@ -15,7 +15,13 @@ from math import sqrt
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import Capacities, NodeView, OneSite, after_primary, after_secondary
 from iallocator.model.state import derived
-from iallocator.scoring.candidates import DECIMALS, Candidates, LimitResults, ListedCandidates
+from iallocator.scoring.candidates import (
+    DECIMALS,
+    Candidates,
+    LimitResults,
+    ListedCandidates,
+    keep_best,
+)
 from iallocator.scoring.metrics import (
     DOMAINS,
     LOCATION,
@@ -35,14 +41,14 @@ from iallocator.scoring.metrics import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from iallocator.constraints.checks import Check
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import Kept, State
-    from iallocator.scoring.candidates import Placement
+    from iallocator.scoring.candidates import NodeBest, Placement
     from iallocator.scoring.metrics import Change
 
     Failing = tuple[Check, NodeView, NodeView]
@@ -489,6 +495,14 @@ class RowCandidates(Candidates):
         ranked.sort()
         for score, k in ranked:
             yield score, (primary, nodes[k])
+
+    def best_of_nodes(self, rejected: Collection[tuple[int, ...]]) -> dict[int, NodeBest]:
+        best: dict[int, NodeBest] = {}
+        for primary, row in zip(self._prefixes, self._rows):
+            pairs = zip(row, self._nodes)  # the order within a row does not matter
+            scored = [(round(s, DECIMALS), (primary, k)) for s, k in pairs if s < NOWHERE]
+            keep_best(best, scored, rejected)
+        return best
 
 
 class Start:
