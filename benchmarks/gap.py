@@ -11,8 +11,7 @@ writes them to ``benchmarks/GAP.md``:
   that the mode allows, and how many plans of hbal are better.
 
 N+1 is off in the first two, and no move needs a minimum gain on the small clusters. "Single moves"
-are the moves of hbal. The score of the optimum is computed here from the definition of the
-statistics, and compared with that of the program for the initial placement of each cluster.
+are the moves of hbal. The score of the optimum follows from the table of statistics.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from numpy.typing import NDArray
 
 from iallocator.compat import behaviour_of
 from iallocator.model.cluster import Cluster
+from iallocator.model.node_view import NodeView, capacities
 from iallocator.model.state import State
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
@@ -38,6 +38,8 @@ from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import StopCriteria
+from iallocator.scoring.arrays import values_of
+from iallocator.scoring.metrics import NO_CENTRES, Totals, node_counts, terms
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 
@@ -55,6 +57,9 @@ STORAGE = {
 
 PLACEMENTS = 250_000
 """Clusters with more placements than that are left out: the search would take minutes."""
+
+CHUNK = 10_000
+"""So many placements are scored at once."""
 
 ALLOWED = 5_000
 """So many of the best placements are checked for one that a mode of N+1 allows."""
@@ -74,9 +79,6 @@ POLICY = (
     "|128,1,1024,1,1,1|128,1,1024,1,1,1;65536,16,1048576,16,8,12|"
     "diskless,file,sharedfile,plain,blockdev,drbd,rbd,ext|64|128"
 )
-
-SPINDLES = 128 / 4
-"""A node has one spindle; its ratio is a quarter of that of the policy by default in text files."""
 
 
 class Machine(NamedTuple):
@@ -265,13 +267,8 @@ def placements(
     total = {
         "memory": np.array([float(one.memory) for one in machines]),
         "disk": np.array([float(one.disk) for one in machines]),
-        "cpus": np.array([float(one.cpus) for one in machines]),
     }
-    sums = {
-        name: np.zeros((1, count))
-        for name in ("memory", "disk", "cpus", "first", "second", "spindles")
-    }
-    sums["cpus"] += 1  # of the node itself
+    sums = {name: np.zeros((1, count)) for name in ("memory", "disk")}
     peers = np.zeros((1, count, count))  # memory that a node keeps for each primary
     chosen: list[Scores] = []
     for home, options in zip(homes, choices, strict=True):
@@ -284,45 +281,61 @@ def placements(
         peers = np.repeat(peers, len(options), axis=0)
         every = np.arange(rows)
         sums["memory"][every, first] += home.memory
-        sums["cpus"][every, first] += home.cpus
-        sums["first"][every, first] += 1
         if home.template != "rbd":
             sums["disk"][every, first] += home.disk
-            sums["spindles"][every, first] += 1
         if home.template == "drbd":
             sums["disk"][every, second] += home.disk
-            sums["spindles"][every, second] += 1
-            sums["second"][every, second] += 1
             peers[every, second, first] += home.memory
         legal = (sums["memory"] < total["memory"] - OWN_MEMORY)[:, up].all(axis=1)
         legal &= (sums["disk"] < total["disk"] - OWN_DISK)[:, up].all(axis=1)
         sums = {name: values[legal] for name, values in sums.items()}
         peers = peers[legal]
         chosen = [one[legal] for one in chosen]
-    return _scores(total, sums, peers.max(axis=2), up, down), chosen, choices
+    state = State(_read(as_text(machines, homes, down)))
+    return _scores(state, homes, peers.max(axis=2), chosen, choices), chosen, choices
 
 
 def _scores(
-    total: dict[str, Scores],
-    sums: dict[str, Scores],
+    state: State,
+    homes: Sequence[Home],
     reserved: Scores,
-    up: list[int],
-    down: int | None,
+    chosen: Sequence[Scores],
+    choices: Sequence[Sequence[tuple[int, ...]]],
 ) -> Scores:
-    """Return the scores of placements, by the definition of the statistics."""
-    free = total["memory"] - OWN_MEMORY - sums["memory"]
-    failing = ((reserved > 0) & (free <= reserved))[:, up]
-    kept = (reserved / total["memory"])[:, up]
-    every = sums["first"] + sums["second"]
-    score: Scores = (every[:, up] * failing).sum(axis=1)
-    for name, own in (("memory", OWN_MEMORY), ("disk", OWN_DISK), ("cpus", 0)):
-        score += (sums[name] / total[name] + own / total[name])[:, up].std(axis=1)
-    score += kept.std(axis=1) + 0.25 * kept.sum(axis=1)
-    score += 3 * sums["first"][:, up].std(axis=1) + every[:, up].std(axis=1)
-    score += (sums["spindles"] / SPINDLES)[:, up].std(axis=1)
-    if down is not None:
-        score += 16 * sums["first"][:, down] + 4 * every[:, down]
-    return score
+    """Return the scores of placements, by the formulas of the statistics; see `placements`.
+
+    `reserved`: placements × nodes, in MiB.
+    """
+    nodes = state.cluster.nodes
+    fixed = np.array([capacities(node) for node in nodes], dtype=np.float64).T
+    counts = node_counts(
+        sum(node.online for node in nodes),
+        sum(not node.online for node in nodes),
+        sum(node.online and node.has_internal for node in nodes),
+    )
+    instances = {one.name: one for one in state.cluster.instances}
+    for home in homes:
+        state.remove(instances[home.name], home.nodes)
+    empty = np.array(state.columns, dtype=np.float64)
+    amounts = []
+    for home, options in zip(homes, choices, strict=True):
+        instance = instances[home.name]
+        added = np.zeros((len(options), *empty.shape))
+        for row, (first, *others) in enumerate(options):
+            added[row, :, first] += instance.as_primary
+            for second in others:
+                added[row, :, second] += instance.as_secondary
+        amounts.append(added)
+    scores: Scores = np.empty(len(reserved))
+    for start in range(0, len(scores), CHUNK):
+        some = slice(start, start + CHUNK)
+        columns = empty + sum(added[row[some]] for added, row in zip(amounts, chosen))
+        view = NodeView(list(columns.swapaxes(0, 1)), list(fixed), reserved[some])
+        values = values_of(view, NO_CENTRES, reserved[some].shape)
+        sums, squares = values.sum(axis=2), (values * values).sum(axis=2)
+        totals = Totals(counts, list(NO_CENTRES), list(sums), list(squares))
+        scores[some] = np.sum(np.broadcast_arrays(*terms(totals, (), np.sqrt)), axis=0)
+    return scores
 
 
 def allowed(

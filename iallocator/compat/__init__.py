@@ -68,6 +68,9 @@ class Behaviour:
     knows_affinity = True
     """Tags with affinity constraints are used."""
 
+    counts_new_statistics = True
+    """Statistics that htools does not have count in the score."""
+
     decides_by_rounding = False
     """Of equal scores, the one wins that is lower after rounding, as statistics are added up."""
 

@@ -27,6 +27,7 @@ class HailBehaviour(Behaviour):
     doubts_nodes = False
     tells_nearest = False
     knows_affinity = False
+    counts_new_statistics = False
     decides_by_rounding = True
     recreates_in_place = False
     policy_reason = ""

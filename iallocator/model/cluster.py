@@ -153,6 +153,8 @@ class Node:
         The part of the cpu utilisation that belongs to none of its instances.
     has_internal:
         True if the node has storage of its own.
+    new_statistics:
+        1 if statistics that htools does not have count in the score, else 0.
     memory_ratio:
         MiB of memory that may be allocated for each MiB that the node has, at least 1. Strategies
         that support overcommitment promise so much.
@@ -172,6 +174,7 @@ class Node:
         "memory_ratio",
         "migration",
         "name",
+        "new_statistics",
         "offline",
         "online",
         "oob_program",
@@ -211,6 +214,7 @@ class Node:
         self.vm_capable = status.vm_capable
         self.online = status.vm_capable and not (status.offline or status.drained)
         self.has_internal = True
+        self.new_statistics = 1
         self.total_memory = memory.total
         self.memory_ratio: float = 1
         self.reserved_memory = memory.reserved

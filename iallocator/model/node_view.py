@@ -67,6 +67,7 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
         1 if exclusive else 0,
         min_disk * node.total_disk,
         1 if node.online and node.has_internal else 0,
+        node.new_statistics,
     )
 
 
@@ -154,6 +155,7 @@ class NodeView:
     exclusive: Quantity  # 1 with exclusive storage
     disk_reserve: Quantity  # MiB of disk that must stay free
     stored: Quantity  # 1 if it is online and may have storage of its own, else 0
+    new_statistics: Quantity  # 1; 0 with --compat hail
     # Values that are not sums over instances
     reserved: Quantity  # MiB of memory kept free for the failover of the worst peer
     domain_conflicts: Quantity  # relative to the current state; only for candidates
@@ -178,7 +180,7 @@ class NodeView:
             self.online, self.per_memory, self.per_disk, self.per_own_spindle, self.no_disk,
             self.per_cpu, self.total_cpus, self.per_speed, self.per_spindle,
             self.vcpu_ratio, self.high_spindles, self.exclusive, self.disk_reserve,
-            self.stored,
+            self.stored, self.new_statistics,
         ) = fixed  # fmt: skip
         self.reserved = reserved
         self.at = at

@@ -52,15 +52,19 @@ class Statistic:
         What has improved if it is smaller.
     spread:
         True: the population standard deviation over the nodes; False: their sum.
-    offline:
-        True: over the nodes that are not online; False: over those that are.
-    disk:
-        Whether only nodes that may have storage of their own count.
+    offline, disk:
+        The nodes that count, by the argument `over`: "online", "offline" (all others), or "stored"
+        (the online nodes that may have storage of their own, if `disk` is true).
+    htools:
+        The name of the statistic in htools. A statistic without one does not exist there: it is 0
+        with ``--compat hail``.
     reads:
         The attributes of a `NodeView` that `value` depends on.
     """
 
-    __slots__ = ("disk", "less", "more", "name", "offline", "reads", "spread", "value", "weight")
+    __slots__ = (
+        "disk", "htools", "less", "more", "name", "offline", "reads", "spread", "value", "weight",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -71,19 +75,20 @@ class Statistic:
         less: str,
         *,
         spread: bool = True,
-        offline: bool = False,
-        disk: bool = False,
+        over: str = "online",
+        htools: str = "",
     ) -> None:
         self.name = name
         self.weight = weight
-        self.value = value
+        self.value = value if htools else lambda node: value(node) * node.new_statistics
         self.more = more
         self.less = less
         self.spread = spread
-        self.offline = offline
-        self.disk = disk
+        self.offline = over == "offline"
+        self.disk = over == "stored"
+        self.htools = htools
         noted = _Noted()
-        value(noted)  # type: ignore[arg-type]
+        self.value(noted)  # type: ignore[arg-type]
         self.reads = frozenset(noted.read)
 
 
@@ -107,78 +112,86 @@ STATISTICS = (
         "free_mem", 0.5, lambda n: n.memory * n.per_memory,
         "free memory differs between nodes",
         "free memory more even",
+        htools="free_mem_cv",
     ),
     Statistic(
         "free_disk", 0.5,
         lambda n: n.disk * n.per_disk + n.free_spindles * n.per_own_spindle + n.no_disk,
         "free disk differs between nodes",
         "free disk more even",
-        disk=True,
+        over="stored", htools="free_disk_cv",
     ),
     Statistic(
         "n1_cnt", 1, lambda n: _instances(n) * n.fails_n1,
         "instances on nodes that fail N+1",
         "fewer instances on nodes that fail N+1",
-        spread=False,
+        spread=False, htools="n1_cnt",
     ),
     Statistic(
         "reserved_mem", 1, lambda n: n.reserved * n.per_memory,
         "memory reserved for failovers differs between nodes",
         "memory reserved for failovers more even",
+        htools="reserved_mem_cv",
     ),
     Statistic(
         "offline_all", 4, _instances,
         "instances on nodes that are not online",
         "fewer instances on nodes that are not online",
-        spread=False, offline=True,
+        spread=False, over="offline", htools="offline_all_cnt",
     ),
     Statistic(
         "offline_pri", 16, lambda n: n.primaries,
         "primaries on nodes that are not online",
         "fewer primaries on nodes that are not online",
-        spread=False, offline=True,
+        spread=False, over="offline", htools="offline_pri_cnt",
     ),
     Statistic(
         "vcpu_ratio", 0.5, lambda n: n.cpus * n.per_cpu * n.per_speed,
         "virtual cpus per cpu differ between nodes",
         "virtual cpus more even",
+        htools="vcpu_ratio_cv",
     ),
     Statistic(
         "cpu_load", 1, lambda n: n.cpu_load,
         "cpu load differs between nodes",
         "cpu load more even",
+        htools="cpu_load_cv",
     ),
     Statistic(
         "mem_load", 1, lambda n: n.memory_load,
         "memory load differs between nodes",
         "memory load more even",
+        htools="mem_load_cv",
     ),
     Statistic(
         "disk_load", 1, lambda n: n.disk_load,
         "disk load differs between nodes",
         "disk load more even",
+        htools="disk_load_cv",
     ),
     Statistic(
         "net_load", 1, lambda n: n.net_load,
         "network load differs between nodes",
         "network load more even",
+        htools="net_load_cv",
     ),
     Statistic(
         "pri_tags", EXCLUSION_TAGS.weight, lambda n: n.conflicts,
         "primaries with the same exclusion tag on one node",
         "fewer exclusion tags twice on one node",
-        spread=False,
+        spread=False, htools="pri_tags_score",
     ),
     Statistic(
         "spindles", 0.5, lambda n: n.spindles * n.per_spindle,
         "spindles in use differ between nodes",
         "spindles more even",
-        disk=True,
+        over="stored", htools="spindles_cv",
     ),
     Statistic(
         "free_mem_forth", 0.5, lambda n: n.memory_later * n.per_memory,
         "free memory differs, forthcoming instances counted",
         "free memory more even once forthcoming instances exist",
+        htools="free_mem_cv_forth",
     ),
     Statistic(
         "free_disk_forth", 0.5,
@@ -187,36 +200,37 @@ STATISTICS = (
         ),
         "free disk differs, forthcoming instances counted",
         "free disk more even once forthcoming instances exist",
-        disk=True,
+        over="stored", htools="free_disk_cv_forth",
     ),
     Statistic(
         "vcpu_ratio_forth", 0.5, lambda n: n.cpus_later * n.per_cpu * n.per_speed,
         "virtual cpus per cpu differ, forthcoming instances counted",
         "virtual cpus more even once forthcoming instances exist",
+        htools="vcpu_ratio_cv_forth",
     ),
     Statistic(
         "spindles_forth", 0.5, lambda n: n.spindles_later * n.per_spindle,
         "spindles in use differ, forthcoming instances counted",
         "spindles more even once forthcoming instances exist",
-        disk=True,
+        over="stored", htools="spindles_cv_forth",
     ),
     Statistic(
         "location", LOCATION_TAGS.weight, lambda n: n.misplaced,
         "failure domains shared with the secondary, desired locations missed",
         "fewer shared failure domains",
-        spread=False,
+        spread=False, htools="location_score",
     ),
     Statistic(
         "location_exclusion", 1, lambda n: n.domain_conflicts,
         "same exclusion tag twice in one failure domain",
         "fewer exclusion tags twice in one failure domain",
-        spread=False,
+        spread=False, htools="location_exclusion_score",
     ),
     Statistic(
         "reserved_mem_total", 0.25, lambda n: n.reserved * n.per_memory,
         "memory reserved for failovers in all",
         "less memory reserved for failovers",
-        spread=False,
+        spread=False, htools="reserved_mem_rtotal",
     ),
 )  # fmt: skip
 """In the order in which they are listed and explained."""

@@ -17,6 +17,7 @@ from iallocator.model.cluster import (
 from iallocator.sources.lines import default_policy, whole
 from iallocator.sources.text import POLICIES, TextCluster
 from iallocator.tolerances import LARGEST
+from iallocator.wire.document import read_facts
 from iallocator.wire.fields import describe
 
 TYPE_CHECKING = False
@@ -104,6 +105,7 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
     else:
         nodes.sort(key=lambda node: node.name)
     cluster = Cluster("", [], groups, nodes, [])
+    read_facts({"nodes": {}, "instances": {}}, cluster, reading)
     return TextCluster(cluster, default_policy(), master)
 
 

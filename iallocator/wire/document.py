@@ -324,6 +324,9 @@ def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
     `iallocator.wire.pools`; those of nodes, groups and instances may be left out, but for tags.
     """
     interpret_tags(cluster, reading.exclusion)
+    if not reading.behaviour.counts_new_statistics:
+        for node in cluster.nodes:
+            node.new_statistics = 0
     if reading.behaviour.reads_pools:
         groups = (document.get("nodegroups") or {}).values()
         if (

