@@ -47,7 +47,7 @@ class Filled(Result):
     def __init__(self, found: CapacityReport, command: Command) -> None:
         super().__init__(status=1 if found.nowhere else INCOMPLETE if found.late else 0)
         settings = command.settings
-        self._found = found
+        self._study = found
         self._settings = settings
         self._tagged = command.effective
         self.interrupted = found.interrupted
@@ -59,7 +59,7 @@ class Filled(Result):
 
     def _states(self) -> Iterator[ShownState]:
         """Yield the state at the beginning, and those at both ends."""
-        found = self._found
+        found = self._study
         yield ShownState("Initial", "", lambda: found.before)
         for kind, run in (("tiered", found.tiered), ("standard", found.standard)):
             if run is not None:
@@ -67,7 +67,7 @@ class Filled(Result):
 
     def complete(self) -> bool:
         """Make the document; with ``-v`` draw on stderr where instances were placed."""
-        self._document = study_document(self._found)
+        self._document = study_document(self._study)
         if self._settings.verbose:
             for kind in ("tiered", "standard"):
                 if kind in self._document:
@@ -76,13 +76,13 @@ class Filled(Result):
 
     def machine_lines(self) -> Iterable[str]:
         """Return what fitted as hspace's keys."""
-        return key_lines(self._found)
+        return key_lines(self._study)
 
     def metrics(self) -> list[Json]:
         """Return how many standard instances fit in each group."""
         from iallocator.documents.metrics import capacity_metrics
 
-        return capacity_metrics(self._found, self._settings.group)
+        return capacity_metrics(self._study, self._settings.group)
 
     def facts(self, medium: str) -> Json:
         """Return nothing for the text; for the page, the health now and of the full cluster."""
@@ -90,7 +90,7 @@ class Filled(Result):
             return {}
         from iallocator.documents.moments import Examination, health_at, inventory, nodes_at
 
-        settings, found = self._settings, self._found
+        settings, found = self._settings, self._study
         relations = enforced_relations(found.before.cluster, settings)
         how = Examination.of(self._tagged, settings.min_disk, relations)
         filled = (("Tiers", found.tiered), ("Standard", found.standard))

@@ -90,13 +90,13 @@ class Checked(Result):
     def complete(self) -> bool:
         """Find out the health after balancing, and what several failures at once would lose."""
         with progress_line("checking"):
-            self._found = self._checkup()
-            self._found.tried = self._tried
+            self._checked = self._checkup()
+            self._checked.tried = self._tried
             settings, state = self._settings, self._done.before
             if settings.failures or settings.racks:
                 from iallocator.planners.check.joint_failures import examine_failures
 
-                self._found.failures = examine_failures(
+                self._checked.failures = examine_failures(
                     state,
                     settings.failures,
                     settings.racks,
@@ -104,7 +104,7 @@ class Checked(Result):
                     enforced_relations(state.cluster, settings),
                     Deadline.of_run(settings.planning_seconds),
                 )
-        found, done = self._found, self._done
+        found, done = self._checked, self._done
         after = done.after if found.moves else lambda: done.before
         self.after = [ShownState("Final", "balanced", after)]
         if settings.machine_readable:
@@ -133,7 +133,7 @@ class Checked(Result):
 
     def document(self) -> Json:
         """Return what is wrong without several failures at once, which may be many."""
-        return self._with_scores(self._found.findings())
+        return self._with_scores(self._checked.findings())
 
     def _with_scores(self, document: Json) -> Json:
         """Add the assessment of its score to each group of `document`, and return it."""
@@ -143,14 +143,14 @@ class Checked(Result):
 
     def json(self) -> Json:
         """Return what is wrong, and the moves that balancing makes, as plain data."""
-        found = self._with_scores(self._found.document())
+        found = self._with_scores(self._checked.document())
         return {**self._done.document(), "command": "check", **found}
 
     def machine_lines(self) -> Iterable[str]:
         """Return what is wrong as hcheck's keys, or as the line of a Nagios plugin."""
         if self._settings.nagios:
-            return [self._found.nagios_line()]
-        return self._found.hcheck_lines()
+            return [self._checked.nagios_line()]
+        return self._checked.hcheck_lines()
 
     def metrics(self) -> list[Json]:
         """Return the health of each group."""
@@ -167,7 +167,7 @@ class Checked(Result):
 
         The findings are known already and are not computed again.
         """
-        done, found, settings = self._done, self._found, self._settings
+        done, found, settings = self._done, self._checked, self._settings
         if medium == TEXT:
             from iallocator.names import domains_of
 

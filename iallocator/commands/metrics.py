@@ -69,10 +69,10 @@ class Measured(Result):
             {"file": settings.metrics},
             INCOMPLETE if late else 0,
         )
-        self._found = found
+        self._metrics = found
         if late:
             self.problems.append(limit_reached(settings.planning_seconds))
 
     def metrics(self) -> list[Json]:
         """Return the metrics besides those about the reading of the cluster."""
-        return self._found
+        return self._metrics

@@ -201,21 +201,21 @@ def node_ranks(
     names = cluster.node_names(list(best))
     result = {}
     for name, (index, (lost, rank, nodes)) in zip(names, best.items()):
-        score, penalty, told = None, 0.0, ""
+        score, penalty, words = None, 0.0, ""
         if order is not None:
             ranked = order.first if index == nodes[0] else order.second(nodes[0])
             criteria = [] if ranked is None else ranked.criteria(index)
-            told = ", ".join(f"{rule} {value}" for rule, value in criteria if rule != "name")
+            words = ", ".join(f"{rule} {value}" for rule, value in criteria if rule != "name")
         elif isinstance(rank, tuple):
-            told = f"lost allocations {shown(rank)}"
+            words = f"lost allocations {shown(rank)}"
         elif alone:
-            told = "the only placement possible"
+            words = "the only placement possible"
         elif ranked_by_score:
             score = rank
         else:
             score = found.score((rank, nodes))
             penalty = penalty_in(rank, score)
-        result[name] = NodeRank(cluster, nodes, lost, score, penalty, told, nodes in unchecked)
+        result[name] = NodeRank(cluster, nodes, lost, score, penalty, words, nodes in unchecked)
     return result
 
 

@@ -216,9 +216,9 @@ def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
     """Return a note that the instances called `names` were `done` before on the same state."""
     if not names:
         return []
-    told = ", ".join(names) if len(names) <= NAMED else f"{len(names)} instances"
+    named = ", ".join(names) if len(names) <= NAMED else f"{len(names)} instances"
     verb = "is" if len(names) == 1 else "are"
-    return [f"As things are once {told} of this request {verb} {done}."]
+    return [f"As things are once {named} of this request {verb} {done}."]
 
 
 def unmovable_notes(cluster: Cluster, instance: Instance) -> list[str]:

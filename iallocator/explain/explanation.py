@@ -238,8 +238,8 @@ class NodeRow:
             lost = (o for o in group.n1_rejections if node.name in o.nodes)
             first = next((failure_words(one, self._instance) for one in lost), None)
             return [*rejected, first or f"{FAILURE_SAFETY.reason}: {FAILURE_SAFETY.about}"]
-        told = rank.words(node.name)
-        return [told] if self.result == ANSWER else [told, *rejected]
+        ranked = rank.words(node.name)
+        return [ranked] if self.result == ANSWER else [ranked, *rejected]
 
     def document(self) -> Json:
         """Return the row as JSON."""

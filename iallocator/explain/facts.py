@@ -291,7 +291,7 @@ class NodeRank:
         The score, if that decides the rank, else None; and what violated soft constraints add.
     """
 
-    __slots__ = ("_cluster", "_nodes", "_told", "_unchecked", "lost", "penalty", "score")
+    __slots__ = ("_cluster", "_nodes", "_rank_words", "_unchecked", "lost", "penalty", "score")
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ class NodeRank:
         lost: bool,
         score: float | None,
         penalty: float,
-        told: str,
+        words: str,
         unchecked: bool,
     ) -> None:
         self._cluster = cluster
@@ -308,26 +308,26 @@ class NodeRank:
         self.lost = lost
         self.score = score
         self.penalty = penalty
-        self._told = told
+        self._rank_words = words
         self._unchecked = unchecked
 
     def words(self, node: str) -> str:
         """Return how it is ranked, in words, and the role of the node called `node` in it."""
-        told = self._told
+        words = self._rank_words
         if self.penalty and self.score is not None:
-            told = f"score {scored(self.score, self.penalty)} for violated soft constraints"
+            words = f"score {scored(self.score, self.penalty)} for violated soft constraints"
         elif self.score is not None:
-            told = f"score {self.score:.8f}"
+            words = f"score {self.score:.8f}"
         if self._unchecked:
-            told += "; N+1 not checked"
+            words += "; N+1 not checked"
         if len(self._nodes) > 1:
             nodes = self._cluster.nodes
             primary = nodes[self._nodes[0]].name
             if node == primary:
-                told += f", as primary, with {nodes[self._nodes[1]].name}"
+                words += f", as primary, with {nodes[self._nodes[1]].name}"
             else:
-                told += f", as secondary of {primary}"
-        return told
+                words += f", as secondary of {primary}"
+        return words
 
 
 class GroupReport:

@@ -79,12 +79,12 @@ def _places(
 
 
 def move_to_group(
-    context: Context, instance: Instance, groups: Sequence[Group], told: bool = True
+    context: Context, instance: Instance, groups: Sequence[Group], names_nearest: bool = True
 ) -> MoveResult:
     """Choose the group as for a new instance, then move the instance there.
 
     If the moves there cannot be made, the next group is tried; hail gives up then.
-    `told`: report the closest node if the instance cannot be placed.
+    `names_nearest`: report the closest node if the instance cannot be placed.
     """
     if not instance.kind.relocatable:
         return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
@@ -94,7 +94,7 @@ def move_to_group(
     offers = collect_offers(context, allocation)
     if offers.best is None:
         found = MoveResult(message=offers.line or "no groups for evacuation: they have no nodes")
-        if told:
+        if names_nearest:
             from iallocator.placement.nearest import nearest_new
 
             found.nearest = nearest_new(context, allocation, offers)
@@ -112,7 +112,7 @@ def move_to_group(
     first = next(outcomes)
     queried = context.last_query
     found = first if first.best else next((o for o in outcomes if o.best), first)
-    if found.best is None and found.nearest is None and told:
+    if found.best is None and found.nearest is None and names_nearest:
         from iallocator.placement.nearest import nearest_move
 
         found.nearest = nearest_move(context, queried)

@@ -26,9 +26,9 @@ def starts_in_vain(context: Context, moved: Sequence[Instance]) -> str:
     """Return the text for ``info`` on instances that start after one that cannot run; warn, too."""
     nodes = context.cluster.nodes
     starting = [one for one in moved if one.running and nodes[one.nodes[0]].offline]
-    told = [f"{name} {why}" for name, why in context.affinity.unsupported(starting).items()]
-    context.remarks += (f"Warning: {text}" for text in told)
-    return "".join(f"; {text}" for text in told)
+    unsupported = [f"{name} {why}" for name, why in context.affinity.unsupported(starting).items()]
+    context.remarks += (f"Warning: {text}" for text in unsupported)
+    return "".join(f"; {text}" for text in unsupported)
 
 
 class MoveReport:

@@ -231,7 +231,7 @@ def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResu
                 and context.settings.behaviour.tries_other_groups
             ):
                 continue
-            outcome = move_to_group(context, instance, others, told=False)
+            outcome = move_to_group(context, instance, others, names_nearest=False)
             if outcome.best is not None:
                 found[instance.name] = outcome
                 outcome.best.apply(context.state)

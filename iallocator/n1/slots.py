@@ -453,8 +453,8 @@ class UndecidedFailures(_FailureSlots):
         if not others:
             return doubts, []
         at = np.array([self._place[failing] for failing, _ in others], dtype=np.intp)
-        told = zip(*(found.tolist() for found in self._known_by_bound(at, less[:, :, 1:])))
-        return doubts, [True if one else False if no else None for one, no in told]
+        known = zip(*(found.tolist() for found in self._known_by_bound(at, less[:, :, 1:])))
+        return doubts, [True if one else False if no else None for one, no in known]
 
     def without(self, need: Need, failing: int) -> tuple[int, int] | None:
         """Count the slots for `need` on all targets except `failing`.

@@ -270,10 +270,12 @@ class UnrestartedSearch:
                 checker = self._simulation(need.node).kernels.checker(state)
                 for secondary, some in need.failovers.items():
                     for one in sorted(some, key=lambda one: (_memory(one), one.name)):
-                        state.remove(one, state.where[one.name])
+                        nodes = state.where[one.name]
+                        state.remove(one, nodes)
                         checks = failover_checks(one)
                         if secondary in failed or checker.primary_rejection(one, secondary, checks):
                             lost.append(one)
+                            state.place(one, nodes)  # its secondary keeps what it holds
                         else:
                             state.place(one, (secondary, need.node))
             for together in by_group:

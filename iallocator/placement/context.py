@@ -94,7 +94,7 @@ class Context:
         "kernels",
         "last_query",
         "leaving",
-        "misses_told",
+        "misses_reported",
         "namesake",
         "remarks",
         "scheduled",
@@ -128,7 +128,7 @@ class Context:
         self.interrupted = False
         self.leaving: Instance | None = None
         self.namesake: Instance | None = None
-        self.misses_told = 0
+        self.misses_reported = 0
         self.last_query: tuple[TracedEvaluator, NodeQuery] | None = None
         self._failures: dict[int, FailureTolerance] = {}
         self.kept: dict[str, Any] = {}

@@ -174,12 +174,12 @@ def roles_of(
             index for index in query.secondaries if index not in query.barred_secondaries
         ]
     affinity = context.affinity
-    told = (
+    texts = (
         affinity.rejection_texts(instance, query.barred_secondaries)
         if query.barred_secondaries
         else {}
     )
-    out = {index: Rejection(why, told[index]) for index, why in query.barred_secondaries.items()}
+    out = {index: Rejection(why, texts[index]) for index, why in query.barred_secondaries.items()}
     worded: dict[int, Rejection] = {}
     results = query.limit_results()
     roles = RolesTested(prospect, query.primaries, secondaries, worded, out, results)
@@ -393,11 +393,11 @@ class Search:
 def _miss_of(cluster: Cluster, lacks: Sequence[_Lack], shown: Shown) -> Miss:
     """Return the nearest candidate in words: ``node1/node2: node2 lacks 977 MiB memory``."""
     names = [shown(cluster.nodes[lack.index].name) for lack in lacks]
-    told = [
+    texts = [
         f"{name} lacks {' and '.join(lack.texts)}" for name, lack in zip(names, lacks) if lack.texts
     ]
-    pair = f"{'/'.join(names)}: " if len(names) == 2 and told else ""
-    return Miss(pair + ", ".join(told), sum(lack.part for lack in lacks))
+    pair = f"{'/'.join(names)}: " if len(names) == 2 and texts else ""
+    return Miss(pair + ", ".join(texts), sum(lack.part for lack in lacks))
 
 
 def nearest_new(context: Context, allocation: AllocationRequest, offers: RankedGroups) -> str:
@@ -480,17 +480,17 @@ def _in_words(context: Context, misses: Callable[[], Iterator[tuple[str, Miss]]]
 
     If no resource would help, return the rule that rejects the instance.
     """
-    if context.misses_told >= MOST or not context.settings.behaviour.tells_nearest:
+    if context.misses_reported >= MOST or not context.settings.behaviour.tells_nearest:
         return ""
-    context.misses_told += 1
+    context.misses_reported += 1
     if context.deadline.over():
         return ""
     with Held() as held:  # the rejection is known: that time is up must not replace its reason
-        told = [one for one in misses() if one[1].text]
+        with_text = [one for one in misses() if one[1].text]
     context.interrupted |= held.asked
-    if not told:
+    if not with_text:
         return ""
-    where, nearest = min(told, key=lambda one: one[1].part)
+    where, nearest = min(with_text, key=lambda one: one[1].part)
     if nearest.part == NO_HELP:
         return f"; {where}: {nearest.text}" if where else f"; {nearest.text}"
     return f"; closest{' in ' if where else ''}{where}: {nearest.text}"

@@ -73,7 +73,9 @@ class Restarts:
                 return secondaries
             if not by_score_only:
                 targets = self._targets(failure)
-                chosen = self._largest_first(leaving, targets, amounts.restart, amounts.free)
+                chosen = self._restart_largest_first(
+                    leaving, targets, amounts.restart, amounts.free
+                )
                 if chosen is not None:
                     return secondaries | chosen
         with self._state.trial():
@@ -85,7 +87,7 @@ class Restarts:
             if not by_score_only:
                 free = self._state.columns[MEMORY].__getitem__
                 with self._state.trial():
-                    chosen = self._largest_first(leaving, targets, self._go, free)
+                    chosen = self._restart_largest_first(leaving, targets, self._go, free)
             if chosen is None and not self._certainly_fail(leaving, targets):
                 chosen = self._best_score(leaving, targets)
             return None if chosen is None else secondaries | chosen
@@ -173,7 +175,7 @@ class Restarts:
         group = cluster.nodes[node].group
         return {t for one in item for t in entry_rejections(cluster, group, one)}
 
-    def _largest_first(
+    def _restart_largest_first(
         self,
         leaving: Sequence[FailedItem],
         targets: dict[int, list[int]],

@@ -64,9 +64,9 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
         page.say(f"The end: {run['end']}")
         if run["closest"]:
             page.say(f"Closest to one more: {run['closest']}")
-        told = [f"{name}: {words}" for name, words in REASONS.items() if name in run["end"]]
-        if told:
-            page.say("; ".join(told), tone="faint")
+        meanings = [f"{name}: {words}" for name, words in REASONS.items() if name in run["end"]]
+        if meanings:
+            page.say("; ".join(meanings), tone="faint")
 
     # How many instances like those of earlier requests fit
     if "forecast" in document:

@@ -76,16 +76,16 @@ def health_sentence(document: Json, kinds: Mapping[str, str], page: Page | None 
     if not count:
         return f"{state}; balancing finds nothing to move"
     fewer = {k: n - document["problems_after"][k] for k, n in document["problems"].items()}
-    told = [
+    changes = [
         f"{kinds[kind]}: {abs(less)} {'fewer' if less > 0 else 'more'}"
         for kind, less in fewer.items()
         if less
     ]
     moves = f"{count} move{'s' * (count > 1)}"
     if not rebalancing["helps"]:
-        return f"{state}; balancing would not help ({'; '.join([moves, *told])})"
-    if told:
-        return f"{state}; balancing would help ({'; '.join([moves, *told])})"
+        return f"{state}; balancing would not help ({'; '.join([moves, *changes])})"
+    if changes:
+        return f"{state}; balancing would help ({'; '.join([moves, *changes])})"
     before, after = (
         sum(group[key] for group in document["groups"]) for key in ("score", "score_after")
     )

@@ -120,7 +120,7 @@ def _box(step: Json, at: tuple[float, float], short: Mapping[str, str]) -> str:
     left, top = at
     codes = ", ".join(opcode["OP_ID"] for opcode in step["opcodes"]) or "by hand"
     waits = "; ".join(f"after {n}: {why}" for n, why in zip(step["after"], step["because"]))
-    told = "\n".join(text for text in (f"{step['number']}. {label(step)}", codes, waits) if text)
+    tooltip = "\n".join(text for text in (f"{step['number']}. {label(step)}", codes, waits) if text)
     name = short.get(subject(step), subject(step))
     after = f"after {', '.join(map(str, step['after']))}" if step["after"] else ""
     lines = (
@@ -131,7 +131,7 @@ def _box(step: Json, at: tuple[float, float], short: Mapping[str, str]) -> str:
     )
     return (
         f'<g class="step {step["kind"]}{"" if step["opcodes"] else " hand"}">'
-        f"<title>{_escaped(told)}</title>"
+        f"<title>{_escaped(tooltip)}</title>"
         f'<rect x="{left:.0f}" y="{top:.0f}" width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
         + "".join(
             f'<text class="{kind}" x="{left + 10:.0f}" y="{top + down:.0f}">{_cut(text)}</text>'

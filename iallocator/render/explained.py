@@ -233,13 +233,13 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
     if group.obstacle:
         page.say(f"Out: {group.obstacle}", tone="bad")
     if group.failures:
-        told = [
+        counts = [
             f"{number} × {reason} ({REASONS.get(reason, '')})"
             for reason, number in sorted(group.failures.items())
         ]
         total = group.successes + sum(group.failures.values())
         noun = "placement" if total == 1 else "placements"
-        page.say(f"{total} {noun}, {group.successes} possible, rejected: {', '.join(told)}")
+        page.say(f"{total} {noun}, {group.successes} possible, rejected: {', '.join(counts)}")
     # What rejects the whole group is stated once
     rows = [(row, row.why) for row in sorted_rows(group, answer, instance)]
     if not page.hail:
@@ -332,19 +332,19 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
 
     # By how much the scores differ, and mainly because of which statistics
     found = differences(answer, rival)
-    told = "The scores are equal, statistic by statistic; of equals the first is taken."
+    result = "The scores are equal, statistic by statistic; of equals the first is taken."
     if any(round(one.amount, 10) for one in found):
         gap = rival.total - answer.total
         what = "Score and penalty" if answer.penalty or rival.penalty else "Score"
         more = "more" if gap >= 0 else "less"
-        told = f"{what} {page.rounded(rival.scored)}, {page.score(abs(gap))} {more}."
+        result = f"{what} {page.rounded(rival.scored)}, {page.score(abs(gap))} {more}."
         against = _named(page, [one for one in found if one.amount > 0])
         if against:
-            told += f" Against it: {against}."
+            result += f" Against it: {against}."
         favour = _named(page, [one for one in found if one.amount < 0])
         if favour:
-            told += f" In its favour: {favour}."
-    page.say(told)
+            result += f" In its favour: {favour}."
+    page.say(result)
 
     # The statistics in numbers, and their sums
     titles = ("before", "answer", label.removeprefix("group "))

@@ -353,8 +353,8 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
     """
     instances, counts = document["instances"], document["counts"]
     page.leave_out(domains_of(facts["nodes"], [one["instance"] for one in instances]))
-    told = [f"{name}: {count}" for name, count in counts.items() if count]
-    page.say(f"Instances: {', '.join(told) or 'none'}", indent=0)
+    shares = [f"{name}: {count}" for name, count in counts.items() if count]
+    page.say(f"Instances: {', '.join(shares) or 'none'}", indent=0)
     if instances:
         page.heading("Repairs")
         table = Table("instance", "state", "what is done")

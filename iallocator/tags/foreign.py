@@ -128,13 +128,13 @@ def nearest(word: str, words: Collection[str], before: str) -> str:
 
 
 def _unusable(
-    owner: str, instance: Instance, prefix: str, told: Collection[str]
+    owner: str, instance: Instance, prefix: str, reported: Collection[str]
 ) -> Iterator[TagFinding]:
     """Yield the affinity tags of an instance that cannot be parsed."""
     start = f"{instance.name}: "
     for text in parse([instance], prefix).unusable if instance.tags else ():
         tag = text.removeprefix(start)
-        if tag not in told:
+        if tag not in reported:
             yield TagFinding("unknown", owner, tag, "does not count: it cannot be understood")
 
 

@@ -56,20 +56,20 @@ class BetterRoutes:
 
     __slots__ = ("behind", "order", "ways")
 
-    def __init__(self, ways: list[OtherRoute], found: ScheduleResult) -> None:
+    def __init__(self, ways: list[OtherRoute], schedule: ScheduleResult) -> None:
         self.ways = ways
-        self.order = found.order
-        self.behind = len({step.name for step in found.left} - {""})
+        self.order = schedule.order
+        self.behind = len({step.name for step in schedule.left} - {""})
 
 
 class CycleBreaker:
     """Finds other routes when no more steps of a sequence can be done."""
 
-    def __init__(self, planning: PlanningState, found: ScheduleResult) -> None:
+    def __init__(self, planning: PlanningState, schedule: ScheduleResult) -> None:
         self._planning = planning
-        self._found = found
-        self._names = sorted({step.name for step in found.left} - {""})
-        size = len(found.order) + len(found.left)
+        self._schedule = schedule
+        self._names = sorted({step.name for step in schedule.left} - {""})
+        size = len(schedule.order) + len(schedule.left)
         self._trials = max(PAIRED, min(TRIALS, EFFORT // max(size, 1)))
         self._soft_room = room(planning.state, SOFT)
         wanted = {name: r.wanted for name, r in planning.routes.items() if r.wanted is not None}
@@ -98,7 +98,7 @@ class CycleBreaker:
             if one.route.instance is not other.route.instance
         )
         for choices in (([one] for one in around), ([one] for one in stops), pairs):
-            best = BetterRoutes([], self._found)
+            best = BetterRoutes([], self._schedule)
             for ways in islice(choices, self._trials):
                 found = self._go(ways)
                 if found.behind < best.behind:
@@ -110,7 +110,7 @@ class CycleBreaker:
         # All stops, without those that do not let more instances arrive
         best = self._go(stops)
         if best.behind >= len(self._names):
-            return BetterRoutes([], self._found)
+            return BetterRoutes([], self._schedule)
         for way in stops:
             found = self._go([one for one in best.ways if one is not way])
             if found.behind <= best.behind:
@@ -121,13 +121,13 @@ class CycleBreaker:
         """Return the effect of some other routes."""
         others = {way.route.instance.name: way.route for way in ways}
         routes = self._planning.routes | others
-        begin = self._found.order
+        begin = self._schedule.order
         return BetterRoutes(ways, self._planning.attempt(routes, branches=BRANCHES, begin=begin))
 
     def _members(self) -> list[str]:
         """Return waiting instances that hold what others lack, those that copy least first."""
-        room = self._found.room
-        left = self._found.left
+        room = self._schedule.room
+        left = self._schedule.left
         asked = {
             key
             for step in left
@@ -157,9 +157,9 @@ class CycleBreaker:
     def _around(self) -> Iterator[OtherRoute]:
         """Yield the routes through a third node, or in another order, of each member."""
         planning = self._planning
-        cluster, room = planning.state.cluster, self._found.room
+        cluster, room = planning.state.cluster, self._schedule.room
         may_pass = planning.demands.may_pass
-        pending = {key for step in self._found.left for key in step.takes}
+        pending = {key for step in self._schedule.left for key in step.takes}
         for name in self._members():
             route = planning.routes[name]
             present, wanted = route.present, route.wanted

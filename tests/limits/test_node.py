@@ -9,6 +9,14 @@ from typing import Any, cast
 
 import pytest
 
+from iallocator.constraints.checks import (
+    DISK_SPACE,
+    FREE_MEMORY,
+    OWN_SPINDLES,
+    SHARED_SPINDLES,
+    SPINDLES_OF_DISKS,
+    VCPUS,
+)
 from iallocator.explain.explain import explain
 from iallocator.limits.node import (
     ABANDONED,
@@ -294,20 +302,23 @@ def view(numbers: dict[str, Any]) -> Any:
 
 
 def amounts(role: RoleLimits) -> list[tuple[str, float]]:
-    """Return unit and missing amount of each violated limit, after checking the amount.
-
-    Pools, which need the state, are left out.
-    """
+    """Return unit and missing amount of each violated limit of `UNITS`, after checking it."""
     before, broken, held = view(BEFORE), view(BROKEN), view(HELD)
     large = view({"takeover_memory": 30, "spindles": None})
     small = view({"takeover_memory": 9, "spindles": 1})
     found = []
-    for check in (one for one in role.checks if not one.access):
+    for check in (one for one in role.checks if one.lacks.unit in UNITS):
         assert check.fails(before, broken, large), check.lacks.unit
         assert not check.fails(before, held, small), check.lacks.unit
         found.append((check.lacks.unit.split()[1], check.lacks.amount(before, broken, large)))
     return found
 
+
+UNITS = (
+    FREE_MEMORY, DISK_SPACE, VCPUS, OWN_SPINDLES, SHARED_SPINDLES, SPINDLES_OF_DISKS,
+    "places free of its exclusion tags",
+)  # fmt: skip
+"""Not pools, which need the state."""
 
 DISK = [("disk", 6), ("disk", 105), ("number", 1), ("of", 2), ("under", 8)]
 LATER = [("disk", 8), ("disk", 107), ("number", 1), ("of", 3), ("under", 12)]

@@ -11,7 +11,7 @@ import pytest
 
 from iallocator.constraints.checks import Check, Lack
 from iallocator.limits import node as node_limits
-from iallocator.limits.node import PRIMARY
+from iallocator.limits.node import PRIMARY, SECONDARY
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.moves import Move
 from iallocator.n1 import MOVED, Rules, plan_rules
@@ -25,9 +25,9 @@ from tests.builders import Json, allocate, cluster, instance
 
 from .tight import Case, alone, context_of
 
-PRIMARIES = COLUMNS.index("primaries")
+PRIMARIES, SECONDARIES = COLUMNS.index("primaries"), COLUMNS.index("secondaries")
 MOST = 4
-"""Primaries that a node may have by the limit that is added."""
+"""Primaries, or instances in both roles, that a node may have by the limit that is added."""
 
 FEW = Check(
     "FailMem",
@@ -35,6 +35,17 @@ FEW = Check(
     "memory",
     Lack("places for primaries", "", lambda before, after, _: after.primaries - MOST),
 )
+BOTH = Check(
+    "FailMem",
+    lambda before, after, _: after.primaries + after.secondaries > MOST,
+    "memory",
+    Lack(
+        "places for instances", "",
+        lambda before, after, _: after.primaries + after.secondaries - MOST,
+    ),
+)  # fmt: skip
+"""A drbd instance that fails over stays within the limit: it counts as a secondary before."""
+
 Lost = tuple[int, int]
 
 
@@ -45,8 +56,8 @@ def few_primaries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_limits, "_KNOWN", {})
 
 
-def world(rng: Random, kind: str) -> Case:
-    """Return four nodes with memory for about `MOST` instances each.
+def world(rng: Random, kind: str, most: int = 5 * MOST) -> Case:
+    """Return four nodes with memory for about `MOST` instances each, in both roles at `most`.
 
     `kind`: their disk template.
     """
@@ -60,7 +71,8 @@ def world(rng: Random, kind: str) -> Case:
             nodes = [name]
             if template == "drbd":
                 nodes.append(rng.choice([other for other in names if other != name]))
-            if size < left:
+            held = [node for one in residents.values() for node in one["nodes"]]
+            if size < left and all(held.count(node) < most for node in nodes):
                 left -= size
                 residents[f"i{len(residents)}"] = instance(
                     *nodes, memory=size, disk=10, disk_template=template
@@ -71,15 +83,22 @@ def world(rng: Random, kind: str) -> Case:
     return context_of(allocate(made, memory=size, disk=10, disk_template=template), "off")
 
 
-def least_lost(case: Case, failing: tuple[int, ...]) -> Lost:
-    """Return the fewest instances, and the least MiB, lost if `failing` fail at once."""
+def least_lost(case: Case, failing: tuple[int, ...], both: bool = False) -> Lost:
+    """Return the fewest instances, and the least MiB, lost if `failing` fail at once.
+
+    `both`: the limit is `BOTH`.
+    """
+    columns = case.state.columns
     state = case.state
     room = {
-        index: (state.columns[MEMORY][index] - 1, MOST - state.columns[PRIMARIES][index])
+        index: (
+            columns[MEMORY][index] - 1,
+            MOST - columns[PRIMARIES][index] - both * columns[SECONDARIES][index],
+        )
         for index in range(4)
         if index not in failing
     }
-    items: list[tuple[int, list[int]]] = []
+    items: list[tuple[int, list[int], int]] = []
     gone: list[int] = []
     for index in failing:
         for one in state.primaries[index].values():
@@ -87,7 +106,8 @@ def least_lost(case: Case, failing: tuple[int, ...]) -> Lost:
             targets = [nodes[1]] if one.template == "drbd" else list(room)
             allowed = [target for target in targets if target in room]
             memory = int(one.memory) if one.uses_memory else 0
-            (items.append((memory, allowed)) if allowed else gone.append(memory))
+            places = 0 if both and one.template == "drbd" else 1
+            (items.append((memory, allowed, places)) if allowed else gone.append(memory))
     items.sort(key=lambda item: (len(item[1]), -item[0]))
     fewest = least = None
     for count in range(len(items) + 1):
@@ -103,15 +123,15 @@ def least_lost(case: Case, failing: tuple[int, ...]) -> Lost:
     return fewest + len(gone), least + sum(gone)
 
 
-def _fits(items: list[tuple[int, list[int]]], room: dict[int, tuple[float, float]]) -> bool:
-    """Return whether all of (MiB, nodes) fit, by brute force."""
+def _fits(items: list[tuple[int, list[int], int]], room: dict[int, tuple[float, float]]) -> bool:
+    """Return whether all of (MiB, nodes, places taken) fit, by brute force."""
     if not items:
         return True
-    (memory, targets), *rest = items
+    (memory, targets, taken), *rest = items
     for target in targets:
         free, places = room[target]
-        if free >= memory and places >= 1:
-            left = room | {target: (free - memory, places - 1)}
+        if free >= memory and places >= taken:
+            left = room | {target: (free - memory, places - taken)}
             if _fits(rest, left):
                 return True
     return False
@@ -181,6 +201,21 @@ def test_failures_at_the_same_time_lose_what_brute_force_says(kind: str) -> None
             assert not (failures.saves_all(pair) and found), (seed, pair)
             reported[bool(found)] += 1
     assert min(reported[True], reported[False]) > 1 or kind == "drbd", reported
+
+
+@pytest.mark.parametrize("kind", ["drbd", "mixed"])
+def test_instance_that_cannot_fail_over_keeps_its_place_as_secondary(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two nodes fail, and the limit counts both roles of the others."""
+    for role in (PRIMARY, SECONDARY):
+        monkeypatch.setattr(role, "checks", (*(c for c in role.checks if c is not FEW), BOTH))
+    for seed in range(125, 135):
+        case = world(Random(f"joint/{kind}/{seed}"), kind, most=MOST)
+        failures = UnrestartedSearch(case.state, Rules("no-new"))
+        for pair in combinations(range(4), 2):
+            expected = least_lost(case, pair, both=True)[0]
+            assert len(failures.lost(pair)) == expected, (seed, pair)
 
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])

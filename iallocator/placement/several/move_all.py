@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iallocator.placement.context import Context
     from iallocator.placement.several.sequence import Made, MoveTask
 
-__all__ = ["least_growth", "move_all", "told"]
+__all__ = ["growth_notes", "least_growth", "move_all"]
 
 NODES = 8
 """With this number of nodes, the check of all failures costs as much as listing one place."""
@@ -59,10 +59,10 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
             context.affinity.pending = set()  # instances that are placed bind the others
             search.search()
     context.interrupted |= held.asked
-    return search.proved, search.found
+    return search.proved, search.best_moves
 
 
-def told(context: Context, groups: Collection[Group], proved: Collection[Group]) -> str:
+def growth_notes(context: Context, groups: Collection[Group], proved: Collection[Group]) -> str:
     """Return the part of ``info`` about groups in which failures lose more than before.
 
     In groups that are in `proved`, no other placement restarts more.
@@ -85,7 +85,7 @@ class _LeastGrowth(BranchAndBound):
 
     Attributes
     ----------
-    found:
+    best_moves:
         The moves to the best places, in an order in which they can be made; empty if there are
         none.
     """
@@ -105,7 +105,7 @@ class _LeastGrowth(BranchAndBound):
         self._back = back
         self._budget = context.budget()
         self._work = 1 + (len(failures.comparison.initial.failing) // NODES) ** 2  # for each place
-        self.found: Made = []
+        self.best_moves: Made = []
 
     def must_end(self) -> bool:
         return self._budget.must_end or self._failures.comparison.spent()
@@ -141,7 +141,7 @@ class _LeastGrowth(BranchAndBound):
         self._budget.spend(len(self._tasks), TRIALS)
         if len(made) < len(self._tasks):
             return False
-        self.found = made
+        self.best_moves = made
         return True
 
 
@@ -199,7 +199,7 @@ def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> st
             names = {instance.name for instance, _ in moves}
             made[:] = [*moves, *(one for one in made if one[0].name not in names)]
             note = "; placed together by exact search, which minimizes what cannot be restarted"
-    return note + told(context, staying, proved)
+    return note + growth_notes(context, staying, proved)
 
 
 def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[str, Made]:

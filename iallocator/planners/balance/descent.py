@@ -331,7 +331,7 @@ class GroupBalancer:
         problem = self._problem
         state, failures, losses = problem.state, problem.failures, problem.losses
         self._plans.append(self._empty())
-        plan = self._found(None, by_value)
+        plan = self._searched(None, by_value)
         if failures is None or losses is None:
             return
         whole = len(plan.entries)
@@ -351,14 +351,14 @@ class GroupBalancer:
             guards.append(comparison.guard(rescues=True))
         plans = [plan]
         for guard in guards:
-            plan = self._found(guard, by_value)
+            plan = self._searched(guard, by_value)
             keep_n1(problem, plan)
             plans.append(plan)
             self._plans[-1] = best = min((*plans[1:], plans[0]), key=self._rank)
         if self._rank(best)[2]:
             best.reason += RESCUED
 
-    def _found(self, guard: Guard | None, by_value: bool) -> Plan:
+    def _searched(self, guard: Guard | None, by_value: bool) -> Plan:
         """Return the plan of one search; its moves so far are the plan if the run has to end."""
         descent = Descent(self._problem, self._limits, self._progress, guard, by_value)
         self._plans[-1] = descent.plan

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.aliases import Floats
-    from iallocator.planners.balance.score_model import Part, ScoreModel
+    from iallocator.planners.balance.score_model import MovableRole, ScoreModel
 
 __all__ = ["MOST", "least_of_all"]
 
@@ -105,7 +105,7 @@ def least_of_all(model: ScoreModel, fixed: Sequence[float]) -> float | None:
     return least if least < inf else None
 
 
-def _placements(model: ScoreModel, parts: Sequence[Part]) -> list[tuple[int, ...]]:
+def _placements(model: ScoreModel, parts: Sequence[MovableRole]) -> list[tuple[int, ...]]:
     """Return where the parts of an instance can be: an index of a node for each of them."""
     places = product(*(dict.fromkeys(model.targets(part)) for part in parts))
     dead = {part.present for part in parts} - set(model.online)
@@ -125,7 +125,7 @@ def _placements(model: ScoreModel, parts: Sequence[Part]) -> list[tuple[int, ...
 
 
 def _choices(
-    model: ScoreModel, parts: Sequence[Part], placements: Sequence[tuple[int, ...]]
+    model: ScoreModel, parts: Sequence[MovableRole], placements: Sequence[tuple[int, ...]]
 ) -> _Choices:
     count = len(model.online)
     columns = np.zeros((len(placements), len(COLUMNS), count))

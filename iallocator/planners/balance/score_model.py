@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     Bools = Any  # an array of booleans
 
-__all__ = ["UNLINEAR", "Part", "ScoreModel"]
+__all__ = ["UNLINEAR", "MovableRole", "ScoreModel"]
 
 UNLINEAR = frozenset({"reserved", "fails_n1", "conflicts", "misplaced", "domain_conflicts"})
 """What a node shows that is no sum over its instances. It never falls when an instance comes."""
 
 
-class Part:
+class MovableRole:
     """One role of an instance that may go to another node.
 
     Attributes
@@ -93,7 +93,7 @@ class ScoreModel:
             present = state.where[instance.name]
             for role in roles:
                 self._add(_vector(instance, role), present[role], -1)
-        self.parts: list[list[Part]] = []
+        self.parts: list[list[MovableRole]] = []
         self._fits: dict[tuple[object, ...], Bools] = {}
         for instance, roles in self.mobile:
             check()
@@ -114,7 +114,7 @@ class ScoreModel:
             return ()
         return (0, 1) if rules.instance_moves else (1,)
 
-    def _parts_of(self, instance: Instance, roles: Sequence[int]) -> Iterator[Part]:
+    def _parts_of(self, instance: Instance, roles: Sequence[int]) -> Iterator[MovableRole]:
         """Yield the roles that can leave; one that no online node can have stays where it is."""
         present = self.state.where[instance.name]
         here = np.isin(self.online, present)
@@ -130,7 +130,7 @@ class ScoreModel:
             if len(roles) == 1 and len(present) == 2:  # the primary stays, and is no secondary
                 allowed = allowed & ~np.isin(self.online, present[0])
             if allowed.any():
-                yield Part(instance, role == 0, present[role], allowed)
+                yield MovableRole(instance, role == 0, present[role], allowed)
             else:
                 self._add(_vector(instance, role), present[role], 1)
 
@@ -218,7 +218,7 @@ class ScoreModel:
                     state.remove(parts[0].instance, state.where[parts[0].instance.name])
             yield state
 
-    def targets(self, part: Part) -> list[int]:
+    def targets(self, part: MovableRole) -> list[int]:
         """Return where a part can be: nodes that are online, and its present node."""
         return [*(index for index, may in zip(self.online, part.allowed) if may), part.present]
 

@@ -56,8 +56,8 @@ def closest_of(site: CapacityState, instance: Instance) -> str:
         prospect = WhatIf(site.state, site.kernels, instance, limit_policy)
         roles = RolesTested(prospect, nodes, nodes if pair else None, {})
         misses.append(closest(cluster, roles, lambda name: name.removesuffix(domain)))
-    told = [miss for miss in misses if miss.text]
-    return min(told, key=lambda miss: miss.part).text if told else ""
+    with_text = [miss for miss in misses if miss.text]
+    return min(with_text, key=lambda miss: miss.part).text if with_text else ""
 
 
 MOST = 200_000

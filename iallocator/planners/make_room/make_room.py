@@ -175,8 +175,8 @@ def make_room(
     except Stopped as stop:
         done.proved = False
         done.plan.end(stop)
-    done.add(search.found or search.exposing or ())
-    if not search.found and search.exposing:
+    done.add(search.best_moves or search.exposing or ())
+    if not search.best_moves and search.exposing:
         done.exposure = str(exposed(search.exposing)[0])
     return done
 

@@ -81,7 +81,7 @@ class RoomSearch:
     ----------
     context, goal, moves:
         The state, what has to be reached, and the moves that may be made.
-    found:
+    best_moves:
         The moves; None if no plan was found.
     exposing:
         The moves of the best plan that violates N+1 during a move; None if none was found.
@@ -106,7 +106,7 @@ class RoomSearch:
         self.goal = goal
         self.moves = Moves(context, goal)
         self.limit = INFINITE if cost is None else cost
-        self.found: list[PlanEntry] | None = None
+        self.best_moves: list[PlanEntry] | None = None
         self.exposing: list[PlanEntry] | None = None
         self.proved = True
         self.ended = ""
@@ -119,7 +119,7 @@ class RoomSearch:
         self._answers: dict[Changed, bool] = {}
 
     def run(self) -> None:
-        """Search; if time ends, `found` has the best plan so far.
+        """Search; if time ends, `best_moves` has the best plan so far.
 
         First only the best targets are tried, so that a plan is found soon.  Then all targets are
         tried, as long as the plan can become better.
@@ -131,15 +131,15 @@ class RoomSearch:
         self.proved = self.moves.complete and not self.over()
         if self.over():
             self.ended = TIME_IS_UP if self.context.deadline.over() else WORK_IS_SPENT
-        elif self.found:
+        elif self.best_moves:
             self._left = min(self._left, TIES)
-            _Plans(self, len(self.found), None, by_score=True).search()
+            _Plans(self, len(self.best_moves), None, by_score=True).search()
 
     def cost(self) -> Cost:
         """Return the number of moves of the best plan, and the MiB that it copies."""
-        if not self.found:
+        if not self.best_moves:
             return INFINITE, INFINITE
-        return len(self.found), sum(one.move.copied for one in self.found)
+        return len(self.best_moves), sum(one.move.copied for one in self.best_moves)
 
     def keep(self, entries: list[PlanEntry]) -> bool:
         """Keep a plan as the best one; return False if it breaks a limit, or N+1 during a move.
@@ -159,7 +159,7 @@ class RoomSearch:
             if self.exposing is None or copied < sum(one.move.copied for one in self.exposing):
                 self.exposing = entries
             return False
-        self.found = entries
+        self.best_moves = entries
         return True
 
     def over(self) -> bool:
@@ -292,10 +292,10 @@ class _Plans(BranchAndBound):
     def _reaches(self) -> bool:
         """Return whether the goal is reached, with a lower score if scores are compared."""
         search = self._search
-        if self._by_score and search.found:
+        if self._by_score and search.best_moves:
             nodes = range(len(search.context.cluster.nodes))
             search.spend(len(nodes))
-            if score_of(search.context.state, nodes) >= search.found[-1].score - SCORE:
+            if score_of(search.context.state, nodes) >= search.best_moves[-1].score - SCORE:
                 return False
         return search.reached()
 

@@ -168,8 +168,8 @@ class Repairs:
                     # A hard constraint may keep the instance from its secondary
                     affinity, secondary = context.affinity, context.state.where[instance.name][1:]
                     rejected = affinity.rejected(instance, secondary)
-                    told = affinity.rejection_texts(instance, rejected) if rejected else {}
-                    why = "".join(f": {text}" for text in told.values())
+                    texts = affinity.rejection_texts(instance, rejected) if rejected else {}
+                    why = "".join(f": {text}" for text in texts.values())
                     repair.reason += f"; {found.message or 'it cannot fail over'}{why}"
                     return
                 repair.reason += f"; no new secondary: {found.message}"

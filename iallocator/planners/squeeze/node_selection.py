@@ -224,15 +224,15 @@ class NodeSelection:
 class _Step:
     """A set of nodes to switch, and the moves for it."""
 
-    __slots__ = ("_chosen", "_found")
+    __slots__ = ("_chosen", "_result")
 
     def __init__(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
         self._chosen = chosen
-        self._found = found
+        self._result = found
 
     def apply(self, state: NodeSelection) -> None:
         """Keep the set as the best one so far."""
-        state.keep(self._chosen, self._found)
+        state.keep(self._chosen, self._result)
         for index in self._chosen:
             state.rejected.pop(index, None)
 

@@ -295,16 +295,16 @@ def choose(
 class _Rejected(Mapping[int, str]):
     """Node → the reason why rule 3 rejects it.  Texts are made on access, as few are read.
 
-    `found`: node → its free amounts and its score.  The usage replaces these amounts, and never
+    `nodes`: node → its free amounts and its score.  The usage replaces these amounts, and never
     changes them.
     """
 
-    def __init__(self, found: dict[int, tuple[Amounts, int]], needs: Amounts) -> None:
-        self._found = found
+    def __init__(self, nodes: dict[int, tuple[Amounts, int]], needs: Amounts) -> None:
+        self._nodes = nodes
         self._needs = needs
 
     def __getitem__(self, index: int) -> str:
-        free, weight = self._found[index]
+        free, weight = self._nodes[index]
         needs = self._needs
         if weight < 0:
             return f"rule 3: score {shown(weight)}"
@@ -314,10 +314,10 @@ class _Rejected(Mapping[int, str]):
         )
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._found)
+        return iter(self._nodes)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._nodes)
 
 
 def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int, int]]:

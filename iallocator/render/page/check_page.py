@@ -98,9 +98,9 @@ def _headline(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, s
             if late
             else ("Healthy: nothing is wrong", "good")
         )
-    told = [_of_kind(count, facts["kinds"][kind]) for count, kind in wrong[:2]]
+    largest = [_of_kind(count, facts["kinds"][kind]) for count, kind in wrong[:2]]
     more = f", and {many(len(wrong) - 2, 'other problem')}" if len(wrong) > 2 else ""
-    return ", ".join(told) + more, "bad"
+    return ", ".join(largest) + more, "bad"
 
 
 SINGULAR = {"nodes and instances": "node or instance", "nodes": "node", "instances": "instance"}

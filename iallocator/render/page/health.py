@@ -231,10 +231,10 @@ def group_grid(
     before: Sequence[Json], after: Sequence[Json] | None, said: Sequence[Json] = ()
 ) -> Grid:
     """Return a row per group; `said`: the facts of the planner about groups."""
-    told = {one["group"]: one for one in said}
+    remarks = {one["group"]: one for one in said}
     grid = Grid(
         "Group", "Policy", numeric("Nodes"), numeric("Instances"), numeric("Nodes that fail N+1"),
-        numeric("Score"), *(["Said of it"] if told else []),
+        numeric("Score"), *(["Said of it"] if remarks else []),
     )  # fmt: skip
     for was, now in zip(before, before if after is None else after):
         bad = len(now["bad_nodes"])
@@ -245,7 +245,7 @@ def group_grid(
             Cell(_change(was["instances"], now["instances"]), sort=now["instances"]),
             Cell(_change(len(was["bad_nodes"]), bad), tone="bad" if bad else "", sort=bad),
             Cell(_change(decimals(was["score"]), decimals(now["score"])), sort=now["score"]),
-            *([_said(told.get(was["name"]))] if told else []),
+            *([_said(remarks.get(was["name"]))] if remarks else []),
         )
     return grid
 

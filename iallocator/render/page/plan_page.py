@@ -158,12 +158,12 @@ class Reasons:
     def of(self, position: int) -> str:
         """Return the reason of the move at `position`."""
         move = self._plan["moves"][position]
-        told = [self._cause(position, move)]
+        reasons = [self._cause(position, move)]
         if "unit" in move:
             others = [name for name in move["unit"] if name != move["instance"]]
-            told.append(f"moves together with {', '.join(others)}")
-        told += [f"should be {text}" for text in move.get("broken", ())]
-        return "; ".join(text for text in told if text)
+            reasons.append(f"moves together with {', '.join(others)}")
+        reasons += [f"should be {text}" for text in move.get("broken", ())]
+        return "; ".join(text for text in reasons if text)
 
     def _cause(self, position: int, move: Json) -> str:
         if move["instance"] in self._why:

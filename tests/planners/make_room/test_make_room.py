@@ -244,7 +244,7 @@ def test_search_for_room_interrupted_prints_what_was_found(
     whole = RoomSearch.over
 
     def interrupt(self: RoomSearch) -> bool:
-        if self.found or not found:
+        if self.best_moves or not found:
             raise Stopped(SIGNALLED)
         return whole(self)
 

@@ -55,26 +55,26 @@ class RelevantChecks:
         self._batch = batch
         self._tagged = tagged
         self._failing: bool | None = None
-        self._found: dict[tuple[RoleLimits, LimitSet, bool], tuple[Check, ...]] = {}
+        self._checks: dict[tuple[RoleLimits, LimitSet, bool], tuple[Check, ...]] = {}
 
     def checks(self, role: RoleLimits, limits: LimitSet, leading: bool) -> tuple[Check, ...]:
         """Return the checks of `role` that can fail; `leading`: for the primary."""
         key = role, limits, leading
-        if key not in self._found:
+        if key not in self._checks:
             batch = self._batch
             checks = checks_for(role, batch, limits)  # type: ignore[arg-type]
             before, after = self._views(leading)
             most = batch.take(np.zeros(1, dtype=np.intp))
             most.memory = batch.memory.max(axis=0, keepdims=True)
             most.takeover_memory = batch.takeover_memory.max(axis=0, keepdims=True)
-            self._found[key] = tuple(
+            self._checks[key] = tuple(
                 check
                 for check in checks
                 if check.access
                 or (self._tagged and check.reason == "FailTags")
                 or np.any(check.fails(before, after, most))  # type: ignore[arg-type]
             )
-        return self._found[key]
+        return self._checks[key]
 
     def any(self, limits: LimitSet) -> bool:
         """Return whether moves can violate any of `limits`, or make more nodes fail N+1."""
