@@ -35,7 +35,8 @@ from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 
 __all__ = [
-    "TEMPLATES", "Steps", "Wanted", "capacity_case", "fewest_groups", "freeable", "hspace", "most",
+    "MOVABLE", "TEMPLATES", "Steps", "Wanted", "capacity_case", "fewest_groups", "freeable",
+    "hspace", "most",
     "ours", "reboot_case", "rebooted", "size_of", "squeeze_case", "valid",
 ]  # fmt: skip
 

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     Bounding = Callable[[], float | None]
     """Returns the bound; None if no bound is known."""
 
-__all__ = ["BOUND_SECONDS", "INTERRUPTED", "NO_TIME", "Quality", "bounded"]
+__all__ = [
+    "BOUND_SECONDS", "FREED", "FREE_SHARE", "GROUPS", "INTERRUPTED", "LEFT_OUT", "NONE_KNOWN",
+    "NO_TIME", "PLACED", "SCORE", "UNHEALTHY", "Quality", "bounded",
+]  # fmt: skip
+
+SCORE, GROUPS, UNHEALTHY, LEFT_OUT = "score", "groups of nodes", "unhealthy groups", "left out"
+"""Measures of a result of which less is better."""
+
+FREED, FREE_SHARE, PLACED = "freed nodes", "free share", "instances"
+"""Measures of a result of which more is better."""
 
 BOUND_SECONDS = 10.0
 """The longest time for a bound, in seconds."""
@@ -38,16 +47,21 @@ class Quality:
     ----------
     result:
         The value that the plan reaches.
+    measure:
+        Name of the value, `SCORE` for example.
     bound:
         No plan has a better value; None if no bound is known.
     reason:
         Why no bound is known; "" if one is.
     """
 
-    __slots__ = ("bound", "reason", "result")
+    __slots__ = ("bound", "measure", "reason", "result")
 
-    def __init__(self, result: float, bound: float | None, reason: str = "") -> None:
+    def __init__(
+        self, result: float, bound: float | None, reason: str = "", measure: str = SCORE
+    ) -> None:
         self.result = result
+        self.measure = measure
         self.bound = bound
         self.reason = reason if bound is None else ""
 
@@ -64,8 +78,17 @@ class Quality:
         return self.gap <= max(AGREE * abs(self.result), ROUNDING)
 
     def document(self) -> Json:
-        """Return ``bound``, ``gap`` and ``proved``; see ``schemas/plan.schema.json``."""
-        found: Json = {"bound": self.bound, "gap": None, "proved": self.proved}
+        """Return ``measure``, ``reached``, ``bound``, ``gap`` and ``proved``.
+
+        See ``schemas/defs.schema.json``.
+        """
+        found: Json = {
+            "measure": self.measure,
+            "reached": self.result,
+            "bound": self.bound,
+            "gap": None,
+            "proved": self.proved,
+        }
         if self.gap is None:
             found["bound_reason"] = self.reason
         else:

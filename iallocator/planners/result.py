@@ -8,7 +8,7 @@ from iallocator.deadline import Stopped
 from iallocator.model.moves import Move, replay
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, PlanEntry
-from iallocator.planners.quality import INTERRUPTED, Quality, bounded
+from iallocator.planners.quality import INTERRUPTED, SCORE, Quality, bounded
 from iallocator.scoring.scalar import kernel_of
 
 TYPE_CHECKING = False
@@ -84,11 +84,14 @@ class PlanResult:
         Whether every move was checked in the state after the moves before it.
     returns:
         Whether every instance returns to its initial nodes.
+    measure:
+        Name of the value of which `bounding` returns a bound.
     """
 
     between_groups = False
     in_turn = True
     returns = False
+    measure = SCORE
 
     def __init__(self, command: str, before: State, demands: Demands | None = None) -> None:
         self.plan = Plan(command, 0.0)
@@ -151,7 +154,7 @@ class PlanResult:
             bound, reason, stop = bounded(self.bounding, deadline)
             if stop is not None:
                 self.plan.stop = stop
-        self.quality = Quality(self.reached, bound, reason)
+        self.quality = Quality(self.reached, bound, reason, self.measure)
 
     @property
     def leaving(self) -> Collection[int]:

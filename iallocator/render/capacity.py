@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, Table, numeric
 from iallocator.render.words import REASONS
 
@@ -62,6 +63,9 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
             )
         page.table(table)
         page.say(f"The end: {run['end']}")
+        bound = quality_words(run, page.score)
+        if bound:
+            page.say(bound[0].upper() + bound[1:])
         if run["closest"]:
             page.say(f"Closest to one more: {run['closest']}")
         meanings = [f"{name}: {words}" for name, words in REASONS.items() if name in run["end"]]

@@ -144,6 +144,8 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
             f"{_count(away, 'move')} away from them",
             indent=0,
         )
+        for text in filter(None, [quality_words(plan, page.score)]):
+            page.say(text, indent=0)
         if groups:
             page.heading("First group" if single else "Groups, rebooted one after the other")
             _reboot_groups(page, groups, settings.print_moves)

@@ -22,14 +22,27 @@ LIMITED = "without -l and --cost"
 """The options of balance that the bound ignores."""
 
 
+COUNTED = {
+    "freed nodes": ("{} freed", "node", "more", "most"),
+    "groups of nodes": ("{}", "group of nodes|groups of nodes", "fewer", "fewest"),
+    "unhealthy groups": ("{} left", "unhealthy group", "fewer", "fewest"),
+    "left out": ("{} left out", "instance", "fewer", "fewest"),
+    "instances": ("{}", "more instance", "more", "most"),
+}
+"""Measure of a result that is a number -> its words, what is counted, and how one is better."""
+
+
 def quality_words(plan: Json, score: Callable[[float], str]) -> str:
     """Return the line about the bound of a plan; "" if the plan has none.
 
     `score` writes a score. The words are ``8 moves to 1.6875; at most 2.1 % above the best possible
-    without -l and --cost``.
+    without -l and --cost``, or ``2 nodes freed; at most 1 more is possible``.
     """
     if "bound" not in plan:
         return ""
+    measure = plan["measure"]
+    if measure != "score":
+        return _counted(plan) if measure in COUNTED else _share(plan)
     reached = f"{many(len(plan['moves']), 'move')} to {score(plan['scores']['after'])}"
     if plan["bound"] is None:
         return f"{reached}; the best possible is unknown: {plan['bound_reason']}"
@@ -43,3 +56,25 @@ def quality_words(plan: Json, score: Callable[[float], str]) -> str:
     else:
         distance = f"{100 * relative:.2g} %"
     return f"{reached}; at most {distance} above the best possible {LIMITED}"
+
+
+def _counted(plan: Json) -> str:
+    """Return the line about a number."""
+    words, noun, better, best = COUNTED[plan["measure"]]
+    reached = words.format(many(round(plan["reached"]), *noun.split("|")))
+    if plan["bound"] is None:
+        return f"{reached}; the {best} possible are unknown: {plan['bound_reason']}"
+    if plan["proved"]:
+        return f"{reached}; proved to be the {best} possible"
+    number = round(plan["gap"]["absolute"])
+    return f"{reached}; at most {number} {better} {'is' if number == 1 else 'are'} possible"
+
+
+def _share(plan: Json) -> str:
+    """Return the line about what a group that is emptied has free."""
+    reached = f"a free share of {plan['reached']:.2f}"
+    if plan["bound"] is None:
+        return f"{reached}; the largest possible is unknown: {plan['bound_reason']}"
+    if plan["proved"]:
+        return f"{reached}; proved to be the largest possible"
+    return f"{reached}; at most {plan['gap']['absolute']:.2f} more is possible"

@@ -1,15 +1,16 @@
 """Compare the bounds of planners with the best result, found by trying everything.
 
-``python -m tests.conformance.bounds --clusters N [--start K] [-j JOBS]`` checks N clusters of 3 to
-4 nodes for each kind of storage, and ends with status 1 if a bound is wrong. Some clusters have an
-offline node, exclusion tags, or instances that may not move.
+``python -m tests.conformance.bounds --clusters N [--start K] [-j JOBS] [--planner NAME]`` checks N
+clusters of 3 to 4 nodes (capacity, squeeze and reboot: up to 6) for each planner and each kind of
+storage, and ends with status 1 if a bound is wrong. For balance, some clusters have an offline
+node, exclusion tags, or instances that may not move. Clusters that take too long are left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import inf, prod
 from multiprocessing import Pool
@@ -17,6 +18,17 @@ from random import Random
 from typing import NamedTuple
 
 from benchmarks.gap import STORAGE, Machine, as_text, generate
+from benchmarks.planners_gap import (
+    MOVABLE,
+    TEMPLATES,
+    capacity_case,
+    fewest_groups,
+    freeable,
+    most,
+    reboot_case,
+    size_of,
+    squeeze_case,
+)
 from iallocator.model.cluster import Cluster
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.instance import Instance
@@ -24,13 +36,18 @@ from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.capacity.capacity import CapacityOptions, study
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.planners.quality import Quality
+from iallocator.planners.reboot.drain_plan import RebootOptions
+from iallocator.planners.reboot.reboot import plan_reboots
+from iallocator.planners.squeeze.headroom import SqueezeOptions
+from iallocator.planners.squeeze.squeeze import squeeze_cluster
 from iallocator.scoring.scalar import kernel_of
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 
-__all__ = ["Found", "balance_bound", "clusters", "lowest"]
+__all__ = ["COUNTED", "Found", "balance_bound", "clusters", "lowest"]
 
 PLACEMENTS = 1500
 """Clusters with more placements are left out."""
@@ -165,6 +182,87 @@ def balance_bound(text: str, mode: str, compound: bool = False) -> Found:
     return Found(done.sum_of_bounds(), lowest(text), done.reached)
 
 
+class Counted(NamedTuple):
+    """A bound of a number, the best number, and that of the planner; `most`: more is better."""
+
+    bound: float | None
+    best: float
+    reached: float
+    most: bool
+
+    def wrong(self) -> str:
+        """Return what is wrong with the bound; "" if nothing is."""
+        if self.bound is None:
+            return ""
+        sign = -1 if self.most else 1
+        if sign * self.bound > sign * self.best:
+            return f"the bound is {self.bound:g}, the best possible number {self.best:g}"
+        if sign * self.reached < sign * self.bound:
+            return f"{self.reached:g} is better than the bound {self.bound:g}"
+        return ""
+
+
+def capacity_bound(seed: int, kind: str) -> Counted | None:
+    """Return the bound of capacity; None if the best number is not known."""
+    machines, homes, wanted = capacity_case(seed, kind)
+    best = most(machines, homes, wanted)
+    if best is None or best < 0:
+        return None
+    size = size_of(wanted)
+    found = study(
+        read(as_text(machines, homes)), CapacityOptions(size, [size]), lambda *_: None
+    ).standard
+    assert found is not None
+    assert found.quality is not None
+    return Counted(found.quality.bound, best, len(found.filling.placed), True)
+
+
+def squeeze_bound(seed: int, kind: str) -> Counted | None:
+    """Return the bound of squeeze; None if the best number is not known."""
+    machines, homes = squeeze_case(seed, kind)
+    best = freeable(machines, homes)
+    if best is None or best < 0:
+        return None
+    source = read_text(as_text(machines, homes).encode(), "cluster", Reading(static_kvm_memory=0))
+    options = SqueezeOptions(StopCriteria(), Settings())
+    done = squeeze_cluster(source.cluster, source.policy, options)
+    bound = None if done.bounding is None else done.bounding()
+    return Counted(bound, best, done.reached, True)
+
+
+def reboot_bound(seed: int, kind: str) -> Counted | None:
+    """Return the bound of reboot; None if the best number is not known."""
+    machines, homes = reboot_case(seed, kind)
+    best = fewest_groups(machines, homes)
+    if best is None:
+        return None
+    done = plan_reboots(read(as_text(machines, homes)), Settings(), RebootOptions(force=True))
+    nodes = sorted(index for one in done.rounds for index in one.nodes)
+    if done.bounding is None or nodes != best[0]:
+        return None
+    return Counted(done.bounding(), best[1], done.reached, False)
+
+
+COUNTED: dict[str, tuple[Callable[[int, str], Counted | None], Sequence[str]]] = {
+    "capacity": (capacity_bound, [*TEMPLATES]),
+    "squeeze": (squeeze_bound, [*MOVABLE]),
+    "reboot": (reboot_bound, [*MOVABLE]),
+}
+"""Planner with a number as result -> the function that bounds it, and the kinds of storage."""
+
+
+def check_counted(
+    case: tuple[str, str, int],
+) -> tuple[str, int, str, float, bool] | None:
+    """Return kind, number, what is wrong, the gap of the plan, and whether it is proved."""
+    planner, kind, seed = case
+    found = COUNTED[planner][0](seed, kind)
+    if found is None:
+        return None
+    gap = 0.0 if found.bound is None else abs(found.reached - found.bound)
+    return kind, seed, found.wrong(), gap, found.bound == found.reached
+
+
 def check(case: tuple[str, int]) -> tuple[str, int, str, float, bool] | None:
     """Return kind, number, what is wrong, the gap of the plan, and whether it is proved."""
     kind, seed = case
@@ -176,28 +274,38 @@ def check(case: tuple[str, int]) -> tuple[str, int, str, float, bool] | None:
 
 
 def main() -> int:
-    """Check, and print a line for each kind of storage."""
+    """Check, and print a line for each planner and kind of storage."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clusters", type=int, default=3000, help="number of each kind")
     parser.add_argument("--start", type=int, default=0, help="number of the first cluster")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--planner", choices=["balance", *COUNTED], action="append", help="only this one"
+    )
     chosen = parser.parse_args()
     wrong = 0
     with Pool(chosen.jobs) as pool:
-        for kind in STORAGE:
-            count, proved, gaps, seed = 0, 0, 0.0, chosen.start
-            while count < chosen.clusters:
-                cases = [(kind, seed + k) for k in range(min(BATCH, chosen.clusters - count))]
-                seed += len(cases)
-                for found in filter(None, pool.imap(check, cases)):
-                    count, gaps, proved = count + 1, gaps + found[3], proved + found[4]
-                    if found[2]:
-                        wrong += 1
-                        print(f"{kind} {found[1]}: {found[2]}", flush=True)
-            print(
-                f"{kind}: {count} clusters, {proved} proved, mean gap {gaps / count:.4f}",
-                flush=True,
-            )
+        for planner in chosen.planner or ["balance", *COUNTED]:
+            for kind in COUNTED[planner][1] if planner in COUNTED else STORAGE:
+                count, proved, gaps, seed = 0, 0, 0.0, chosen.start
+                while count < chosen.clusters:
+                    numbers = range(seed, seed + min(BATCH, chosen.clusters - count))
+                    seed = numbers.stop
+                    results: Iterator[tuple[str, int, str, float, bool] | None]
+                    if planner in COUNTED:
+                        results = pool.imap(check_counted, [(planner, kind, k) for k in numbers])
+                    else:
+                        results = pool.imap(check, [(kind, k) for k in numbers])
+                    for found in filter(None, results):
+                        count, gaps, proved = count + 1, gaps + found[3], proved + found[4]
+                        if found[2]:
+                            wrong += 1
+                            print(f"{planner}, {kind} {found[1]}: {found[2]}", flush=True)
+                print(
+                    f"{planner}, {kind}: {count} clusters, {proved} proved, "
+                    f"mean gap {gaps / count:.4f}",
+                    flush=True,
+                )
     return int(wrong > 0)
 
 

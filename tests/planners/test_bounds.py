@@ -13,11 +13,63 @@ from iallocator.planners.balance import score_bound
 from iallocator.planners.quality import Quality
 from tests.builders import Json, cluster, instance
 from tests.command import json_of, printed
-from tests.conformance.bounds import MODES, balance_bound, clusters
+from tests.conformance.bounds import COUNTED, MODES, balance_bound, clusters
 from tests.schemas import conforms
 from tests.seeds import seeds
 
 BOUND = ("bound", "gap", "proved", "bound_reason")
+
+
+@pytest.mark.parametrize(
+    ("planner", "kind"), [(name, kind) for name in COUNTED for kind in COUNTED[name][1]]
+)
+def test_bound_of_a_number_is_never_worse_than_the_best_one(planner: str, kind: str) -> None:
+    """The best number is found by trying everything."""
+    bound, known = COUNTED[planner][0], 0
+    for seed in seeds(8, 20, 3000):
+        found = bound(seed, kind)
+        if found is not None:
+            assert found.wrong() == "", seed
+            known += found.bound is not None
+    assert known
+
+
+def shared_groups() -> Json:
+    """Return two groups of two nodes on one storage pool, with few instances."""
+    homes = {f"i{k}": instance(f"node{k}", disk_template="rbd", memory=500) for k in (1, 2, 3)}
+    return cluster({"east": 2, "west": 2}, instances=homes)
+
+
+@pytest.mark.parametrize(
+    ("words", "measure", "reached", "line"),
+    [
+        (["squeeze"], "freed nodes", 0, "0 nodes freed; proved to be the most possible"),
+        (["reboot", "--force"], "groups of nodes", 2, "2 groups of nodes; proved to be the fewest"),
+        (["compress"], "free share", None, "; proved to be the largest possible"),
+        (["redistribute"], "unhealthy groups", 0, "0 unhealthy groups left; proved to be"),
+        (["place"], "left out", 0, "0 instances left out; proved to be the fewest possible"),
+        (["capacity"], "instances", None, "more instances; proved to be the most possible"),
+    ],
+)
+def test_planners_state_their_bound_in_json_text_and_page(
+    words: list[str], measure: str, reached: int | None, line: str, tmp_path: Path
+) -> None:
+    """Each planner that optimises says how good its result is."""
+    document = shared_groups()
+    found = json_of(*words, "-", document=document)
+    conforms(found, "capacity" if words == ["capacity"] else "plan")
+    found = found.get("standard", found)
+    assert found["measure"] == measure
+    assert reached in (None, found["reached"])
+    assert found["proved"] is True
+    assert found["bound"] == found["reached"]
+    page = tmp_path / "page.html"
+    text = printed(*words, f"--html={page}", "-", document=document)
+    assert line in text
+    assert line.split(";")[1] in page.read_text()
+    hail = {"squeeze": "--compat=hail", "capacity": "--compat=hail"}.get(words[0])
+    if hail:
+        assert "bound" not in json_of(*words, hail, "-", document=document)
 
 
 def uneven(count: int = 6, **more: Any) -> Json:

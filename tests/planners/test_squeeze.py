@@ -281,7 +281,7 @@ def test_squeeze_says_why_a_node_cannot_be_freed() -> None:
                    "own": on_shared("node1", memory=1500)},
     )  # fmt: skip
     out = printed("squeeze", *MASTER, "--minimal-resources=0.5", document=document)
-    assert out.startswith("No action\n")
+    assert out.startswith("0 nodes freed; proved to be the most possible\n\nNo action\n")
     lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("  node")}
     assert "master" in lines["node1"]
     assert "big" in lines["node2"] or "in all" in lines["node2"]

@@ -150,6 +150,19 @@ class JointResult:
         """Instance -> its place, in an answer better than the known one; empty if there is none."""
         return dict(self.most.values or {}) if self.most else {}
 
+    def fewest_out(self) -> int:
+        """Return a lower bound of the number of instances that are left out.
+
+        The search minimises the number of each priority, the highest first. That is the least sum
+        only if all instances have one priority.
+        """
+        hopeless = len(self.hopeless)
+        if self.most is None or not self.most.left_out:
+            return hopeless
+        if self.most.proved and len(self.most.left_out) == 1:
+            return hopeless + sum(self.most.left_out.values())
+        return hopeless + (self.status == IMPOSSIBLE)
+
     def note(self) -> str:
         """The text to add to ``info``."""
         if self.status == UNAVAILABLE:

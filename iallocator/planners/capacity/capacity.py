@@ -28,6 +28,7 @@ from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.usage import Figures, Totals
 from iallocator.planners.eligible import group_named, nodes_named, set_offline, set_vcpu_ratio
+from iallocator.planners.quality import NONE_KNOWN, PLACED, Quality
 from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
@@ -159,9 +160,10 @@ class Run:
     """One filling: the size it began with, what was placed, the state and figures after it.
 
     ``closest`` is what the nearest nodes lack for one more of the last size; "" if nothing.
+    ``quality`` compares the number of instances with a bound; None for tiers.
     """
 
-    __slots__ = ("closest", "figures", "filling", "size", "state")
+    __slots__ = ("closest", "figures", "filling", "quality", "size", "state")
 
     def __init__(self, size: Size, filling: FillResult, state: State, figures: Figures) -> None:
         self.size = size
@@ -169,6 +171,7 @@ class Run:
         self.state = state
         self.figures = figures
         self.closest = ""
+        self.quality: Quality | None = None
 
 
 def _beats(one: FillResult, other: FillResult) -> bool:
@@ -357,14 +360,23 @@ class _Study:
                 filling.ended = stop.reason
                 state = self._state_of(filling)  # the end may have come between two changes
                 site = self._site(state)
+        bound: int | None = None
+
+        def improve() -> None:
+            nonlocal bound
+            bound = self._improve(sizes, filling, kind == "tiered")
+
         if self._may_improve(filling):
-            stop = _until_stopped(deadline, lambda: self._improve(sizes, filling, kind == "tiered"))
+            stop = _until_stopped(deadline, improve)
             filling.interrupted = stop is not None and stop.interrupted
             if filling.interrupted:
                 filling.ended = SIGNALLED
             state = self._state_of(filling)
             site = self._site(state)
         run = Run(sizes[0], filling, state, Figures(state, site.score(), wants.min_disk))
+        if kind == "standard" and wants.behaviour.states_bounds:
+            reason = filling.ended or NONE_KNOWN
+            run.quality = Quality(len(filling.placed), bound, reason, PLACED)
         if not (filling.ended or report.failing or report.nowhere):
             number = len(filling.placed)
             last = filling.placed[-1].size if filling.placed else sizes[0]
@@ -392,32 +404,32 @@ class _Study:
         searches = wants.searches and wants.behaviour.searches
         return searches and len(filling.placed) <= MANY
 
-    def _improve(self, sizes: Sequence[Size], filling: FillResult, tiered: bool) -> None:
+    def _improve(self, sizes: Sequence[Size], filling: FillResult, tiered: bool) -> int | None:
         """Put more instances into `filling`, of the same sizes, if exact search finds places.
 
         The simulation of a failure restarts one instance after the other, and may fail where
         another order does not. A filling in tiers is better if it has more instances and more
-        memory.
+        memory. Return an upper bound of the number of instances of one size; None: unknown.
         """
         limit = self._wants.limit
         site = self._site(State(self._cluster), exact=True)
         first = site.newcomer(sizes[0], 0, self._names(0))
         if not site.n1.tolerated(first):
-            return
+            return None
         checked = any(
             tolerance.rules.mode != "no-worse" for tolerance, _ in site.n1.required(first)
         )
         if tiered:
             work = len(self._cluster.nodes) * (len(self._cluster.instances) + len(filling.placed))
             if not checked or work > TIERED_AGAIN:
-                return
+                return None
             other = FillResult(self._names, filling.watch)
             for size in sizes:
                 fill_tiered(site, size, other, limit)
             if _beats(other, filling):
                 filling.placed, filling.failures = other.placed, other.failures
                 filling.last, filling.ended = other.last, other.ended
-            return
+            return None
         (size,) = sizes
         known = len(filling.placed)
         most = most_equal(
@@ -436,6 +448,7 @@ class _Study:
             for one in filling.placed:
                 site.place([(one.instance, one.nodes)])
             fill(site, size, filling, limit)
+        return most.bound
 
     def _site(self, state: State, exact: bool = False) -> CapacityState:
         wants = self._wants

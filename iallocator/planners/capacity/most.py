@@ -59,13 +59,16 @@ class MostEqual:
         The nodes of each instance; None: no more than the known number were found.
     proved:
         Whether no more can be placed.
+    bound:
+        An upper bound of the number, whatever its limit is; None if none is known.
     """
 
-    __slots__ = ("nodes", "proved")
+    __slots__ = ("bound", "nodes", "proved")
 
-    def __init__(self, nodes: Sequence[Nodes] | None, proved: bool) -> None:
+    def __init__(self, nodes: Sequence[Nodes] | None, proved: bool, bound: int | None) -> None:
         self.nodes = nodes
         self.proved = proved
+        self.bound = bound
 
 
 def most_equal(
@@ -92,18 +95,25 @@ def most_equal(
         The work of the solver.
     """
     program = _Program(site, newcomer, known)
-    highest = program.highest() if limit is None else min(limit, program.highest())
+    bound = program.highest()
+    highest = bound if limit is None else min(limit, bound)
+    known_bound = bound if program.counts_memory else None
     if highest <= known:
-        return MostEqual(None, proved=True)
+        proved = bound <= known and program.counts_memory
+        return MostEqual(None, True, known if proved else known_bound)
     if highest > MANY or not available() or budget.must_end:
-        return MostEqual(None, proved=False)
+        return MostEqual(None, False, known_bound)
     problem = program.problem(highest)
     if problem is None:
-        return MostEqual(None, proved=False)
+        return MostEqual(None, False, known_bound)
     answer = search(problem, program.rejected, budget, gap=0)
+    # With a limit, the program does not ask for more than that
     if answer.status == FOUND and program.accepted is not None:
-        return MostEqual(program.accepted, answer.proved)
-    return MostEqual(None, answer.status == IMPOSSIBLE and not program.gave_up)
+        count = len(program.accepted)
+        proved = answer.proved and (limit is None or count < limit) and program.certain
+        return MostEqual(program.accepted, answer.proved, count if proved else known_bound)
+    proved = answer.status == IMPOSSIBLE and not program.gave_up
+    return MostEqual(None, proved, known if proved and program.certain else known_bound)
 
 
 class _Program:
@@ -166,6 +176,16 @@ class _Program:
             here = min(max(0, left), sum(slots[index] for index in inside))
             least = min(least, total - sum(slots[index] for index in inside) + here)
         return least
+
+    @property
+    def counts_memory(self) -> bool:
+        """Return whether the instances use memory, so that `highest` is a bound."""
+        return bool(self._first.memory and self._first.uses_memory)
+
+    @property
+    def certain(self) -> bool:
+        """Return whether N+1 decided about every solution that was checked."""
+        return not any(tolerance.rules.effort.spent for tolerance in self._failing.values())
 
     def problem(self, highest: int) -> Problem | None:
         """Return the program for `highest` instances, more than `known`; None if too large."""

@@ -66,7 +66,8 @@ def study_document(study: CapacityReport) -> Json:
 
 def _run(study: CapacityReport, run: Run) -> Json:
     filling, cluster = run.filling, study.before.cluster
-    return {
+    quality = {} if run.quality is None else run.quality.document()
+    return quality | {
         "start": _size(run.size),
         "scores": {"before": study.initial.score, "after": run.figures.score},
         "count": len(filling.placed),

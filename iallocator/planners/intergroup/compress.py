@@ -25,6 +25,7 @@ from iallocator.planners.intergroup.context import (
 from iallocator.planners.intergroup.evacuation import Evacuation, evacuate, packed
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.quality import FREE_SHARE
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 
 TYPE_CHECKING = False
@@ -139,9 +140,23 @@ def compress(context: IntergroupContext, only: Group | None = None) -> Intergrou
     The score is a count: the instances in the chosen group.  If a signal or the time limit ends the
     search, the plan empties the best of the groups that were tried until then.
     """
-    done = IntergroupResult("compress", context)
-    done.fill(_Compression(context, done, only))
+    done = CompressionResult("compress", context)
+    search = _Compression(context, done, only)
+    done.fill(search)
+    done.bounding = search.bound
     return done
+
+
+class CompressionResult(IntergroupResult):
+    """A plan that empties a group."""
+
+    measure = FREE_SHARE
+
+    @property
+    def reached(self) -> float:
+        """The shares of the cluster's resources that are free in the chosen group, 0 for none."""
+        chosen = [row for row in self.groups if row.group.name == self.members.get("chosen")]
+        return float(chosen[0].members["share_free"]) if chosen and self.moves else 0.0
 
 
 class _Compression:
@@ -307,6 +322,17 @@ class _Compression:
             )
             self.left -= weight * (1 if done.failed is None else FAILED_WEIGHT)
         return done
+
+    def bound(self) -> float:
+        """Return the largest free share of a group for which no proof exists that it must stay."""
+        statuses = self.statuses
+        open_to = [
+            row.group
+            for row in self.done.groups
+            if self.only in (None, row.group)
+            and statuses.get(row.group.index) not in (IMPOSSIBLE, NOTHING)
+        ]
+        return max(map(self.share, open_to), default=0.0)
 
     def fill_rows(self) -> None:
         """Complete the row of each group in the report of the plan."""

@@ -27,6 +27,7 @@ from iallocator.planners.intergroup.context import (
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.quality import UNHEALTHY as UNHEALTHY_GROUPS
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 
 TYPE_CHECKING = False
@@ -167,12 +168,19 @@ class RedistributionResult(IntergroupResult):
         How many groups the planner tried to repair.
     """
 
+    measure = UNHEALTHY_GROUPS
+
     def __init__(self, context: IntergroupContext) -> None:
         super().__init__("redistribute", context)
         self.settings = context.settings
         self.repairs: list[tuple[Group, Sequence[PlanEntry]]] = []
         self.health: dict[int, Health] = {}
         self.unhealthy = 0
+
+    @property
+    def reached(self) -> float:
+        """The number of groups that the planner tried to repair and that stay unhealthy."""
+        return self.unhealthy - len(self.repairs)
 
     def without(self, problem: Problem, reason: str) -> str:
         """Leave out all moves of the group: fewer of them do not repair it."""
@@ -255,12 +263,20 @@ def redistribute(context: IntergroupContext, only: Group | None = None) -> Redis
     the time limit ends the search, the plan has the groups that were repaired until then.
     """
     done = RedistributionResult(context)
-    done.fill(_Redistribution(context, done, only))
+    search = _Redistribution(context, done, only)
+    done.fill(search)
+    done.bounding = lambda: float(search.hopeless)
     return done
 
 
 class _Redistribution:
-    """One redistribution, group by group."""
+    """One redistribution, group by group.
+
+    Attributes
+    ----------
+    hopeless:
+        How many groups cannot be repaired, whatever happens to the others.
+    """
 
     def __init__(
         self, context: IntergroupContext, done: RedistributionResult, only: Group | None
@@ -275,6 +291,7 @@ class _Redistribution:
         self.healthy: list[Group] = []
         self.targets: dict[str, list[Group]] = {}
         self.statuses: dict[int, str] = {}
+        self.hopeless = 0
 
     def run(self) -> str:
         """Examine all groups, then repair the unhealthy ones; return why it ends."""
@@ -345,7 +362,7 @@ class _Redistribution:
                 instance, problem = self._next(health)
                 if instance is None:
                     break
-                for member in self._unit(instance):
+                for member in self.unit(instance):
                     taken.append(member)
                     mover.put(member, ())
                 offline = stranding(state, group)
@@ -360,7 +377,7 @@ class _Redistribution:
         nodes, state = self.context.cluster.nodes, self.context.state
         stuck: Instance | None = None
         for instance in health.victims(state):
-            hindered = self._hindered(instance)
+            hindered = self.hindered(instance)
             if not hindered:
                 return instance, ""
             if any(index in health.stranding for index in state.where[instance.name]):
@@ -371,10 +388,10 @@ class _Redistribution:
             return None, f"it stays unhealthy without any instance there: {problems}"
         return (
             None,
-            f"it stays unhealthy: {problems}; {stuck.name} stays there: {self._hindered(stuck)}",
+            f"it stays unhealthy: {problems}; {stuck.name} stays there: {self.hindered(stuck)}",
         )
 
-    def _unit(self, instance: Instance) -> list[Instance]:
+    def unit(self, instance: Instance) -> list[Instance]:
         """Return `instance`, and the members of its colocation group in its node group."""
         cluster, where = self.context.cluster, self.context.state.where
         names = self.context.units.get(instance.name, ())
@@ -383,15 +400,21 @@ class _Redistribution:
         others = [i for i in others if i is not instance and cluster.group_of(i) is group]
         return [instance, *others]
 
-    def _hindered(self, instance: Instance) -> str:
+    def hindered(self, instance: Instance) -> str:
         """Return why `instance`, or a member of its colocation group, cannot leave, or ""."""
-        for member in self._unit(instance):
+        for member in self.unit(instance):
             hindered = self.mover.immovable(member)
             if hindered and member is not instance:
                 return f"it must be together with {member.name}: {hindered}"
             if hindered:
                 return hindered
         return ""
+
+    def forced(self, group: Group) -> list[Instance]:
+        """Return the instances on offline nodes of `group`: it is unhealthy unless they leave."""
+        state = self.context.state
+        held = {i.name: i for k in stranding(state, group) for i in state.instances_on(k)}
+        return list(held.values())
 
     def _is_healthy(self, group: Group) -> bool:
         return examine(self.mover, group).state == HEALTHY
@@ -475,6 +498,9 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
     def _step(work: _Redistribution, group: Group) -> _Step | None:
         """Return the moves that make `group` healthy; None, with the reason noted, if not found."""
         row = work.done.row(group)
+        forced = work.forced(group)
+        if any(map(work.hindered, forced)):
+            work.hopeless += 1
         taken, reason = work.taken(group)
         if reason:
             row.reason = reason
@@ -485,6 +511,10 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
         )
         work.statuses[group.index] = done.status
         if done.failed is not None:
+            # With one unhealthy group, all others are targets; other choices of instances differ
+            only_forced = all(any(member in forced for member in work.unit(one)) for one in taken)
+            if done.status == IMPOSSIBLE and work.done.unhealthy == 1 and only_forced:
+                work.hopeless += 1
             row.reason = (
                 f"{len(taken)} instances would have to leave; "
                 f"{done.failed.name} has no place: {done.reason}"

@@ -7,6 +7,7 @@ is left out, too.
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, check
@@ -20,6 +21,7 @@ from iallocator.planners.place.scheduler import (
     runs,
     stopped_disks,
 )
+from iallocator.planners.quality import LEFT_OUT
 from iallocator.planners.result import PlanResult, moves_of_transition
 from iallocator.scoring.scalar import score_of
 from iallocator.transition.assemble import plan_transition
@@ -56,6 +58,7 @@ class PlaceResult(PlanResult):
     """
 
     in_turn = False
+    measure = LEFT_OUT
 
     def __init__(
         self,
@@ -81,6 +84,11 @@ class PlaceResult(PlanResult):
         """Return the cluster score before and after the plan; lower is better."""
         scope = range(len(self.cluster.nodes))
         return score_of(self.before, scope), score_of(self.after(), scope)
+
+    @property
+    def reached(self) -> float:
+        """The number of instances that are left out."""
+        return len(self.left_out)
 
     @property
     def left_out(self) -> Collection[str]:
@@ -176,6 +184,7 @@ def place_anew(
                 chosen = _place_cluster(context, strategy, instances, wanted, report, staying)
                 done = PlaceResult(strategy, before, chosen.in_order, names, new, demands)
                 done.hopeless = chosen.hopeless
+                done.bounding = partial(float, chosen.fewest_out)
                 separated = _separated(done, context.affinity.relations)
                 if separated.keys() <= staying.keys() or deadline.over():
                     break
@@ -231,7 +240,7 @@ def _place_cluster(
     instance with the tag keep-running is never left out: it stays where it is, and all others
     choose again. `staying`: the name of an instance -> why it stays where it is.
     """
-    state = context.state
+    state, fewest_out = context.state, 0
 
     def attempt(running: Collection[str]) -> SchedulingPass:
         stopped: dict[str, str] = {}
@@ -252,9 +261,11 @@ def _place_cluster(
 
     def search(left_out: set[str]) -> SchedulingPass | None:
         """Return a pass that leaves out fewer instances by exact search, or None."""
+        nonlocal fewest_out
         with state.trial():
             planned = SchedulingPass(context, strategy, instances, wanted, staying)
             found = place_exactly(planned, left_out)
+            fewest_out = found.fewest_out()
             note = found.note().removeprefix("; ")
             if not found.places:
                 context.remarks += filter(None, (note,))
@@ -284,11 +295,13 @@ def _place_cluster(
         context.remarks += filter(None, (why,))
         better = None if why else search({place.instance.name for place in best.left_out})
         if better is not None:
+            better.fewest_out = fewest_out
             return better
     kept: set[str] = set()
     while stopped := _wrongly_stopped(best):
         kept |= stopped
         best = attempt(kept)
+    best.fewest_out = fewest_out
     return best
 
 

@@ -313,6 +313,8 @@ class SchedulingPass:
         Name -> the node where an instance runs.
     facts, weigher, usage:
         The facts of Pacemaker's tags, the scores by these, and the free capacity of every node.
+    fewest_out:
+        A lower bound of the number of instances that any placement leaves out.
     hopeless:
         With ``strict``, the nodes with an intolerable failure because of instances that stay.
     openings:
@@ -331,6 +333,7 @@ class SchedulingPass:
     ) -> None:
         cluster, state = context.cluster, context.state
         self.context = context
+        self.fewest_out = 0
         self._kept = kept
         self._report = report
         self._stopped = stopped or {}

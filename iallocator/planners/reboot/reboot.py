@@ -10,6 +10,7 @@ from iallocator.model.state import State
 from iallocator.names import whole_name
 from iallocator.planners.eligible import group_named
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
+from iallocator.planners.quality import GROUPS
 from iallocator.planners.reboot.drain_plan import (
     SKIPPED,
     DrainPlanner,
@@ -71,6 +72,7 @@ class RebootResult(PlanResult):
     """
 
     returns = True
+    measure = GROUPS
 
     def __init__(self, context: RebootContext, master: int = -1) -> None:
         super().__init__("reboot", State(context.cluster), demands_of(context.affinity.relations))
@@ -81,6 +83,11 @@ class RebootResult(PlanResult):
         self._units: Mapping[str, Sequence[str]] = {}
         if context.affinity.relations is not None:
             self._units = context.affinity.relations.units()
+
+    @property
+    def reached(self) -> float:
+        """The number of groups."""
+        return len(self.rounds)
 
     @property
     def incomplete(self) -> bool:
@@ -218,6 +225,14 @@ def plan_reboots(
     groups.sort(key=lambda group: (master in group, -len(group), group))
     for group in groups[:1] if options.first_only else groups:
         done.add_group(group, grouping.plan(group))
+    planned = len(done.rounds)
+
+    def bounding() -> float | None:
+        """Return the bound of the groups of all nodes; None if not all of them are planned."""
+        whole = len(done.rounds) == planned == len(groups)
+        return float(grouping.bound) if whole and grouping.bound else None
+
+    done.bounding = bounding
     if not groups:
         done.plan.reason = NO_NODE if grouping.left else "no node is to be rebooted"
     elif len(groups) <= grouping.bound:

@@ -15,8 +15,11 @@ reduce the shortage (`Attempt.repair`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 
 from iallocator.compat import OURS
+from iallocator.deadline import check
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
@@ -331,6 +334,25 @@ class CapacityBounds:
             return f"the online nodes would lack {-cpus:.1f} virtual cpus in all"
         return self._lost(online, leaving)
 
+    def may_free(self, size: int, candidates: Sequence[int]) -> bool:
+        """Return whether sums allow that some `size` of `candidates` are freed.
+
+        A node that is freed takes its own slack away, and its instances need that of others. So the
+        nodes with the smallest sums of both are the best ones for each resource alone.
+        """
+        online = [index for index in self._scope if self._nodes[index].online]
+        for k in range(3):
+            parts = sorted(self._slack[index][k] + self._held[index][k] for index in candidates)
+            if sum(self._slack[index][k] for index in online) < sum(parts[:size]):
+                return False
+        failing = self._failures.comparison.required(MOVED)
+        largest = sorted((self._empty(one) for one in failing if len(one) == 1), reverse=True)
+        if len(largest) <= size:
+            return True
+        # the largest node that certainly stays fails
+        least = sum(sorted(self._empty((index,)) for index in candidates)[:size])
+        return largest[size] + least <= sum(self._free[index] for index in online)
+
     def _lost(self, online: Sequence[int], leaving: Sequence[int]) -> str:
         """Return a failure that no placement on the online nodes tolerates, or ""."""
         failing = self._failures.comparison.required(MOVED)
@@ -361,6 +383,9 @@ def _held(state: State, index: int) -> tuple[float, float, float]:
 
 EFFORT = 6_000_000
 """Budget for balancing sets of nodes that packing did not free: moves × instances × nodes."""
+
+FEW_SETS = 1_000
+"""So many sets of nodes are checked for a bound, each by sums over the nodes."""
 
 CLASSES = 12
 """How many classes of memory are formed to move instances, the largest first."""
@@ -519,6 +544,21 @@ class Feasibility:
         """Return why the nodes `off` cannot be freed, by the bounds alone, or ""."""
         with Switched(self.aim.cluster, off):
             return self._bounds.hopeless(off)
+
+    def most_freed(self, candidates: Sequence[int], known: int) -> int:
+        """Return an upper bound of how many of `candidates` can be freed; `known` of them can.
+
+        Cost: sums for each number of nodes, and for each set of a number that has few sets.
+        """
+        for size in range(len(candidates), known, -1):
+            check()
+            if not self._bounds.may_free(size, candidates):
+                continue
+            if comb(len(candidates), size) > FEW_SETS:
+                return size
+            if not all(self.hopeless(off) for off in combinations(candidates, size)):
+                return size
+        return known
 
     def _ways(self, off: frozenset[int], tidy: bool) -> Iterator[list[Phase]]:
         """Yield several ways to move the instances, each in phases."""

@@ -9,6 +9,7 @@ from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan
 from iallocator.planners.power_state import Switched
+from iallocator.planners.quality import FREED
 from iallocator.planners.result import GroupPlans
 from iallocator.tags.standby import AUTO, retag, standby_tags
 from iallocator.transition.assemble import transition_of_moves
@@ -74,6 +75,8 @@ class SqueezeResult(GroupPlans):
         Index of a group -> the reserve of every online node of it after nodes were freed.
     """
 
+    measure = FREED
+
     def __init__(self, cluster: Cluster) -> None:
         super().__init__("squeeze", State(cluster))
         self.aim = "none"
@@ -87,6 +90,11 @@ class SqueezeResult(GroupPlans):
     def nodes(self) -> list[int]:
         """The nodes to switch: those to power on, and then those to power down."""
         return [*self.on, *self.off]
+
+    @property
+    def reached(self) -> float:
+        """The number of nodes that are powered down."""
+        return len(self.off)
 
     @property
     def shortage(self) -> str:

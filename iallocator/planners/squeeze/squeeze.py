@@ -81,6 +81,9 @@ def squeeze_cluster(
         work.stopped(stop, done)
     done.before = State(cluster)  # unknown sizes of nodes have been estimated
     done.demands = demands_of(work.relations)
+    if done.aim == "offline" and not done.on:
+        final = done
+        done.bounding = lambda: work.most_freed(groups, final)
     done.reserves = {group.index: work.reserve(group, options.target) for group in groups}
     return done
 
@@ -193,6 +196,22 @@ class _Work:
             # An unknown master node may be the last one
             search.power_down(online if self.options.master else online - 1)
             self._close()
+
+    def most_freed(self, groups: Sequence[Group], done: SqueezeResult) -> float:
+        """Return an upper bound of how many nodes can be freed; `done` frees some of them."""
+        total = 0
+        for group in groups:
+            candidates = self._candidates(group, SqueezeResult(self.cluster))
+            known = len(done.leaving_of(group))
+            if self._stranded(group):
+                candidates = []
+            relief = self._feasibility(
+                group, self.options.target, State(self.cluster), evacuate=True
+            )
+            total += relief.most_freed(candidates, known)
+        if not self.options.master:
+            total = min(total, sum(node.online for node in self.cluster.nodes) - 1)
+        return max(total, len(done.off))
 
     def _close(self, stop: Stopped | None = None) -> None:
         """Add the result for the group in progress; `stop`: why its search ended early."""

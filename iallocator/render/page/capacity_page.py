@@ -14,6 +14,7 @@ from iallocator.render.page.view import (
     number_cell,
     size_cell,
 )
+from iallocator.render.quality import quality_words
 from iallocator.render.table import numeric
 from iallocator.render.words import many
 
@@ -40,6 +41,7 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
     for title, run in runs:  # why it ended
         closest = f"; closest to one more: {shown(run['closest'])}" if run["closest"] else ""
         page.details.append(f"{title}, the end: {shown(run['end'])}{closest}")
+        page.details += filter(None, [shown(quality_words(run, str))])
     sums, now = document["cluster"], document["before"]
     page.tiles = [
         Tile("Instances now", str(now["instances"]), f"on {sums['nodes']} nodes"),
