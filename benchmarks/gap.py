@@ -38,8 +38,8 @@ from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import StopCriteria
-from iallocator.scoring.arrays import values_of
-from iallocator.scoring.metrics import NO_CENTRES, Totals, node_counts, terms
+from iallocator.scoring.arrays import scores_of_states
+from iallocator.scoring.metrics import node_counts
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 
@@ -331,10 +331,7 @@ def _scores(
         some = slice(start, start + CHUNK)
         columns = empty + sum(added[row[some]] for added, row in zip(amounts, chosen))
         view = NodeView(list(columns.swapaxes(0, 1)), list(fixed), reserved[some])
-        values = values_of(view, NO_CENTRES, reserved[some].shape)
-        sums, squares = values.sum(axis=2), (values * values).sum(axis=2)
-        totals = Totals(counts, list(NO_CENTRES), list(sums), list(squares))
-        scores[some] = np.sum(np.broadcast_arrays(*terms(totals, (), np.sqrt)), axis=0)
+        scores[some] = scores_of_states(view, counts, reserved[some].shape)
     return scores
 
 

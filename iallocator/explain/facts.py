@@ -202,7 +202,7 @@ class RoleReport:
 
 
 class Roles(tuple[RoleReport, ...]):
-    """The reports on a node in each of its roles; nodes with equal reports have one object."""
+    """The reports on a node in each of its roles; nodes without rejections have one object."""
 
     @cached_property
     def possible(self) -> bool:

@@ -90,7 +90,6 @@ class Survey:
                 self._beside.setdefault(index, []).append(primary)
                 if index not in (self._rejecting or ()):
                     self._fewer[primary] = self._fewer.get(primary, 0) + 1
-        self._equal: dict[Roles, Roles] = {}
         self._plain: dict[tuple[str, int], RoleReport] = {}
         self._settled: dict[int, Roles] = {}
 
@@ -158,8 +157,24 @@ class Survey:
 
         Cost: nothing but a look-up for a node that no limit rejects.
         """
-        if index in self._settled:
-            return self._settled[index]
+        if index in self._usual:
+            return self._usual_roles
+        return self._settled[index] if index in self._settled else self._tested(index)
+
+    @cached_property
+    def _usual(self) -> set[int]:
+        """Return the nodes that accept every role, beside every other node; most nodes do."""
+        usual = set(self._takers)
+        if self._roles.secondaries is not None:
+            usual.intersection_update(self._secondaries)
+            usual.difference_update(self._rejecting or (), self._beside, self._fewer)
+        return usual
+
+    @cached_property
+    def _usual_roles(self) -> Roles:
+        return self._tested(next(iter(self._usual)))
+
+    def _tested(self, index: int) -> Roles:
         alone = self._roles.secondaries is None
         own = index in self._secondaries
         takers = len(self._takers) - (index in self._takers)
@@ -187,8 +202,7 @@ class Survey:
             found.append(
                 RoleReport("secondary", 0, [RoleRejection(out.reason, out.text, "", beside)])
             )
-        roles = Roles(found)
-        return self._equal.setdefault(roles, roles)
+        return Roles(found)
 
     @cached_property
     def _accepting_secondaries(self) -> int:

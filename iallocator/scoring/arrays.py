@@ -62,7 +62,8 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "ArrayKernel", "capacity_matrix", "counted_by", "means_of", "totals_of", "values_of",
+    "ArrayKernel", "capacity_matrix", "counted_by", "means_of", "scores_of_states", "totals_of",
+    "values_of",
 ]  # fmt: skip
 
 ALL = range(len(STATISTICS))
@@ -109,6 +110,19 @@ def totals_of(own: Floats, counts: Sequence[int], centres: list[float], conflict
     sums, squares = own.sum(axis=1).tolist(), (own * own).sum(axis=1).tolist()
     sums[DOMAINS] = conflicts
     return Totals(counts, centres, sums, squares)
+
+
+def scores_of_states(view: NodeView, counts: Sequence[int], shape: tuple[int, int]) -> Floats:
+    """Return the score of each state in `view`; its quantities are states × nodes (`shape`).
+
+    `counts`: as of `node_counts`. Conflicts of failure domains, which no view has, do not count.
+    """
+    values = values_of(view, NO_CENTRES, shape)
+    sums, squares = values.sum(axis=2), (values * values).sum(axis=2)
+    sums[DOMAINS] = 0.0
+    totals = Totals(counts, list(NO_CENTRES), list(sums), list(squares))
+    found: Floats = np.sum(np.broadcast_arrays(*terms(totals, (), np.sqrt)), axis=0)
+    return found
 
 
 class ArrayKernel:

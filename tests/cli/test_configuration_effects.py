@@ -11,6 +11,7 @@ import pytest
 from iallocator.commands import COMMANDS, options_of
 from iallocator.configuration import BY_HAND, OF_COMMANDS
 from iallocator.options.table import COMMON, Option
+from iallocator.options.values import Choice
 from iallocator.ranking import ALIASES
 from iallocator.ranking import STRATEGIES as NAMES
 
@@ -81,12 +82,20 @@ def test_option_in_the_file_acts_as_on_the_command_line(
 
 
 VALUES = {
-    "n1": "strict", "compat": "hail", "inter_group": "yes", "exact_search": "no", "mond": "no",
+    "n1": "strict", "compat": "hail", "exact_search": "no", "mond": "no",
     "exclusion_tags": "srv", "restrict_allocation_to": "node1,node2", "print_nodes": "name",
     "save_cluster": "{folder}/saved", "mond_data": "{folder}/mond", "log": "{folder}/log",
     "capture": "{folder}", "max_input": "900m", "tag_prefix": "x:",
 }  # fmt: skip
-"""A value for each common option that is not a number, a flag or a strategy."""
+"""A value for some options that are not numbers. Others are flags, or take the last choice."""
+
+
+def value_of(option: Option) -> str:
+    """Return a value that the option accepts."""
+    if isinstance(option.read, Choice):
+        return VALUES.get(option.target, list(option.read.names)[-1])
+    return VALUES.get(option.target, "3")
+
 
 AT_TOP = [
     (option, value)
@@ -99,7 +108,7 @@ AT_TOP = [
         if option.target == "make_room"
         else ("",)
         if option.read is None
-        else (VALUES.get(option.target, "3"),)
+        else (value_of(option),)
     )
 ]
 

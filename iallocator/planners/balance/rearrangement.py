@@ -30,8 +30,8 @@ from iallocator.planners.balance.compound_moves import allowed_move, move_to
 from iallocator.planners.balance.move_kinds import KINDS, ScoredMoves
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.search import Neighbourhood
-from iallocator.scoring.arrays import values_of
-from iallocator.scoring.metrics import DOMAINS, NO_CENTRES, Totals, node_counts, terms
+from iallocator.scoring.arrays import scores_of_states
+from iallocator.scoring.metrics import node_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -270,12 +270,7 @@ class PlacementScores:
     def _scores(self, columns: Floats, reserved: Floats) -> Floats:
         """Return the scores of placements × columns × nodes; `reserved`: placements × nodes."""
         view = NodeView(list(columns.swapaxes(0, 1)), list(self._fixed), reserved)
-        values = values_of(view, NO_CENTRES, reserved.shape)
-        sums, squares = values.sum(axis=2), (values * values).sum(axis=2)
-        sums[DOMAINS] = 0.0
-        totals = Totals(self._counts, list(NO_CENTRES), list(sums), list(squares))
-        found: Floats = np.sum(np.broadcast_arrays(*terms(totals, (), np.sqrt)), axis=0)
-        return found
+        return scores_of_states(view, self._counts, (len(reserved), reserved.shape[1]))
 
 
 class _Ways:
