@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from iallocator.n1 import Rules
     from iallocator.scoring.candidates import Candidates
 
-__all__ = ["RecordingN1Check"]
+__all__ = ["RecordingTolerance"]
 
 SHOWN = 3
 """The number of rejected placements that are explained."""
 
 
-class RecordingN1Check(FailureTolerance):
+class RecordingTolerance(FailureTolerance):
     """The N+1 check that records its results for an explanation."""
 
     def __init__(self, state: State, rules: Rules, *more: Any) -> None:

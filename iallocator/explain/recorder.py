@@ -21,7 +21,7 @@ from iallocator.explain.asked import (
     present_terms,
 )
 from iallocator.explain.facts import Placed, Term
-from iallocator.explain.n1 import RecordingN1Check
+from iallocator.explain.n1 import RecordingTolerance
 from iallocator.explain.survey import Survey
 from iallocator.model.state import derived
 from iallocator.n1 import WORK
@@ -109,9 +109,9 @@ class Recorder:
         self._nodes = NodeHistory()
 
     @property
-    def n1_check(self) -> type[RecordingN1Check]:
+    def n1_check(self) -> type[RecordingTolerance]:
         """The class that checks N+1."""
-        return RecordingN1Check
+        return RecordingTolerance
 
     @property
     def context(self) -> Context:
@@ -172,7 +172,7 @@ class Recorder:
         said, report = self._opened(), self._opened().report
         assert said.scores is not None
         check = evaluator.scope.tolerance(evaluator.rules)
-        assert isinstance(check, RecordingN1Check)
+        assert isinstance(check, RecordingTolerance)
         unchecked: set[Nodes] = set()
         best_of = None
         if accepts == evaluator.keeps_n1:
@@ -192,7 +192,7 @@ class Recorder:
     def _check_best(
         self,
         candidates: Candidates,
-        check: RecordingN1Check,
+        check: RecordingTolerance,
         instance: Instance,
         group: Group,
     ) -> tuple[dict[int, NodeBest], set[Nodes]]:
@@ -248,7 +248,7 @@ class Recorder:
         """Record the placements after which failures lose least, and what others lose."""
         said = self._opened()
         assert said.scores is not None
-        assert isinstance(check, RecordingN1Check)
+        assert isinstance(check, RecordingTolerance)
         if len(places) == 1:
             first = places[0][1]
             others = self._runner_up(found.candidates, check.accepts, instance, first)

@@ -23,11 +23,11 @@ PLACES: Changes = {
         "    most_primaries: Quantity\n<ANCHOR>",
     ),
     ("iallocator/model/node_view.py", "NodeView.__init__"): (
-        "            self.stored,\n",
+        "            self.stored, self.new_statistics,\n",
         "<ANCHOR>            self.most_primaries,\n",
     ),
     ("iallocator/model/node_view.py", "capacities"): (
-        "        1 if node.online and node.has_internal else 0,\n",
+        "        node.new_statistics,\n",
         "<ANCHOR>        node.most_primaries,\n",
     ),
     ("iallocator/constraints/table.py", "_CPUS"): (
