@@ -113,7 +113,10 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             "": "it moves one instance after the other",
         },
     ),
-    "optimal": (REQUESTS, {"": "only a request is answered at its optimum"}),
+    "optimal": (
+        REQUESTS | {"reboot"},
+        {"": "only requests and reboot search for an optimum"},
+    ),
     "time_limit": (
         REQUESTS | PLANNERS | {"metrics", "repair", "report", "show"},
         {"": "it searches nothing"},

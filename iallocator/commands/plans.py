@@ -223,6 +223,7 @@ def reboot(command: Command, deadline: Deadline) -> PlanResult:
         master=command.master,
         first_only=own.one_step_only,
         force=own.force,
+        optimal=command.effective.optimal,
     )
     return plan_reboots(
         command.source.cluster, command.effective, wanted, deadline, say_share("nodes")

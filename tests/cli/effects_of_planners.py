@@ -441,7 +441,20 @@ UNEVEN = cluster(
 
 FORCE = ("--force",)
 
+HARD_TO_DRAIN = cluster(
+    6,
+    instances={
+        f"i{k}": rbd(f"node{node}", memory=memory)
+        for k, (node, memory) in enumerate(
+            [(2, 2300), (6, 3100), (1, 1100), (4, 1100), (4, 700), (4, 1100), (5, 3100), (5, 2300),
+             (2, 1100), (2, 2300), (5, 2300), (2, 1500), (4, 1500), (4, 700), (4, 1100), (1, 2300)]
+        )
+    },
+)  # fmt: skip
+"""Few sets of nodes can be drained together, and a proof of that needs many plans."""
+
 REBOOT = {
+    "--optimal": Effect(HARD_TO_DRAIN, "--optimal", FORCE),
     "--verify-plan": Effect(ROUNDS, "--verify-plan", FORCE),
     "--offline": Effect(ROUNDS, "--offline=node1", FORCE),
     "--offline-maintenance": Effect(ROUNDS, "--offline-maintenance", ("--print-moves", *FORCE)),

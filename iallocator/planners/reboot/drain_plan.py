@@ -66,11 +66,15 @@ IGNORED = "ignored"
 FEW = 40
 """N+1 is checked for each move only of plans with at most so many moves."""
 
-TRIES = 400
+TRIES = 100
 """So many moves of one plan are tried in the search for other nodes."""
 
-ALL_TRIES = 6_000
-"""So many moves of all plans are tried in it."""
+ALL_TRIES = 8_000
+"""Moves of all plans that are tried in it, times nodes: some tenths of a second."""
+
+
+THOROUGH = 100
+"""Both numbers are so many times as large with `RebootOptions.optimal`."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,8 @@ class RebootOptions:
         Names of nodes that have been rebooted already.
     force:
         Whether to plan without knowing the master node.
+    optimal:
+        Whether to search longer for the fewest groups and a proof.
     """
 
     down: bool = False
@@ -109,6 +115,7 @@ class RebootOptions:
     first_only: bool = False
     done: Collection[str] = ()
     force: bool = False
+    optimal: bool = False
 
 
 class RebootContext(Context):
@@ -152,15 +159,18 @@ class DrainPlan:
         The failure that would not be tolerated meanwhile; "" for none.
     homeless:
         Whether no node accepts an instance, or none that keeps N+1.
+    proved:
+        Whether no choice of nodes drains them together, if `reason` is not "".
     """
 
-    __slots__ = ("entries", "homeless", "reason", "short")
+    __slots__ = ("entries", "homeless", "proved", "reason", "short")
 
     def __init__(self) -> None:
         self.entries: list[PlanEntry] = []
         self.reason = ""
         self.short = ""
         self.homeless = False
+        self.proved = False
 
 
 def way_back(move: Move) -> Move:
@@ -234,7 +244,8 @@ class DrainPlanner:
         self._relations = context.affinity.relations
         self._known_returns: dict[tuple[str, int], str] = {}
         self._search = SearchOptions(False, False)
-        self._tries = ALL_TRIES
+        factor = THOROUGH if options.optimal else 1
+        self._tries = factor * ALL_TRIES // max(1, len(context.cluster.nodes))
         self._failures: list[tuple[Group, FailureTolerance]] = []
         for group in context.cluster.groups:
             if group.nodes:
@@ -253,11 +264,13 @@ class DrainPlanner:
         if len(drained) > 1 and self._bound.lacks(drained):
             found = DrainPlan()
             found.reason = "the other nodes have less memory than the leaving instances need"
+            found.proved = True
             return found
         found = self._tried(drained, SearchOptions(False, False))
         if found.homeless:
             found = self._tried(drained, SearchOptions(True, False))
         if not (found.short or found.homeless):
+            found.proved = self._relations is None
             return found
         if len(self._leaving(drained)) <= FEW:
             if found.short:
@@ -289,6 +302,7 @@ class DrainPlanner:
         with self._context.drained(drained):
             reason = self._emptied(drained, found, self._found_by_search)
             if reason or self._short(drained):
+                greedy.proved = found.proved
                 return greedy
         return found
 
@@ -385,7 +399,9 @@ class DrainPlanner:
     ) -> str:
         """Move all units to nodes that keep N+1 together; return why not, or ""."""
         state = self._context.state
+        certain = self._relations is None and not self._options.evacuate
         if not units:
+            found.proved = certain
             return ""
 
         def moves_of(instance: Instance) -> list[Move]:
@@ -393,10 +409,12 @@ class DrainPlanner:
             ways, _ = self._ways(instance, before, drained, found)
             return [Move.by_steps(instance, before, steps) for steps in ways]
 
-        allowed = min(TRIES, self._tries)
+        allowed = min(TRIES * (THOROUGH if self._options.optimal else 1), self._tries)
         search = DrainSearch(state, units, moves_of, lambda: not self._short(drained), allowed)
         search.search()
         self._tries -= allowed - search.tries
+        undecided = any(failures.rules.effort.spent for _, failures in self._failures)
+        found.proved = certain and search.proved and not undecided
         if search.moves is None:
             return "no nodes were found for all instances"
         for move in search.moves:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Grouping", "conflicts", "takeover_conflicts"]
 
+FEW = 10
+"""Fewer groups are proved to be impossible for so many nodes at most."""
+
 SMALL = 12
 """An exact search is made for so many nodes at most."""
 
@@ -149,6 +152,47 @@ class Grouping:
             raise Stopped(TIME_IS_UP)
         if len(nodes) <= SMALL:
             _FewestGroups(self, nodes).search()
+        if len(nodes) <= FEW:
+            self._prove(nodes)
+
+    def _prove(self, nodes: Sequence[int]) -> None:
+        """Raise `bound` to the least number of groups that are not proved to be impossible.
+
+        A set of nodes is possible until a plan for it is tried. The nodes are divided into fewest
+        possible sets, and these are tried next. If all of them can be drained, they are the groups.
+
+        Cost: 3^nodes for each set that is tried.
+        """
+        possible = [True] * (1 << len(nodes))
+        for k, index in enumerate(nodes):
+            for m, other in enumerate(nodes[:k]):
+                if other in self.apart[index]:
+                    both = 1 << k | 1 << m
+                    possible = [can and mask & both != both for mask, can in enumerate(possible)]
+        for mask in range(1, len(possible)):
+            known = self._known.get(frozenset(_members(nodes, mask)))
+            if known is not None and known.reason and known.proved:
+                possible[mask] = False
+        while True:
+            check()
+            masks = _fewest_sets(possible)
+            parts = [_members(nodes, mask) for mask in masks]
+            self.bound = max(self.bound, len(parts))
+            if len(parts) >= len(self.groups):
+                return
+            progress = False
+            for mask, part in zip(masks, parts, strict=True):
+                if frozenset(part) in self._known:
+                    continue
+                if not self.affords(part):
+                    return
+                found = self.plan(part)
+                possible[mask] = not (found.reason and found.proved)
+                progress = True
+            if not any(self.plan(part).reason for part in parts):
+                self.groups = parts
+            elif not progress:
+                return
 
     def settle(self, nodes: Sequence[int], reason: str) -> None:
         """Complete the groups after the search has ended early, for `reason`.
@@ -284,6 +328,34 @@ class _FewestGroups(BranchAndBound):
     def accept(self, cost: int) -> bool:
         self._grouping.groups = list(self._groups)
         return True
+
+
+def _members(nodes: Sequence[int], mask: int) -> Group:
+    """Return the nodes of a set, given as bits."""
+    return tuple(index for k, index in enumerate(nodes) if mask >> k & 1)
+
+
+def _fewest_sets(possible: Sequence[bool]) -> list[int]:
+    """Return the fewest disjoint possible sets with all elements; sets are given as bits.
+
+    Each element alone is possible. Dynamic programming over all sets of elements.
+    """
+    count, last = [0], [0]
+    for mask in range(1, len(possible)):
+        lowest = mask & -mask
+        rest = mask ^ lowest
+        best, chosen, part = count[rest] + 1, lowest, rest
+        while part:  # the subsets that have the lowest element
+            if possible[part | lowest] and count[mask ^ part ^ lowest] + 1 < best:
+                best, chosen = count[mask ^ part ^ lowest] + 1, part | lowest
+            part = (part - 1) & rest
+        count.append(best)
+        last.append(chosen)
+    found, mask = [], len(possible) - 1
+    while mask:
+        found.append(last[mask])
+        mask ^= last[mask]
+    return found
 
 
 def _classes(apart: dict[int, set[int]]) -> tuple[list[Group], bool]:

@@ -13,6 +13,7 @@ from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.quality import GROUPS
 from iallocator.planners.reboot.drain_plan import (
     SKIPPED,
+    THOROUGH,
     DrainPlanner,
     RebootContext,
     way_back,
@@ -207,6 +208,8 @@ def plan_reboots(
     nodes = [node.index for node in _eligible(cluster, options)] if known else []
     context = RebootContext(cluster, settings, deadline)
     grouping = Grouping(cluster, DrainPlanner(context, options), report)
+    if options.optimal:
+        grouping.work *= THOROUGH
     stop: Stopped | None = None
     try:
         with context.deadline:

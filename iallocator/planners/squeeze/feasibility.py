@@ -419,6 +419,7 @@ class Feasibility:
         budget: Deadline | None = None,
     ) -> None:
         self.aim = aim
+        self._impossible: set[frozenset[int]] = set()
         self.behaviour = behaviour
         self.budget = budget
         self._movable_sets = [lighter] if len(lighter) == len(instances) else [lighter, instances]
@@ -527,8 +528,10 @@ class Feasibility:
         ).find(movable, self.budget)
         if entries is None:
             found = near.found()
-            if proved and len(self._movable_sets) == 1:
+            # The search moves instances on shared storage only
+            if proved and len(self._movable_sets) == 1 and all(one.shared for one in movable):
                 found.problem += f" ({PROVED})"
+                self._impossible.add(near.off)
             return found
         score = entries[-1].score if entries else near.found().score
         return FeasibilityResult(entries, score, "")
@@ -540,13 +543,22 @@ class Feasibility:
             attempt.check(score_of(State(self.aim.cluster), self.aim.scope))
             return attempt.found()
 
+    @property
+    def impossible(self) -> Collection[frozenset[int]]:
+        """Return the sets of nodes that exact search has proved not to be possible to free."""
+        return self._impossible
+
     def hopeless(self, off: Collection[int]) -> str:
         """Return why the nodes `off` cannot be freed, by the bounds alone, or ""."""
         with Switched(self.aim.cluster, off):
             return self._bounds.hopeless(off)
 
-    def most_freed(self, candidates: Sequence[int], known: int) -> int:
+    def most_freed(
+        self, candidates: Sequence[int], known: int, proved: Collection[frozenset[int]] = ()
+    ) -> int:
         """Return an upper bound of how many of `candidates` can be freed; `known` of them can.
+
+        `proved`: sets of nodes that cannot be freed, see `impossible`.
 
         Cost: sums for each number of nodes, and for each set of a number that has few sets.
         """
@@ -556,7 +568,10 @@ class Feasibility:
                 continue
             if comb(len(candidates), size) > FEW_SETS:
                 return size
-            if not all(self.hopeless(off) for off in combinations(candidates, size)):
+            if not all(
+                frozenset(off) in proved or self.hopeless(off)
+                for off in combinations(candidates, size)
+            ):
                 return size
         return known
 

@@ -114,6 +114,8 @@ class _Work:
         self.moved = AssumedMoves(cluster)
         self._budget = self._fresh_budget()
         self._open: _Open | None = None
+        self._runs = 0
+        self._impossible: dict[int, Collection[frozenset[int]]] = {}
         known = options.behaviour.knows_affinity
         self.relations = relations_of(cluster, (), options.tag_prefix) if known else None
 
@@ -192,6 +194,8 @@ class _Work:
                 candidates = []
             search = NodeSelection(relief, candidates, before, self.options.limits)
             self._open = _Open(done, group, search, stranded or "no further node can be freed")
+            if not self._runs:  # later runs begin in another state
+                self._impossible[group.index] = relief.impossible
             online = sum(node.online for node in self.cluster.nodes) - len(done.off)
             # An unknown master node may be the last one
             search.power_down(online if self.options.master else online - 1)
@@ -208,7 +212,7 @@ class _Work:
             relief = self._feasibility(
                 group, self.options.target, State(self.cluster), evacuate=True
             )
-            total += relief.most_freed(candidates, known)
+            total += relief.most_freed(candidates, known, self._impossible.get(group.index, ()))
         if not self.options.master:
             total = min(total, sum(node.online for node in self.cluster.nodes) - 1)
         return max(total, len(done.off))
@@ -248,6 +252,7 @@ class _Work:
         while done.moves or done.nodes:
             if self.options.limits.deadline.over() or done.interrupted:
                 return
+            self._runs += 1
             further = SqueezeResult(self.cluster)
             self._budget = self._fresh_budget()
             with (
