@@ -1,1 +1,1 @@
-"""Balancing: greedy steps, lookahead, groups."""
+"""Balancing: single moves, swaps, chains and rearrangements, for each group."""
