@@ -153,6 +153,9 @@ class Behaviour:
     frees_online_nodes = True
     """A node is online while squeezing empties it; otherwise it counts as offline."""
 
+    squeezes_by_balancing = False
+    """One balancing run decides whether nodes can be freed, or suffice, in all groups at once."""
+
     squeezes_further = True
     """A squeeze plan continues until another run would change nothing."""
 

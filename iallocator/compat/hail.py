@@ -53,6 +53,7 @@ class HailBehaviour(Behaviour):
     plans_for_diskless = False
     plans_keep_n1 = False
     frees_online_nodes = False
+    squeezes_by_balancing = True
     squeezes_further = False
     avoids_needless_copies = False
     recalls_newest_first = True

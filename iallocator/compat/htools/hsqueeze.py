@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.compat.htools.backend import Given
     from iallocator.planners.squeeze.result import SqueezeResult
+    from iallocator.sources import Source
 
 __all__ = ["run"]
 
@@ -45,13 +46,15 @@ def run(given: Given) -> int:
         kinds=SHARED,
     )
     done = squeeze_cluster(cluster, source.policy, wanted)
+    if given.save is not None:
+        _save(given.save, "original", "before hsqueeze run", source, done.before)
     names = switched(done)
-    action = "online" if done.shortage else done.action
+    action = "online" if done.aim == "online" else done.action
     if not given.no_headers:
         print(TITLES[action])
     if names:
         print("\n".join(names))
-    if done.shortage and given.verbose:
+    if done.shortages and given.verbose:
         print("Onlining all nodes will not yield enough capacity")
     if given.print_commands is not None:
         lines = _commands(done)
@@ -60,23 +63,26 @@ def run(given: Given) -> int:
             print("\n".join(f"  {line}" for line in lines))
         else:
             write_script(given.print_commands, lines)
-    if given.save is not None:
-        states = (("before", "original", done.before), ("after", "squeezed", done.after()))
-        what = {"offline": "run", "online": "expansion", "none": "doing nothing"}[action]
-        for moment, ending, state in states:
-            word = "run" if moment == "before" else what
-            path = f"{given.save}.{ending}"
-            save(path, source, state)
-            say(f"The cluster state {moment} hsqueeze {word} has been written to file '{path}'")
-    if given.exec and names:
+    if given.exec and action != "none":
         raise ProgramError("Error: hsqueeze: Execution of commands possible only on LUXI")
+    if given.save is not None:
+        what = {"offline": "run", "online": "expansion", "none": "doing nothing"}[action]
+        _save(given.save, "squeezed", f"after hsqueeze {what}", source, done.after())
     return 0
 
 
+def _save(path: str, ending: str, moment: str, source: Source, state: State) -> None:
+    """Write the cluster in `state` to `path` with the `ending`; say of which `moment` it is."""
+    save(f"{path}.{ending}", source, state)
+    say(f"The cluster state {moment} has been written to file '{path}.{ending}'")
+
+
 def switched(done: SqueezeResult) -> list[str]:
-    """Return the names of the nodes that are powered down or on, in the order of the source."""
-    nodes = sorted([*done.leaving, *done.coming], reverse=True)
-    return done.cluster.node_names(nodes)
+    """Return the names of the nodes that are powered down or on, in the order of candidates."""
+    if done.coming:
+        return done.cluster.node_names(sorted(done.coming, reverse=True))
+    held = done.before.primaries
+    return done.cluster.node_names(sorted(done.leaving, key=lambda k: (-len(held[k]), -k)))
 
 
 def candidates(state: State, master: str) -> tuple[list[str], list[str]]:
@@ -96,11 +102,11 @@ def _commands(done: SqueezeResult) -> list[str]:
     """Return the commands: power on first, or move instances, tag and power down."""
     names = switched(done)
     jobs = command_lines(done, "")
-    if not names:
+    if not names and done.aim != "online":
         return ["echo Nothing to do"]
-    power = "on" if done.coming else "off"
+    power = "on" if done.aim == "online" else "off"
     switches = ["echo Power Commands", *(f"  gnt-node power -f {power} {name}" for name in names)]
-    if done.coming:
+    if done.aim == "online":
         return [*switches, *spread(jobs)]
     tags = ["", "echo Tagging Commands", *(f"  gnt-node add-tags {name} {AUTO}" for name in names)]
     return [*spread(jobs), *tags, "", *switches]

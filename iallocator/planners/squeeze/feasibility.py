@@ -450,6 +450,10 @@ class Feasibility:
         """
         off = frozenset(off)
         with Switched(self.aim.cluster, off, on):
+            if self.behaviour.squeezes_by_balancing:
+                attempt = Attempt(self.aim, off, True)
+                attempt.follow([(self._whole, self._movable_sets[-1])])
+                return attempt.found()
             hopeless = "" if tidy else self._bounds.hopeless(off)
             if hopeless:
                 return FeasibilityResult((), 0.0, hopeless)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.planners.search import Objective
     from iallocator.planners.squeeze.feasibility import Feasibility, FeasibilityResult
 
-__all__ = ["NodeSelection", "balanced"]
+__all__ = ["LAST_ONE", "NodeSelection", "balanced"]
 
 SMALL = 12
 """Other sets of nodes are tried if there are so many candidates at most."""
@@ -131,6 +131,13 @@ class NodeSelection:
             if found is not None:
                 self.keep(self.chosen, found)
 
+    def choose(self, off: Sequence[int]) -> bool:
+        """Free exactly the nodes `off` if that is possible; return whether."""
+        step = self.freeing(off)
+        if step is not None:
+            step.apply(self)
+        return step is not None
+
     def freeing(self, off: Sequence[int]) -> _Step | None:
         """Return a plan that frees the nodes `off`, or None after recording the reason."""
         if self._out_of_time():
@@ -144,7 +151,7 @@ class NodeSelection:
             if not found.problem:
                 return _Step(off, found)
             self._failed[tried] = found.problem
-        if not self._out_of_time():
+        if off and not self._out_of_time():
             self.rejected[off[-1]] = self._failed[tried]
         return None
 

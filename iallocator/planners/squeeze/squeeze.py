@@ -21,7 +21,7 @@ from iallocator.planners.power_state import AssumedMoves, Switched, size_like
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.feasibility import Aim, Feasibility
 from iallocator.planners.squeeze.headroom import ALL, SHARED, Headroom
-from iallocator.planners.squeeze.node_selection import NodeSelection, balanced
+from iallocator.planners.squeeze.node_selection import LAST_ONE, NodeSelection, balanced
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.scoring.scalar import score_of
@@ -176,7 +176,10 @@ class _Work:
         state, factor = State(self.cluster), self.options.minimal
         short = [g for g in groups if self.reserve(g, factor).missing(state, g.nodes)]
         if short:
-            self._wake(groups, short, done)
+            whole = self.options.behaviour.squeezes_by_balancing
+            self._wake(groups, groups if whole else short, done)
+        elif self.options.behaviour.squeezes_by_balancing:
+            self._free_together(groups, done)
         else:
             self._free(groups, done)
 
@@ -216,6 +219,37 @@ class _Work:
         if not self.options.master:
             total = min(total, sum(node.online for node in self.cluster.nodes) - 1)
         return max(total, len(done.off))
+
+    def _free_together(self, groups: Sequence[Group], done: SqueezeResult) -> None:
+        """Power down the nodes that can be freed while balancing all groups suffices."""
+        done.aim = "offline"
+        searches: dict[int, NodeSelection] = {}
+        opened, order, state = [], [], State(self.cluster)
+        for group in groups:
+            candidates = self._candidates(group, done)
+            relief = self._feasibility(group, self.options.target, state, evacuate=True)
+            search = NodeSelection(
+                relief, candidates, score_of(state, group.nodes), self.options.limits
+            )
+            searches[group.index] = search
+            opened.append(_Open(done, group, search, "no further node can be freed"))
+            order += candidates
+        most = sum(node.online for node in self.cluster.nodes)
+        most -= not self.options.master  # an unknown master node may be the last one
+        if all(search.choose(()) for search in searches.values()):
+            place = {index: k for k, index in enumerate(in_order(order, self.options.behaviour))}
+            order.sort(key=lambda k: (len(state.primaries[k]), place[k]))
+            for index in order:
+                search = searches[self.cluster.nodes[index].group.index]
+                if sum(len(one.chosen) for one in searches.values()) >= most:
+                    search.rejected[index] = LAST_ONE
+                    continue
+                search.choose([*search.chosen, index])
+        for search in searches.values():
+            if not search.chosen:
+                search.entries, search.score = (), search.before
+        for self._open in opened:
+            self._close()
 
     def _close(self, stop: Stopped | None = None) -> None:
         """Add the result for the group in progress; `stop`: why its search ended early."""
