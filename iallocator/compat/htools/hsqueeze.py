@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.commands.planner_options import Squeeze
-from iallocator.compat.htools.backend import ProgramError, load, save
+from iallocator.compat.htools.backend import ProgramError, domain, load, save
 from iallocator.compat.htools.hbal import command_lines, spread, write_script
 from iallocator.deadline import Deadline
 from iallocator.errors import say
@@ -60,14 +60,18 @@ def run(given: Given) -> int:
         lines = _commands(done)
         if given.print_commands is True:
             print("\nCommands to run:")
-            print("\n".join(f"  {line}" for line in lines))
+            print("\n".join(f"  {line}" for line in spread(lines)))
         else:
             write_script(given.print_commands, lines)
     if given.exec and action != "none":
         raise ProgramError("Error: hsqueeze: Execution of commands possible only on LUXI")
     if given.save is not None:
         what = {"offline": "run", "online": "expansion", "none": "doing nothing"}[action]
-        _save(given.save, "squeezed", f"after hsqueeze {what}", source, done.after())
+        tags = [node.tags for node in cluster.nodes]
+        after = done.after()
+        for node, present in zip(cluster.nodes, tags):
+            node.tags = present  # htools save the cluster before it is tagged
+        _save(given.save, "squeezed", f"after hsqueeze {what}", source, after)
     return 0
 
 
@@ -99,14 +103,27 @@ def candidates(state: State, master: str) -> tuple[list[str], list[str]]:
 
 
 def _commands(done: SqueezeResult) -> list[str]:
-    """Return the commands: power on first, or move instances, tag and power down."""
-    names = switched(done)
-    jobs = command_lines(done, "")
+    """Return the commands: power on first, or move instances, tag and power down.
+
+    Names of nodes are without the end that all names have in common.
+    """
+    end = domain(done.cluster)
+    names = [name.removesuffix(end) for name in switched(done)]
+    jobs = [
+        " ".join(_short(line.split(" "), end)) if " -n " in line else line
+        for line in command_lines(done, "")
+    ]
     if not names and done.aim != "online":
         return ["echo Nothing to do"]
     power = "on" if done.aim == "online" else "off"
     switches = ["echo Power Commands", *(f"  gnt-node power -f {power} {name}" for name in names)]
     if done.aim == "online":
-        return [*switches, *spread(jobs)]
+        return [*switches, *jobs]
     tags = ["", "echo Tagging Commands", *(f"  gnt-node add-tags {name} {AUTO}" for name in names)]
-    return [*spread(jobs), *tags, "", *switches]
+    return [*jobs, *tags, "", *switches]
+
+
+def _short(words: list[str], end: str) -> list[str]:
+    """Return the words of a command; the node after ``-n`` is without its `end`."""
+    place = words.index("-n") + 1
+    return [*words[:place], words[place].removesuffix(end), *words[place + 1 :]]
