@@ -1,58 +1,171 @@
-"""hroller: plan which nodes can be rebooted together."""
+"""hroller: plan which nodes can be rebooted together.
+
+The nodes are coloured by three heuristics, each first-fit in an order of its own: the nodes with
+most coloured neighbours first (Dcolor), with most colours around them (Dsatur), or with most
+neighbours (LF). Nodes of one colour are divided into groups whose instances have another place.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+
 from iallocator.commands.planner_options import Reboot
-from iallocator.compat.htools.backend import ProgramError, adjust, group_of, load, save
+from iallocator.compat.htools.backend import ProgramError, adjust, load, save
 from iallocator.deadline import Deadline
 from iallocator.errors import say
-from iallocator.planners.reboot.drain_plan import IGNORED, MOVED, SKIPPED, RebootOptions
-from iallocator.planners.reboot.reboot import plan_reboots
+from iallocator.model.state import State
+from iallocator.planners.reboot.drain_plan import (
+    IGNORED,
+    MOVED,
+    SKIPPED,
+    DrainPlanner,
+    RebootContext,
+    RebootOptions,
+)
+from iallocator.planners.reboot.grouping import conflicts, takeover_conflicts
+from iallocator.planners.reboot.reboot import nodes_to_reboot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iallocator.compat.htools.backend import Given
+    from iallocator.model.cluster import Cluster
+
+    Graph = Sequence[Sequence[int]]
 
 __all__ = ["run"]
+
+HEURISTICS = ("Dcolor", "Dsatur", "LF")
+"""The names of the heuristics; of equal results, that of the last one is used."""
 
 
 def run(given: Given) -> int:
     """Print the groups of nodes; the status is 1 if there is no plan for all of them."""
     own = Reboot()
     source = load(given, own, in_order=True)
-    adjust(given, source.cluster)
+    cluster = source.cluster
     if not source.master:
         missing = "No master node found (maybe not supported by backend)."
         if not given.force:
             raise ProgramError(f"Error: {missing}")
         say(f"Warning: {missing}")
-    group = "" if given.group is None else group_of(source.cluster, given.group).name
+    adjust(given, cluster)
+    names = {word for group in cluster.groups for word in (group.name, group.uuid)}
+    if given.group is not None and given.group not in names:
+        raise ProgramError("Error: Cannot find target group.")
+    if given.save is not None:
+        path = f"{given.save}.original"
+        save(path, source, State(cluster), backwards=False)
+        say(f"The cluster state before hroller run has been written to file '{path}'")
     ignored = IGNORED if given.ignore_non_redundant else MOVED
     wanted = RebootOptions(
         down=bool(given.offline_maintenance),
         evacuate=bool(given.full_evacuation),
         single=SKIPPED if given.skip_non_redundant else ignored,
         node_tags=given.node_tags or (),
-        group=group,
+        group=given.group or "",
         master=source.master,
-        first_only=bool(given.one_step_only),
-        force=True,
+        trusting=True,
     )
+    nodes = [node.index for node in nodes_to_reboot(cluster, wanted)]
+    if not nodes:
+        raise ProgramError("Error: Cannot create node graph")
     own.n1 = "off"
-    done = plan_reboots(source.cluster, own, wanted, Deadline(None))
-    cluster = source.cluster
-    if given.save is not None:
-        save(f"{given.save}.original", source, done.before, backwards=False)
-        say(
-            f"The cluster state before hroller run has been written to file '{given.save}.original'"
-        )
+    planner = DrainPlanner(RebootContext(cluster, own, Deadline(None)), wanted)
+    groups: list[list[int]] = []
+    for one in _classes(given, cluster, nodes):
+        groups += _parts(planner, one, wanted.evacuate)
+    master = next((node.index for node in cluster.nodes if node.name == source.master), -1)
+    groups = [sorted(group, key=lambda k: (k == master, k)) for group in groups]
+    groups.sort(key=lambda group: (master in group, -len(group)))
     if not given.no_headers:
         print("'First Reboot Group'" if given.one_step_only else "'Node Reboot Groups'")
-    for one in done.rounds:
-        names = cluster.node_names(one.nodes)
-        print("\n".join(names) if given.one_step_only else ",".join(names))
-        for entry in one.out if given.print_moves else ():
+    for group in groups[:1] if given.one_step_only else groups:
+        names_here = cluster.node_names(group)
+        print("\n".join(names_here) if given.one_step_only else ",".join(names_here))
+        for entry in planner.plan(group).entries if given.print_moves else ():
             move = entry.move
-            if len(move.before) == 1 or given.full_evacuation:
-                print(f"  {move.instance.name} {' '.join(cluster.node_names(move.after))}")
+            print(f"  {move.instance.name} {' '.join(cluster.node_names(move.after))}")
     return 0
+
+
+def _parts(planner: DrainPlanner, nodes: Sequence[int], evacuate: bool) -> list[list[int]]:
+    """Return `nodes` in parts whose instances have another place.
+
+    Raises
+    ------
+    ProgramError
+        If there is none even for the instances of one node.
+    """
+    found: list[list[int]] = []
+    rest = list(nodes)
+    while rest:
+        part: list[int] = []
+        for index in rest:
+            if not planner.plan([*part, index]).reason:
+                part.append(index)
+        if not part:
+            what = "secondaries" if evacuate else "non-redundant instances"
+            raise ProgramError(f"Error: Not enough capacity to move {what}")
+        found.append(part)
+        rest = [index for index in rest if index not in part]
+    return found
+
+
+def _classes(given: Given, cluster: Cluster, nodes: Sequence[int]) -> list[list[int]]:
+    """Return `nodes` by colour; with ``-v`` print the results of all heuristics."""
+    apart = (conflicts if given.offline_maintenance else takeover_conflicts)(cluster, nodes)
+    place = {index: number for number, index in enumerate(nodes)}
+    graph = [sorted((place[other] for other in apart[index]), reverse=True) for index in nodes]
+    if not given.offline_maintenance:
+        # A node with instances that fail over has the same secondaries as itself
+        failing = {one.nodes[0] for one in cluster.instances if len(one.nodes) > 1}
+        for index in failing.intersection(place):
+            graph[place[index]].insert(0, place[index])
+    results = [(_coloured(graph, name), name) for name in HEURISTICS]
+    results.sort(key=lambda result: max(result[0]))  # stable
+    if given.loudness > 2:
+        listed = ",".join(
+            f"({number},[{','.join(map(str, others))}])" for number, others in enumerate(graph)
+        )
+        print(f"Node Graph: array (0,{len(graph) - 1}) [{listed}]")
+    if given.loudness > 1:
+        print(_comparison([(name, Counter(colours)) for colours, name in results]))
+    fewest = max(results[0][0])
+    best = [colours for colours, _ in results if max(colours) == fewest][-1]
+    found: list[list[int]] = [[] for _ in range(fewest + 1)]
+    for index, number in zip(nodes, best):
+        found[number].append(index)
+    return found
+
+
+def _comparison(results: Sequence[tuple[str, Counter[int]]]) -> str:
+    """Return the number of nodes per colour of each heuristic; ``LOOSE``: the next has more."""
+    words: list[str] = []
+    before = 0
+    for name, sizes in results:
+        if words:
+            words.append("TIE" if len(sizes) == before else "LOOSE")
+        before = len(sizes)
+        listed = ",".join(str(sizes[number]) for number in range(before))
+        words.append(f"{name}: {before} ({listed})")
+    return " ".join(words)
+
+
+def _coloured(graph: Graph, name: str) -> list[int]:
+    """Return the colours from 0 on, first-fit in the order of the heuristic `name`."""
+    colours = [-1] * len(graph)
+
+    def rank(vertex: int) -> tuple[int, int, int]:
+        around = [colours[other] for other in graph[vertex] if colours[other] >= 0]
+        urgency = {"Dcolor": len(around), "Dsatur": len(set(around)), "LF": 0}[name]
+        return urgency, len(graph[vertex]), vertex
+
+    left = set(range(len(graph)))
+    while left:
+        vertex = max(left, key=rank)
+        left.remove(vertex)
+        used = {colours[other] for other in graph[vertex]}
+        colours[vertex] = next(c for c in range(len(graph)) if c not in used)
+    return colours

@@ -104,6 +104,9 @@ class RebootOptions:
         Whether to plan without knowing the master node.
     optimal:
         Whether to search longer for the fewest groups and a proof.
+    trusting:
+        Whether secondaries are trusted to take over: only instances without one, stopped ones,
+        too, need a place; with `evacuate`, every instance.
     """
 
     down: bool = False
@@ -116,6 +119,7 @@ class RebootOptions:
     done: Collection[str] = ()
     force: bool = False
     optimal: bool = False
+    trusting: bool = False
 
 
 class RebootContext(Context):
@@ -292,7 +296,8 @@ class DrainPlanner:
         self._search = search
         with self._context.drained(drained):
             found.reason = self._emptied(drained, found, self._chosen)
-            found.short = "" if found.reason else self._short(drained)
+            unchecked = found.reason or self._options.trusting
+            found.short = "" if unchecked else self._short(drained)
         return found
 
     def _searched(self, drained: frozenset[int], greedy: DrainPlan) -> DrainPlan:
@@ -312,6 +317,8 @@ class DrainPlanner:
             return False
         if instance.needs_secondary and self._options.evacuate:
             return True
+        if self._options.trusting:
+            return not instance.needs_secondary and self._options.single != IGNORED
         if self._options.down or not instance.running:
             return False
         if self._context.state.where[instance.name][0] != index:
@@ -326,6 +333,8 @@ class DrainPlanner:
             for instance in self._context.state.instances_on(index)
             if self._leaves(instance, index)
         }
+        if self._options.trusting:
+            return sorted(names.values(), key=lambda one: one.order)
         return sorted(
             names.values(), key=lambda i: (not i.needs_secondary, -i.memory, -i.disk, i.name)
         )
@@ -342,7 +351,7 @@ class DrainPlanner:
         """
         state, relations = self._context.state, self._relations
         leaving = self._leaving(drained)
-        for instance in leaving:
+        for instance in () if self._options.trusting else leaving:
             reason = self._immovable(instance)
             if not reason:
                 left = next(index for index in instance.nodes if index in drained)

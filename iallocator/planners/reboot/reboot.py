@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from iallocator.planners.verify import Problem
     from iallocator.transition.transition import Transition
 
-__all__ = ["RebootGroup", "RebootResult", "plan_reboots"]
+__all__ = ["RebootGroup", "RebootResult", "nodes_to_reboot", "plan_reboots"]
 
 SHOWN = 5
 """The number of nodes named among those that were not looked at."""
@@ -205,7 +205,7 @@ def plan_reboots(
         If the group, the master node, or a node of `RebootOptions.done` is unknown.
     """
     known = bool(options.master) or options.force
-    nodes = [node.index for node in _eligible(cluster, options)] if known else []
+    nodes = [node.index for node in nodes_to_reboot(cluster, options)] if known else []
     context = RebootContext(cluster, settings, deadline)
     grouping = Grouping(cluster, DrainPlanner(context, options), report)
     if options.optimal:
@@ -260,7 +260,7 @@ def plan_reboots(
     return done
 
 
-def _eligible(cluster: Cluster, options: RebootOptions) -> list[Node]:
+def nodes_to_reboot(cluster: Cluster, options: RebootOptions) -> list[Node]:
     """Return the nodes to reboot: the online nodes that `options` do not exclude."""
     if options.group:
         group_named(cluster, options.group)
