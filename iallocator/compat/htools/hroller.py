@@ -22,7 +22,6 @@ from iallocator.planners.reboot.drain_plan import (
     RebootContext,
     RebootOptions,
 )
-from iallocator.planners.reboot.grouping import conflicts, takeover_conflicts
 from iallocator.planners.reboot.reboot import nodes_to_reboot
 
 TYPE_CHECKING = False
@@ -74,11 +73,14 @@ def run(given: Given) -> int:
     own.n1 = "off"
     planner = DrainPlanner(RebootContext(cluster, own, Deadline(None)), wanted)
     groups: list[list[int]] = []
-    for one in _classes(given, cluster, nodes):
+    classes, lines = _classes(given, cluster, nodes)
+    for one in classes:
         groups += _parts(planner, one, wanted.evacuate)
     master = next((node.index for node in cluster.nodes if node.name == source.master), -1)
     groups = [sorted(group, key=lambda k: (k == master, k)) for group in groups]
     groups.sort(key=lambda group: (master in group, -len(group)))
+    for line in lines:
+        print(line)
     if not given.no_headers:
         print("'First Reboot Group'" if given.one_step_only else "'Node Reboot Groups'")
     for group in groups[:1] if given.one_step_only else groups:
@@ -113,31 +115,52 @@ def _parts(planner: DrainPlanner, nodes: Sequence[int], evacuate: bool) -> list[
     return found
 
 
-def _classes(given: Given, cluster: Cluster, nodes: Sequence[int]) -> list[list[int]]:
-    """Return `nodes` by colour; with ``-v`` print the results of all heuristics."""
-    apart = (conflicts if given.offline_maintenance else takeover_conflicts)(cluster, nodes)
-    place = {index: number for number, index in enumerate(nodes)}
-    graph = [sorted((place[other] for other in apart[index]), reverse=True) for index in nodes]
-    if not given.offline_maintenance:
-        # A node with instances that fail over has the same secondaries as itself
-        failing = {one.nodes[0] for one in cluster.instances if len(one.nodes) > 1}
-        for index in failing.intersection(place):
-            graph[place[index]].insert(0, place[index])
+def _classes(
+    given: Given, cluster: Cluster, nodes: Sequence[int]
+) -> tuple[list[list[int]], list[str]]:
+    """Return `nodes` by colour, and the lines on the heuristics, with ``-v`` only."""
+    lines: list[str] = []
+    graph = _graph(cluster, nodes, not given.offline_maintenance)
     results = [(_coloured(graph, name), name) for name in HEURISTICS]
     results.sort(key=lambda result: max(result[0]))  # stable
     if given.loudness > 2:
         listed = ",".join(
             f"({number},[{','.join(map(str, others))}])" for number, others in enumerate(graph)
         )
-        print(f"Node Graph: array (0,{len(graph) - 1}) [{listed}]")
+        lines.append(f"Node Graph: array (0,{len(graph) - 1}) [{listed}]")
     if given.loudness > 1:
-        print(_comparison([(name, Counter(colours)) for colours, name in results]))
+        lines.append(_comparison([(name, Counter(colours)) for colours, name in results]))
     fewest = max(results[0][0])
     best = [colours for colours, _ in results if max(colours) == fewest][-1]
     found: list[list[int]] = [[] for _ in range(fewest + 1)]
     for index, number in zip(nodes, best):
         found[number].append(index)
-    return found
+    return found, lines
+
+
+def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
+    """Return the neighbours of each of `nodes`, once for each instance on both; the last first.
+
+    `online`: nodes whose instances have one secondary are neighbours, each of itself, too.
+    """
+    place = {index: number for number, index in enumerate(nodes)}
+    found: list[list[int]] = [[] for _ in nodes]
+    failing: dict[int, list[int]] = {}
+    for instance in cluster.instances:
+        if len(instance.nodes) < 2:
+            continue
+        primary, secondary = (place.get(index, -1) for index in instance.nodes)
+        if primary >= 0:
+            failing.setdefault(instance.nodes[1], []).insert(0, primary)
+            if secondary >= 0:
+                found[primary].append(secondary)
+                found[secondary].append(primary)
+    for secondary in sorted(failing) if online else ():
+        for primary in failing[secondary]:
+            for other in failing[secondary]:
+                if other not in found[primary]:
+                    found[primary].append(other)
+    return [others[::-1] for others in found]
 
 
 def _comparison(results: Sequence[tuple[str, Counter[int]]]) -> str:

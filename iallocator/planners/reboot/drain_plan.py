@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.options.settings import Settings
+    from iallocator.placement.evaluator import Evaluator
     from iallocator.placement.results import MoveResult
 
     Steps = list[ElementaryMove]
@@ -522,7 +523,7 @@ class DrainPlanner:
         steps: Steps = []
         with context.state.trial():
             if before[0] in drained:
-                reason = self._no_failover(instance, before)
+                reason = "" if self._options.trusting else self._no_failover(instance, before)
                 if reason:
                     return [], reason
                 steps.append((FAILOVER, before[1]))
@@ -531,7 +532,7 @@ class DrainPlanner:
                 return [steps], ""
             present = context.state.where[instance.name]
             group = context.cluster.nodes[present[0]].group
-            evaluator = context.evaluator(group).with_normal_limits()
+            evaluator = self._limits_of(group)
             more, reason = self._best(
                 evaluator.online_nodes(),
                 drained,
@@ -545,7 +546,7 @@ class DrainPlanner:
     ) -> tuple[list[Steps], str]:
         """Return the steps to the best nodes of the group from which it can also come back."""
         context, home = self._context, before[0]
-        evaluator = context.evaluator(context.cluster.nodes[home].group).with_normal_limits()
+        evaluator = self._limits_of(context.cluster.nodes[home].group)
         targets = [
             index
             for index in evaluator.online_nodes()
@@ -580,6 +581,11 @@ class DrainPlanner:
             ways, _ = best(untagged, apart)
         return ways, "" if ways else reason
 
+    def _limits_of(self, group: Group) -> Evaluator:
+        """Return what accepts moves in `group`; `trusting` moves need no soft limits."""
+        evaluator = self._context.evaluator(group)
+        return evaluator if self._options.trusting else evaluator.with_normal_limits()
+
     def _best(
         self,
         targets: Sequence[int],
@@ -593,6 +599,10 @@ class DrainPlanner:
         checked for every move, only targets that keep N+1 count.
         """
         state = self._context.state
+        if self._options.trusting:  # the first node with room will do
+            answers = (ask([index]).best for index in sorted(targets))
+            first = next((move for move in answers if move is not None), None)
+            return ([], "has no other place") if first is None else (list(first.steps), "")
         short, left = "", list(targets)
         fitting: list[tuple[float, Move]] = []
         while left and (answer := ask(left)).best is not None:
