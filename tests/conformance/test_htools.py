@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.seeds import seeds
 
 from .htools import LAUNCHER, Case, case, ours, theirs
 
-EXACT = ("hbal", "hcheck", "hinfo", "hspace")
+EXACT = ("hbal", "hcheck", "hinfo", "hroller", "hspace")
 """These programs have equal output, byte by byte."""
 
 
@@ -34,6 +35,78 @@ def test_most_command_lines_give_the_output_of_the_original(program: str) -> Non
         number for number in numbers if theirs(case(number, program)) != ours(case(number, program))
     ]
     assert len(differ) <= len(numbers) // 7, differ
+
+
+def graph_case(seed: int, *options: str) -> Case:
+    """Return a call of hroller for a cluster of drbd instances, with room for all of them."""
+    rng = Random(f"graph/{seed}")
+    count = rng.randint(4, 14)
+    pairs = [rng.sample(range(count), 2) for _ in range(rng.randint(2, 3 * count))]
+    nodes = "".join(f"n{k}|65536|0|60000|900000|800000|16|N|u|1||N|0|1|1.0\n" for k in range(count))
+    instances = "".join(
+        f"i{k}|64|128|1|running|Y|n{one}|n{other}|drbd||1|-\n"
+        for k, (one, other) in enumerate(pairs)
+    )
+    text = f"default|u|preferred||\n\n{nodes}\n{instances}\n\n"
+    return Case("hroller", ("-t", "c.data", "-f", "-v", "-v", *options), {"c.data": text})
+
+
+@installed
+@pytest.mark.parametrize("options", [(), ("--offline-maintenance",)], ids=" ".join)
+def test_hroller_colours_as_the_original(options: tuple[str, ...]) -> None:
+    """The graph, the results of the three heuristics, and the groups are equal."""
+    for seed in seeds(8, 60):
+        one = graph_case(seed, *options)
+        assert ours(one) == theirs(one), seed
+
+
+@installed
+@pytest.mark.parametrize("option", ["--node-tags=x", "-Gnothing"])
+def test_hroller_without_nodes_fails_as_the_original(option: str) -> None:
+    """There is a message, and the status is 1."""
+    one = graph_case(0, option)
+    assert ours(one) == theirs(one)
+    assert ours(one).status == 1
+
+
+@installed
+def test_hsqueeze_chooses_mostly_as_the_original() -> None:
+    """Rare cases differ: several groups, an unknown master as last node, failed instances."""
+    numbers = seeds(20, 120)
+    differ = [n for n in numbers if theirs(case(n, "hsqueeze")) != ours(case(n, "hsqueeze"))]
+    assert len(differ) <= len(numbers) // 3, differ
+
+
+FULL = """default|u|preferred||
+
+n1|1024|0|600|9000|9000|8|M|u|1||N|0|1|1.0
+n2|1024|0|1024|9000|9000|8|N|u|1||N|0|1|1.0
+
+i1|300|100|1|running|Y|n1||ext||1|-
+
+
+|128,1,256,1,1,1|128,1,256,1,1,1;900,8,9000,16,8,12|ext|4.0|32.0
+default|128,1,256,1,1,1|128,1,256,1,1,1;900,8,9000,16,8,12|ext|4.0|32.0
+"""
+
+
+@installed
+@pytest.mark.parametrize(
+    "words", ["-v", "-C", "-C.script", "-S.saved", "-X", "-S.saved -X", "--no-headers -v"]
+)
+@pytest.mark.parametrize("level", ["1", "9"])
+def test_hsqueeze_asks_for_nodes_as_the_original(words: str, level: str) -> None:
+    """Levels that are kept, and that all nodes together do not reach."""
+    arguments = ("-t", "c.data", "--minimal-resources", level, "--target-resources", level)
+    one = Case("hsqueeze", (*arguments, *words.split()), {"c.data": FULL})
+    assert ours(one) == theirs(one)
+
+
+def test_hsqueeze_leaves_one_node_on_if_the_master_is_unknown() -> None:
+    """Otherwise the whole cluster would be powered down."""
+    text = FULL.replace("|M|", "|N|").replace("i1|300|100|1|running|Y|n1||ext||1|-\n", "")
+    done = ours(Case("hsqueeze", ("-t", "c.data"), {"c.data": text}))
+    assert (done.status, len(done.out.splitlines())) == (0, 2)
 
 
 @installed

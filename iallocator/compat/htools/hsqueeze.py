@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from iallocator.commands.planner_options import Squeeze
-from iallocator.compat.htools.backend import ProgramError, domain, load, save
-from iallocator.compat.htools.hbal import command_lines, spread, write_script
+from iallocator.compat.htools.backend import ProgramError, domain, load, save, write
+from iallocator.compat.htools.hbal import command_lines, shell_script, spread
 from iallocator.deadline import Deadline
 from iallocator.errors import say
+from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.planners.squeeze.headroom import SHARED, SqueezeOptions
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 TITLES = {"offline": "'Nodes to offline'", "online": "'Nodes to online'", "none": "'No action'"}
+
+NOTHING = ["echo Nothing to do"]
+"""The commands if no node is switched."""
 
 AUTO = "htools:standby:auto"
 """The tag of nodes that this program powered down."""
@@ -62,16 +66,17 @@ def run(given: Given) -> int:
             print("\nCommands to run:")
             print("\n".join(f"  {line}" for line in spread(lines)))
         else:
-            write_script(given.print_commands, lines)
+            script = shell_script(lines)
+            write(given.print_commands, script.removesuffix("\n") if lines == NOTHING else script)
+            print(f"The commands have been written to file '{given.print_commands}'")
     if given.exec and action != "none":
         raise ProgramError("Error: hsqueeze: Execution of commands possible only on LUXI")
     if given.save is not None:
         what = {"offline": "run", "online": "expansion", "none": "doing nothing"}[action]
-        tags = [node.tags for node in cluster.nodes]
-        after = done.after()
-        for node, present in zip(cluster.nodes, tags):
-            node.tags = present  # htools save the cluster before it is tagged
-        _save(given.save, "squeezed", f"after hsqueeze {what}", source, after)
+        with done.switched():  # htools save the cluster before it is tagged
+            after = State(cluster)
+            replay(after, done.moves)
+            _save(given.save, "squeezed", f"after hsqueeze {what}", source, after)
     return 0
 
 
@@ -114,7 +119,7 @@ def _commands(done: SqueezeResult) -> list[str]:
         for line in command_lines(done, "")
     ]
     if not names and done.aim != "online":
-        return ["echo Nothing to do"]
+        return NOTHING
     power = "on" if done.aim == "online" else "off"
     switches = ["echo Power Commands", *(f"  gnt-node power -f {power} {name}" for name in names)]
     if done.aim == "online":
