@@ -602,7 +602,7 @@ class DrainPlanner:
         if self._options.trusting:  # the first node with room will do
             answers = (ask([index]).best for index in sorted(targets))
             first = next((move for move in answers if move is not None), None)
-            return ([], "has no other place") if first is None else (list(first.steps), "")
+            return ([], "has no other place") if first is None else ([list(first.steps)], "")
         short, left = "", list(targets)
         fitting: list[tuple[float, Move]] = []
         while left and (answer := ask(left)).best is not None:

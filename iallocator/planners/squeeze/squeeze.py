@@ -237,8 +237,8 @@ class _Work:
         most = sum(node.online for node in self.cluster.nodes)
         most -= not self.options.master  # an unknown master node may be the last one
         if all(search.choose(()) for search in searches.values()):
-            place = {index: k for k, index in enumerate(in_order(order, self.options.behaviour))}
-            order.sort(key=lambda k: (len(state.primaries[k]), place[k]))
+            # of equal nodes the last of the document, which is read backwards
+            order.sort(key=lambda k: (len(state.primaries[k]), k))
             for index in order:
                 search = searches[self.cluster.nodes[index].group.index]
                 if sum(len(one.chosen) for one in searches.values()) >= most:
