@@ -2,7 +2,8 @@
 
 The nodes are coloured by three heuristics, each first-fit in an order of its own: the nodes with
 most coloured neighbours first (Dcolor), with most colours around them (Dsatur), or with most
-neighbours (LF). Nodes of one colour are divided into groups whose instances have another place.
+neighbours (LF). Nodes of one colour are divided into groups; the instances of a group have
+another place.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def run(given: Given) -> int:
 
 
 def _parts(planner: DrainPlanner, nodes: Sequence[int], evacuate: bool) -> list[list[int]]:
-    """Return `nodes` in parts whose instances have another place.
+    """Return `nodes` in parts; the instances of a part have another place.
 
     Raises
     ------
@@ -141,7 +142,7 @@ def _classes(
 def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
     """Return the neighbours of each of `nodes`, once for each instance on both; the last first.
 
-    `online`: nodes whose instances have one secondary are neighbours, each of itself, too.
+    `online`: nodes are neighbours if their instances have one secondary, each of itself, too.
     """
     place = {index: number for number, index in enumerate(nodes)}
     found: list[list[int]] = [[] for _ in nodes]
