@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.state import State
     from iallocator.options.settings import Settings
     from iallocator.placement.context import Context
     from iallocator.placement.trace import Trace
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "decide",
     "effective_settings",
+    "inconsistencies",
     "read",
     "reading_for",
     "request_in",
@@ -167,14 +169,19 @@ def _context(
     context = Context(cluster, settings, candidates, request.coming, trace, deadline, groups)
     if trace is not None:
         trace.begin(context)
-    lines = [
-        f"  - node {node.name} is missing {memory:.0f} MB ram and {disk // 1024:.0f} GB disk"
-        for node, memory, disk in context.state.unexplained()
-    ]
-    remarks = ["Warning: cluster has inconsistent data:", *lines] if lines else []
+    remarks = inconsistencies(context.state)
     if settings.verbose and not settings.quiet:
         remarks.append(f"{summary(cluster)}; request: {request.kind}")
     return context, remarks
+
+
+def inconsistencies(state: State) -> list[str]:
+    """Return a warning that lists the nodes with inconsistent data; [] if there are none."""
+    lines = [
+        f"  - node {node.name} is missing {memory:.0f} MB ram and {disk // 1024:.0f} GB disk"
+        for node, memory, disk in state.unexplained()
+    ]
+    return ["Warning: cluster has inconsistent data:", *lines] if lines else []
 
 
 def _with_remarks(reply: Reply, remarks: list[str], settings: Settings) -> Reply:

@@ -201,9 +201,15 @@ def dumps(value: Any, comma: str = ",", colon: str = ":") -> str:
         return json.dumps(value, separators=(comma, colon), ensure_ascii=False, allow_nan=False)
 
 
-def encode(reply: Reply) -> bytes:
-    """Return the response document as compact JSON on one line."""
-    return _escaped(dumps(reply.document())).encode("utf-8") + b"\n"
+def encode(reply: Reply, extended: bool = True) -> bytes:
+    """Return the response document as compact JSON on one line.
+
+    `extended`: whether it has the members that hail does not print.
+    """
+    document = reply.document()
+    if not extended:
+        document = {key: document[key] for key in ("success", "info", "result")}
+    return _escaped(dumps(document)).encode("utf-8") + b"\n"
 
 
 def on_one_line(document: object) -> str:

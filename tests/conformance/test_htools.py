@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,10 +14,12 @@ import pytest
 
 from iallocator.compat.htools import NAMES, program_of
 from iallocator.compat.htools.programs import PROGRAMS
+from tests.builders import Json
 from tests.command import ROOT
 from tests.patience import PATIENCE
 from tests.seeds import seeds
 
+from .documents import KINDS, document
 from .htools import LAUNCHER, Case, case, ours, theirs
 
 EXACT = ("hbal", "hcheck", "hinfo", "hroller", "hspace")
@@ -128,6 +131,54 @@ def test_command_line_is_read_as_by_the_original(words: str) -> None:
     """Messages, exit statuses and the words for completion are equal."""
     program, *arguments = words.split()
     one = Case(program, tuple(arguments), {})
+    assert ours(one) == theirs(one)
+
+
+def hail_case(message: str, *options: str) -> Case:
+    """Return a call of hail with `message`."""
+    return Case("hail", (*options, "request.json"), {"request.json": message})
+
+
+@installed
+@pytest.mark.parametrize("kind", KINDS)
+def test_hail_answers_and_reports_as_the_original(kind: str) -> None:
+    """Both streams are equal, and with -v for existing instances; there is no further key."""
+    options = () if kind in ("allocate", "multi-allocate") else ("-v",)
+    for seed in seeds(2, 20):
+        one = hail_case(json.dumps(document(seed, kind)), *options)
+        assert ours(one) == theirs(one), seed
+
+
+@installed
+@pytest.mark.parametrize(
+    "message", ["", "{", "[]", "{}", "1", "{}}", '{"a":1,}', '{"a"', '{"request":{}}']
+)
+def test_hail_reports_a_malformed_message_as_the_original(message: str) -> None:
+    """The message on stderr and the exit status are equal."""
+    one = hail_case(message)
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("allocate", {"type": "other"}), ("allocate", {"memory": "x"}),
+        ("allocate", {"disk_template": "x"}), ("relocate", {"name": "other"}),
+        ("relocate", {"relocate_from": ["other"]}), ("node-evacuate", {"evac_mode": "x"}),
+        ("node-evacuate", {"instances": ["other"]}), ("change-group", {"target_groups": ["x"]}),
+        ("allocate", {"memory": None}), ("allocate", {"type": None}), ("allocate", {"name": None}),
+        ("node-evacuate", {"evac_mode": None}), ("change-group", {"instances": None}),
+    ],
+)  # fmt: skip
+def test_hail_reports_a_wrong_request_as_the_original(kind: str, changes: Json) -> None:
+    """Members with another value, or without one (None), have the original's message."""
+    message = document(1, kind)
+    for key, value in changes.items():
+        message["request"].pop(key)
+        if value is not None:
+            message["request"][key] = value
+    one = hail_case(json.dumps(message))
     assert ours(one) == theirs(one)
 
 
