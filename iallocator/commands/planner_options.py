@@ -37,6 +37,7 @@ from iallocator.options.values import (
     file_name,
     gibibytes,
     name_list,
+    number_between,
     whole,
     whole_between,
 )
@@ -158,7 +159,126 @@ class Balancing(CommandSettings):
     )
 
 
-class Balance(Planning, Balancing):
+def utc_time(text: str) -> float:
+    """A time in UTC, like 2026-01-02T03:10:00Z."""
+    from datetime import datetime
+
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise ValueError("a time with its zone, like 2026-01-02T03:10:00Z")
+    return found.timestamp()
+
+
+def hours_of_day(text: str) -> tuple[int, int]:
+    """Two hours of the day, like 0-6."""
+    first, _, last = text.partition("-")
+    if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
+        raise ValueError("two hours of the day (UTC), like 0-6")
+    if not (int(first) < 24 and int(last) <= 24 and int(first) != int(last)):
+        raise ValueError("two different hours of the day (UTC), like 0-6")
+    return int(first), int(last)
+
+
+LOADS = "/var/lib/iallocator/loads"
+"""The default folder of the history of loads."""
+
+
+class Steady(CommandSettings):
+    """The options of steady balancing."""
+
+    steady: bool = option(
+        "--steady",
+        "balance by the history of measured loads, with few moves; for a timer",
+        group=TUNING,
+    )
+    history: str = option(
+        "--history",
+        f"with --steady: the folder of the history (default {LOADS})",
+        file_name, "FOLDER", LOADS, group=TUNING,
+    )  # fmt: skip
+    now: float | None = option(
+        "--now",
+        "with --steady: when the loads were measured (default: the clock)",
+        utc_time, "TIME", group=TUNING, rare=True,
+    )  # fmt: skip
+    shadow: bool = option(
+        "--shadow", "with --steady: report the moves, and plan none", group=TUNING
+    )
+    least_history: float = option(
+        "--least-history",
+        "with --steady: hours that the history must span before a move (default 24)",
+        number_between(1, 168), "HOURS", 24.0, group=TUNING, rare=True,
+    )  # fmt: skip
+    hold: float = option(
+        "--hold",
+        "with --steady: hours for which an imbalance must have lasted (default 3)",
+        number_between(0, 168), "HOURS", 3.0, group=TUNING, rare=True,
+    )  # fmt: skip
+    steady_gain: float = option(
+        "--steady-gain",
+        "with --steady: gain of a move in the expected deviation of the cpu load of nodes, in "
+        "percent of a node, times the number of nodes (default 4)",
+        number_between(0, 100), "PERCENT", 4.0, group=TUNING, rare=True,
+    )  # fmt: skip
+    gib_cost: float = option(
+        "--gib-cost",
+        "with --steady: gain that a move needs in addition for each GiB that it copies, in "
+        "percent of a node, times the number of nodes (default 0.03)",
+        number_between(0, 100), "PERCENT", 0.03, group=TUNING, rare=True,
+    )  # fmt: skip
+    hourly_moves: int = option(
+        "--hourly-moves",
+        "with --steady: maximum of moves in an hour (default 6)",
+        whole_between(1, 1000), "N", 6, group=TUNING, rare=True,
+    )  # fmt: skip
+    nightly_moves: int = option(
+        "--nightly-moves",
+        "with --steady: maximum of moves in 12 hours (default 15)",
+        whole_between(1, 10_000), "N", 15, group=TUNING, rare=True,
+    )  # fmt: skip
+    hours: tuple[int, int] = option(
+        "--hours",
+        "with --steady: hours of the day (UTC) in which it balances (default 0-6)",
+        hours_of_day, "FROM-TO", (0, 6), group=TUNING, rare=True,
+    )  # fmt: skip
+    rest_days: float = option(
+        "--rest-days",
+        "with --steady: days for which an instance stays after a move (default 3)",
+        number_between(0, 3.5), "DAYS", 3.0, group=TUNING, rare=True,
+    )  # fmt: skip
+    overload: float = option(
+        "--overload",
+        "with --steady: relieve nodes above this share of their cpus at any hour (default 0.9)",
+        number_between(0.1, 100), "SHARE", 0.9, group=TUNING, rare=True,
+    )  # fmt: skip
+    nodes_offline: int = option(
+        "--nodes-offline",
+        "with --steady: move nothing in a group with more offline or drained nodes (default 1)",
+        whole_between(0), "N", 1, group=TUNING, rare=True,
+    )  # fmt: skip
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject options of steady balancing without it, and options that it does not follow."""
+        own = {one.target: one.names[0] for one in Steady.options if one.target != "steady"}
+        idle = sorted(self.chosen & own.keys())
+        if not self.steady:
+            if idle:
+                raise UsageError(f"{own[idle[0]]} goes with --steady")
+            return
+        others = {
+            "min_score": "--min-score", "min_gain": "--min-gain", "evac_mode": "--evac-mode",
+            "min_gain_limit": "--min-gain-limit", "lookahead": "--lookahead", "resume": "--resume",
+            "compat": "--compat", "ignore_dynu": "--ignore-dynu",
+        }  # fmt: skip
+        wrong = [name for target, name in others.items() if target in self.chosen]
+        if wrong:
+            raise UsageError(f"--steady goes by the history of loads: no {wrong[0]}")
+
+
+class Balance(Planning, Balancing, Steady):
     """The options of ``iallocator balance``."""
 
     group: str = option(
@@ -173,6 +293,7 @@ class Balance(Planning, Balancing):
         """Reject one group and all groups."""
         if self.all_groups and self.group:
             raise UsageError("--group and --all-groups exclude each other")
+        Steady.check(self, positional)
         super().check(positional)
 
 

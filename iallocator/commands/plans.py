@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.options.settings import Settings
+    from iallocator.planners.balance.steady import SteadyPolicy
     from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.result import GroupPlans, PlanResult
 
@@ -38,6 +39,13 @@ NAMED = 5
 def balance(command: Command, deadline: Deadline) -> PlanResult:
     """Plan moves within groups that improve the score; say if other groups are left out."""
     cluster, own = command.source.cluster, command.settings
+    if own.steady:
+        from iallocator.commands.steady import SteadyRound
+
+        steady = SteadyRound(command)
+        return steady.ended(
+            balanced(cluster, own, command.effective, deadline, False, steady.policy)
+        )
     if own.lookahead:
         tell("Warning: --lookahead has no effect: swaps and chains of moves are always tried")
     done = balanced(cluster, own, command.effective, deadline, own.behaviour.balances_by_swaps)
@@ -52,11 +60,17 @@ def balance(command: Command, deadline: Deadline) -> PlanResult:
 
 
 def balanced(
-    cluster: Cluster, own: Balancing, settings: Settings, deadline: Deadline, compound: bool
+    cluster: Cluster,
+    own: Balancing,
+    settings: Settings,
+    deadline: Deadline,
+    compound: bool,
+    steady: SteadyPolicy | None = None,
 ) -> GroupPlans:
     """Return the balancing for which `own` asks; `settings` are completed from tags.
 
-    `compound`: try swaps and chains of moves if no single move lowers the score.
+    `compound`: try swaps and chains of moves if no single move lowers the score. `steady`: the
+    policy of steady balancing, which decides on moves instead of the score.
     """
     from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
     from iallocator.planners.balance.move_kinds import MoveRules
@@ -91,6 +105,7 @@ def balanced(
         min_disk=own.min_disk,
         tag_prefix=own.tag_prefix,
         settings=settings,
+        steady=steady,
     )
     return balance_cluster(cluster, wanted, say_plan)
 

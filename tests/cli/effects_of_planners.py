@@ -157,7 +157,60 @@ BALANCING = {
 
 VERIFIED = {"--verify-plan": Effect(CROWDED, "--verify-plan")}
 
+
+def history_of_loads(elsewhere: str = "") -> dict[str, str]:
+    """Return files with the loads of `CROWDED`, and its history of a day and 3 hours.
+
+    `elsewhere`: an instance that was on another node until the last sample.
+    """
+    nodes = {name: list(one["nodes"]) for name, one in CROWDED["instances"].items()}
+    lines: dict[str, list[str]] = {"01": [], "02": []}
+    for half in range(54):
+        day, hour = divmod(half // 2, 24)
+        instances = {
+            name: {
+                "nodes": ["node4"] if name == elsewhere and half < 53 else places,
+                "load": [1.2, 0, 0, 0],
+                "vcpus": CROWDED["instances"][name]["vcpus"],
+            }
+            for name, places in nodes.items()
+        }
+        moment = f"2026-01-{day + 1:02}T{hour:02}:{half % 2 * 30:02}:00Z"
+        sample = {"time": moment, "instances": instances, "planned": []}
+        lines[f"{day + 1:02}"].append(json.dumps(sample))
+    loads = "".join(f"{name} 1.2 0 0 0\n" for name in nodes)
+    return {"loads": loads} | {
+        f"history/2026-01-{day}.jsonl": "\n".join(some) + "\n" for day, some in lines.items()
+    }
+
+
+PAST = history_of_loads()
+
+AT_THREE = "--now=2026-01-02T03:00:00Z"
+
+STEADILY = ("--steady", "--n1=off", LOADS, "--history={folder}/history", AT_THREE)
+
+
+def steady(option: str, *words: str, files: dict[str, str] = PAST) -> Effect:
+    """Return the effect of an option of steady balancing."""
+    return Effect(CROWDED, option, (*STEADILY, *words), files)
+
+
 BALANCE = {
+    "--steady": Effect(CROWDED, "--steady"),
+    "--history": steady("--history={folder}/other"),
+    "--now": steady("--now=2026-01-02T12:00:00Z"),
+    "--shadow": steady("--shadow"),
+    "--least-history": steady("--least-history=48"),
+    "--hold": steady("--hold=40"),
+    "--steady-gain": steady("--steady-gain=100"),
+    "--gib-cost": steady("--gib-cost=100"),
+    "--hourly-moves": steady("--hourly-moves=1"),
+    "--nightly-moves": steady("--nightly-moves=1"),
+    "--hours": steady("--hours=10-12"),
+    "--rest-days": steady("--rest-days=0", files=history_of_loads("r0")),
+    "--overload": steady("--overload=0.5", "--hours=10-12"),
+    "--nodes-offline": steady("--nodes-offline=0", "--offline=node4"),
     "--metrics": Effect(CROWDED, "--metrics={folder}/file"),
     **BALANCING,
     **VERIFIED,

@@ -40,7 +40,7 @@ OF_QUESTIONS = {"--config", "--no-config",
 ANSWERED = {0, 1, 3}
 """Exit statuses of a valid run; 1: `check` found a problem; 3: not analysed completely."""
 
-REJECTS = {"--max-input", "--validate"}
+REJECTS = {"--max-input", "--steady", "--validate"}
 """Options with a rejection as effect (exit status 2), or that need less than the command."""
 
 EXCLUDES = {
@@ -48,6 +48,8 @@ EXCLUDES = {
     "--ialloc-src": {"--ialloc-src", "-I"},
     "--rapi": {"--rapi"},
     "--no-config": {"--config"},
+    "--history": {"--history"},
+    "--now": {"--now"},
 }
 """Option -> words that cannot be given with it: it names one file, or reads none."""
 

@@ -51,8 +51,8 @@ def test_every_extra_is_in_the_one_for_all() -> None:
     assert "iallocator[all]" in extras["dev"]
 
 
-def test_folder_of_captured_calls_is_the_same_in_package_and_manual() -> None:
-    """The package creates the folder for root only; each page and the settings file name it."""
+def test_folders_of_calls_and_loads_are_the_same_in_package_and_manual() -> None:
+    """The package creates the folders for root only; the pages and the settings file name them."""
     made = re.findall(r"^install -d -m 700 (.*)$", (ROOT / "tools/make-deb").read_text(), re.M)
     assert len(made) == 1
     created = re.findall(r'"\$root(/[^"]*)"', made[0])
@@ -62,7 +62,9 @@ def test_folder_of_captured_calls_is_the_same_in_package_and_manual() -> None:
         for source in sources
     }
     folders = set().union(*named.values())
-    assert folders == {"/var/lib/iallocator/calls"}
+    calls, loads = "/var/lib/iallocator/calls", "/var/lib/iallocator/loads"
+    assert folders == {calls, loads}
     assert folders <= set(created)
+    assert loads in named["balance-every-night.md"]
     for page in ("iallocator.conf", "explain-a-decision.md", "running-clusters.md"):
-        assert named[page] == folders
+        assert named[page] == {calls}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster, Group
     from iallocator.options.settings import Settings
+    from iallocator.planners.balance.steady import SteadyBalancer, SteadyPolicy
     from iallocator.planners.plan import Plan
     from iallocator.planners.plan_limits import StopCriteria
 
@@ -64,6 +65,8 @@ class BalanceOptions:
     settings:
         The settings of the run and of each group, for global N+1 and soft limits. None: N+1 is not
         checked, and `rules` decides on soft limits.
+    steady:
+        The policy of steady balancing; None: the score alone decides.
     """
 
     limits: StopCriteria
@@ -78,6 +81,7 @@ class BalanceOptions:
     min_disk: float = 0.0
     tag_prefix: str = "iallocator:"
     settings: Settings | None = None
+    steady: SteadyPolicy | None = None
 
     def rules_for(self, group: Group) -> MoveRules:
         """Return which moves are allowed in `group`."""
@@ -144,7 +148,7 @@ class _Balancing:
         self._before = before
         self._options = options
         self._progress = progress
-        self._open: tuple[BalanceProblem, GroupBalancer, Group] | None = None
+        self._open: tuple[BalanceProblem, GroupBalancer | SteadyBalancer, Group] | None = None
 
     def run(self) -> None:
         """Balance the requested groups."""
@@ -170,7 +174,7 @@ class _Balancing:
                 relations,
                 failures,
             )
-            balancer = GroupBalancer(problem, options.limits, self._progress)
+            balancer = self._balancer(problem)
             self._open = problem, balancer, group
             plan = balancer.run()
             keep_n1(problem, plan)
@@ -179,6 +183,17 @@ class _Balancing:
             if plan.entries and not options.all_groups:
                 break
             replay(state, plan.moves)
+
+    def _balancer(self, problem: BalanceProblem) -> GroupBalancer | SteadyBalancer:
+        """Return what finds the plan of a group."""
+        limits, policy = self._options.limits, self._options.steady
+        if policy is None:
+            return GroupBalancer(problem, limits, self._progress)
+        from iallocator.planners.balance.steady import SteadyBalancer
+
+        found = SteadyBalancer(problem, limits, self._progress, policy)
+        policy.balancers.append(found)
+        return found
 
     def stopped(self, stop: Stopped) -> Stopped | None:
         """Keep the plan of the group that is being balanced; return `stop` if there is none."""

@@ -1,0 +1,237 @@
+"""``balance --steady``: add a sample to the history of loads, and plan by the history.
+
+The history is a folder with one file per day, ``2026-01-02.jsonl``. A line is one round: its time,
+the loads, virtual cpus and nodes of all instances, and the instances that it planned to move. Files
+of days that count no more are removed. A line that is damaged is left out with a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from time import time
+from typing import Any
+
+from iallocator.errors import UsageError, tell
+from iallocator.files import read_file
+from iallocator.model.cluster import set_cpu_loads
+from iallocator.model.instance import UNIT_LOAD
+from iallocator.planners.balance.steady import (
+    HOUR,
+    LoadSample,
+    Measured,
+    SteadyLimits,
+    SteadyPolicy,
+)
+from iallocator.tolerances import LARGEST_LOAD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.aliases import Json
+    from iallocator.commands.command import Command
+    from iallocator.commands.planner_options import Balance
+    from iallocator.model.cluster import Cluster
+    from iallocator.planners.result import GroupPlans
+
+__all__ = ["LoadHistory", "SteadyRound"]
+
+DAYS = 10
+"""Files of so many days are kept."""
+
+ENDING = ".jsonl"
+
+
+class LoadHistory:
+    """The history of loads in a folder.
+
+    Attributes
+    ----------
+    damaged:
+        How many lines could not be read.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.damaged = 0
+
+    def samples(self, now: float, limit: int) -> list[LoadSample]:
+        """Return the samples before `now` of the days that count, in order of time.
+
+        `limit`: most bytes of a file.
+
+        Raises
+        ------
+        UsageError
+            If the folder cannot be made or read.
+        """
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            names = sorted(os.listdir(self.folder))
+        except OSError as error:
+            raise UsageError(f"--history: {self.folder}: {error.strerror}") from None
+        found = {}
+        for name in names:
+            if not name.endswith(ENDING) or not _first_day(now) <= name <= _file_name(now):
+                continue
+            try:
+                raw = read_file(os.path.join(self.folder, name), limit)
+            except UsageError:
+                self.damaged += 1
+                continue
+            for line in raw.decode("utf-8", "replace").splitlines():
+                sample = _sample(line)
+                if sample is None:
+                    self.damaged += 1
+                elif sample.time < now:
+                    found[sample.time] = sample
+        return [found[moment] for moment in sorted(found)]
+
+    def add(self, sample: LoadSample) -> None:
+        """Append a sample to the file of its day, and remove the files that count no more.
+
+        Raises
+        ------
+        UsageError
+            If the file cannot be written.
+        """
+        document = {
+            "time": datetime.fromtimestamp(sample.time, UTC).isoformat().replace("+00:00", "Z"),
+            "instances": {
+                name: {"nodes": nodes}
+                if measured is None
+                else {"nodes": nodes, "load": measured.load, "vcpus": measured.vcpus}
+                for name, (measured, nodes) in sample.instances.items()
+            },
+            "planned": list(sample.planned),
+        }
+        path = os.path.join(self.folder, _file_name(sample.time))
+        line = f"{json.dumps(document, separators=(',', ':'))}\n".encode()
+        try:
+            with open(path, "a+b") as file:
+                if file.tell():
+                    file.seek(-1, os.SEEK_END)
+                    if file.read(1) != b"\n":  # a round that was killed left half a line
+                        line = b"\n" + line
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            for name in os.listdir(self.folder):
+                if name.endswith(ENDING) and name < _first_day(sample.time):
+                    os.remove(os.path.join(self.folder, name))
+        except OSError as error:
+            raise UsageError(f"--history: {path}: {error.strerror}") from None
+
+
+def _file_name(moment: float) -> str:
+    return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d}{ENDING}"
+
+
+def _first_day(now: float) -> str:
+    return _file_name(now - DAYS * 24 * HOUR)
+
+
+def _sample(line: str) -> LoadSample | None:
+    """Return the sample in a line; None if the line is damaged."""
+    try:
+        raw: Any = json.loads(line)
+        instances = {}
+        for name, one in raw["instances"].items():
+            nodes = tuple(map(str, one["nodes"]))
+            measured = None
+            if "load" in one:
+                cpu, memory, disk, net = map(float, one["load"])
+                load = (cpu, memory, disk, net)
+                if not all(0 <= value <= LARGEST_LOAD for value in load):
+                    return None
+                measured = Measured(load, int(one["vcpus"]), nodes)
+            instances[name] = measured, nodes
+        moment = datetime.fromisoformat(raw["time"]).timestamp()
+        return LoadSample(moment, instances, [str(name) for name in raw["planned"]])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+        return None
+
+
+def _present(cluster: Cluster, now: float) -> LoadSample:
+    """Return the sample of this round: an instance without a load of its own is not measured."""
+    found: dict[str, tuple[Measured | None, tuple[str, ...]]] = {}
+    for one in cluster.instances:
+        nodes = tuple(cluster.node_names(one.nodes))
+        measured = None if one.load is UNIT_LOAD else Measured(one.load, one.vcpus, nodes)
+        found[one.name] = measured, nodes
+    return LoadSample(now, found)
+
+
+class SteadyRound:
+    """One round: its sample is taken when it begins, and added to the history when it ends.
+
+    Attributes
+    ----------
+    policy:
+        The policy, with the history and the sample of this round.
+
+    Raises
+    ------
+    UsageError
+        If no load is measured, or the history cannot be read or written.
+    """
+
+    def __init__(self, command: Command) -> None:
+        own: Balance = command.settings
+        cluster = command.source.cluster
+        now = time() if own.now is None else own.now
+        present = _present(cluster, now)
+        if not any(measured for measured, _ in present.instances.values()):
+            raise UsageError("--steady needs measured loads: -U FILE, --mond or --mond-data FILE")
+        self._own, self._cluster = own, cluster
+        self._history = LoadHistory(own.history)
+        samples = [*self._history.samples(now, own.max_input), present]
+        if self._history.damaged:
+            damaged = f"{self._history.damaged} damaged lines or files are left out"
+            tell(f"Warning: {own.history}: {damaged}")
+        limits = SteadyLimits(
+            own.least_history, own.hold, own.steady_gain, own.gib_cost, own.hourly_moves,
+            own.nightly_moves, own.hours, own.rest_days, own.overload, own.nodes_offline,
+        )  # fmt: skip
+        self.policy = SteadyPolicy(limits, samples)
+        series = self.policy.series(cluster.instances)
+        means = self.policy.profile(series, now).mean(axis=1)
+        set_cpu_loads(
+            cluster, {one.name: float(mean) for one, mean in zip(cluster.instances, means)}
+        )
+
+    def ended(self, done: GroupPlans) -> GroupPlans:
+        """Add the sample and the planned moves to the history; return the plan with its facts."""
+        samples, shadow = self.policy.samples, self._shadowed(done)
+        planned = [entry.move.instance.name for entry in done.entries]
+        self._history.add(samples[-1]._replace(planned=planned))
+        done.plan.reason = "; ".join(
+            dict.fromkeys(one.plan.reason for one in done.plans if one.plan.reason)
+        )
+        done.members["steady"] = {
+            "shadow": self._own.shadow,
+            "sample_count": len(samples),
+            "history_hours": (samples[-1].time - samples[0].time) / HOUR,
+            "groups": [
+                {"group": one.name, "deviation": one.before, "deviation_after": one.after}
+                for one in self.policy.balancers
+            ],
+            "shadow_moves": shadow,
+        }
+        return done
+
+    def _shadowed(self, done: GroupPlans) -> list[Json]:
+        """With ``--shadow``, remove the moves from the plan, and return them."""
+        if not self._own.shadow:
+            return []
+        found: list[Json] = []
+        for entry in done.entries:
+            document = entry.document(self._cluster)
+            found.append({key: document[key] for key in ("instance", "from", "to", "move")})
+        for one in done.plans:
+            if one.plan.entries:
+                count = len(one.plan.entries)
+                one.plan.entries = []
+                one.plan.reason = f"--shadow: {count} moves would have been planned"
+        done.remarks += [f"would move {one['instance']}: {one['move']}" for one in found]
+        return found

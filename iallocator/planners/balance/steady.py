@@ -1,0 +1,467 @@
+"""Steady balancing: few moves, from the history of loads instead of one sample.
+
+The history gives a profile of the cpu load of each instance by hour of the day.  The objective is
+the expected deviation: the standard deviation of the cpu load of nodes, in percent of a node, as
+the mean over the hours of a day.  A move must lower it by more than its cost, with the samples
+until now and with those that are older than the hold time.  A node that stays overloaded is
+relieved at any hour.
+
+The search is `LocalSearch` with one neighbourhood, `SteadyMove`; limits, constraints and N+1 are
+checked as in all balancing.
+
+Cost: samples × instances × 24 for the profiles, and instances × nodes × 24 for each move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iallocator.deadline import check
+from iallocator.planners.balance.compound_moves import allowed_move
+from iallocator.planners.balance.move_kinds import ScoredMoves, kinds_to
+from iallocator.planners.balance.plan_builder import PlanBuilder, Step
+from iallocator.planners.plan import Plan
+from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
+from iallocator.scoring.scalar import score_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from iallocator.aliases import Floats
+    from iallocator.deadline import Stopped
+    from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
+    from iallocator.model.state import State
+    from iallocator.planners.balance.plan_builder import BalanceProblem, Progress
+    from iallocator.planners.plan_limits import StopCriteria
+    from iallocator.planners.search import Objective
+
+__all__ = ["HOUR", "LoadSample", "Measured", "SteadyBalancer", "SteadyLimits", "SteadyPolicy"]
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+HALF_LIFE = 3 * DAY
+"""After this time, in seconds, a sample has half of its weight."""
+
+WIDTH = 1.5
+"""Hours: samples this far from an hour of the day still count much for it."""
+
+PRIOR = 1.0
+"""Samples: so much does the mean of all hours count in the profile of an hour."""
+
+LEAST_SAMPLES = 3
+"""An instance moves only if it has so many samples."""
+
+RELIEVED = 0.1
+"""A relief move leaves its target so far below the load at which a node is overloaded."""
+
+
+class Measured(NamedTuple):
+    """An instance in a sample: its load, its virtual cpus, and the names of its nodes."""
+
+    load: tuple[float, float, float, float]
+    vcpus: int
+    nodes: tuple[str, ...]
+
+
+class LoadSample(NamedTuple):
+    """A round: its time in seconds since 1970, the instances, and the instances it planned to move.
+
+    `instances` has every instance of the cluster; those without a measured load have None.
+    """
+
+    time: float
+    instances: Mapping[str, tuple[Measured | None, tuple[str, ...]]]
+    planned: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class SteadyLimits:
+    """The limits of steady balancing.
+
+    Attributes
+    ----------
+    least_history, hold:
+        Hours that the history must span; hours for which an imbalance must have lasted.
+    least_gain, gib_cost:
+        By how much a move must lower the expected deviation times the number of nodes, in percent
+        of a node: for any move, and in addition for each GiB that it copies. A move between two
+        of many nodes changes the deviation less than one between two of few nodes.
+    hourly, nightly:
+        The maximum of moves in one hour, and in 12 hours.
+    hours:
+        The first permitted hour of the day (UTC), and the hour at which moves end.
+    rest:
+        Days for which an instance stays after a move; for twice this time and a day it does not
+        return to a node that it left.
+    overload:
+        A node with a higher load, as a share of its cpus, is relieved.
+    offline:
+        The maximum of nodes of a group that are not online.
+    """
+
+    least_history: float = 24.0
+    hold: float = 3.0
+    least_gain: float = 4.0
+    gib_cost: float = 0.03
+    hourly: int = 6
+    nightly: int = 15
+    hours: tuple[int, int] = (0, 6)
+    rest: float = 3.0
+    overload: float = 0.9
+    offline: int = 1
+
+    def permits(self, time: float) -> bool:
+        """Return whether balancing moves are permitted at `time`."""
+        first, last = self.hours
+        hour = time % DAY / HOUR
+        return first <= hour < last if first < last else not last <= hour < first
+
+
+@dataclass(slots=True)
+class SteadyPolicy:
+    """The limits, and the history: samples in order of time, the last one is that of this round.
+
+    Attributes
+    ----------
+    counted:
+        Period in seconds -> the instances that moved, or were planned to move, within it.
+    moved:
+        Instance -> the time of its last move.
+    left:
+        Instance -> the primaries that it left and does not return to yet.
+    balancers:
+        Those of the groups, in the order in which they were balanced.
+    """
+
+    limits: SteadyLimits
+    samples: Sequence[LoadSample]
+    counted: dict[float, set[str]] = field(default_factory=dict)
+    moved: dict[str, float] = field(default_factory=dict)
+    left: dict[str, set[str]] = field(default_factory=dict)
+    balancers: list[SteadyBalancer] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Find the moves that were made: instances with other nodes than one sample before."""
+        returning = (2 * self.limits.rest + 1) * DAY
+        self.counted = {HOUR: set(), DAY / 2: set()}
+        places: dict[str, tuple[str, ...]] = {}
+        for sample in self.samples:
+            age = self.now - sample.time
+            changed = [
+                name
+                for name, (_, nodes) in sample.instances.items()
+                if places.get(name, nodes) != nodes
+            ]
+            for name in changed:
+                self.moved[name] = sample.time
+                if age < returning:
+                    self.left.setdefault(name, set()).update(places[name][:1])
+            for period, names in self.counted.items():
+                if age < period:
+                    names.update(changed, sample.planned)
+            places.update((name, nodes) for name, (_, nodes) in sample.instances.items())
+
+    @property
+    def now(self) -> float:
+        """Return the time of this round."""
+        return self.samples[-1].time
+
+    def may_move(self, name: str) -> bool:
+        """Return whether the caps and the time since its last move permit a move of `name`."""
+        if self.now - self.moved.get(name, -np.inf) < self.limits.rest * DAY:
+            return False
+        caps = {HOUR: self.limits.hourly, DAY / 2: self.limits.nightly}
+        return all(
+            name in names or len(names) < caps[period] for period, names in self.counted.items()
+        )
+
+    def series(self, instances: Sequence[Instance]) -> Floats:
+        """Return samples × instances: the cpu load, NaN where it is unknown or of another size."""
+        found = np.full((len(self.samples), len(instances)), np.nan)
+        for row, sample in enumerate(self.samples):
+            for column, one in enumerate(instances):
+                measured = sample.instances.get(one.name, (None, ()))[0]
+                if measured is not None and measured.vcpus == one.vcpus:
+                    found[row, column] = measured.load[0]
+        return found
+
+    def profile(self, series: Floats, until: float) -> Floats:
+        """Return instances × 24: the expected cpu load at each hour, from samples until a time."""
+        times = np.array([sample.time for sample in self.samples])
+        used = times <= until
+        values, times = series[used], times[used]
+        weights = 0.5 ** ((until - times) / HALF_LIFE)
+        known = ~np.isnan(values)
+        filled = np.where(known, values, 0.0)
+        total = weights @ known
+        mean = np.divide(weights @ filled, total, out=np.zeros(len(total)), where=total > 0)
+        distance = np.abs(times[:, None] % DAY / HOUR - (np.arange(24) + 0.5))
+        distance = np.minimum(distance, 24 - distance)
+        near = weights[:, None] * np.exp(-0.5 * (distance / WIDTH) ** 2)
+        amount = near.T @ known
+        return np.asarray(((near.T @ filled + PRIOR * mean) / (amount + PRIOR)).T)
+
+
+class _Loads:
+    """The cpu load of the online nodes of a group as shares of their cpus, nodes × hours."""
+
+    def __init__(self, problem: BalanceProblem, policy: SteadyPolicy) -> None:
+        cluster = problem.state.cluster
+        nodes = cluster.nodes
+        self.scope = [i for i in problem.scope if nodes[i].online and nodes[i].total_cpus > 0]
+        self.place = {index: k for k, index in enumerate(self.scope)}
+        self.members = [
+            one for one in cluster.instances if problem.state.where[one.name][0] in self.place
+        ]
+        self.position = {one.name: k for k, one in enumerate(self.members)}
+        cpus = [nodes[index].total_cpus for index in self.scope]
+        self.share = 1.0 / np.array(cpus, dtype=np.float64)
+        self.own = np.array([nodes[index].own_cpu_load for index in self.scope]) * self.share
+        self.series = policy.series(self.members)
+        held = policy.now - policy.limits.hold * HOUR
+        self.profiles = [policy.profile(self.series, until) for until in (policy.now, held)]
+        times = np.array([sample.time for sample in policy.samples])
+        self.samples = (~np.isnan(self.series[times <= held])).sum(axis=0)
+        self.latest = self.series[times > policy.now - HOUR - 1]
+
+    def of_nodes(self, state: State, loads: Floats) -> Floats:
+        """Return nodes × columns: the sums of `loads`, instances × columns, as shares of cpus."""
+        found = np.zeros((len(self.scope), loads.shape[1]))
+        for one in self.members:
+            found[self.place[state.where[one.name][0]]] += loads[self.position[one.name]]
+        return found * self.share[:, None] + self.own[:, None]
+
+    def deviation(self, state: State) -> float:
+        """Return the expected deviation in percent of a node."""
+        return float(100 * self.of_nodes(state, self.profiles[0]).std(axis=0).mean())
+
+    def gains(self, state: State, name: str) -> list[Floats]:
+        """Return for each profile the gain of a move of `name` to each node; 0 for its own."""
+        found = []
+        source = self.place[state.where[name][0]]
+        count = len(self.scope)
+        for profile in self.profiles:
+            loads = self.of_nodes(state, profile)
+            own = profile[self.position[name]]
+            loads -= loads.mean(axis=0)
+            sums, squares = loads.sum(axis=0), (loads**2).sum(axis=0)
+            gone = -own * self.share[source]
+            come = own[None, :] * self.share[:, None]
+            after_sum = sums + gone + come
+            after = squares + 2 * loads[source] * gone + gone**2 + 2 * loads * come + come**2
+            variance = np.maximum(after / count - (after_sum / count) ** 2, 0.0)
+            gain = 100 * (np.sqrt(squares / count) - np.sqrt(variance)).mean(axis=1)
+            gain[source] = 0.0
+            found.append(gain)
+        return found
+
+    def overloaded(self, state: State, limit: float) -> list[int]:
+        """Return the nodes with a load above `limit` in all samples of the last hour."""
+        if len(self.latest) < 2:
+            return []
+        loads = self.of_nodes(state, np.nan_to_num(self.latest).T)
+        return [index for k, index in enumerate(self.scope) if (loads[k] > limit).all()]
+
+
+class SteadyMove(Neighbourhood[PlanBuilder, Step]):
+    """The move with the highest gain less its cost, or one that relieves an overloaded node."""
+
+    name = "steady move"
+
+    def __init__(self, loads: _Loads, policy: SteadyPolicy, relief: bool) -> None:
+        self._loads = loads
+        self._policy = policy
+        self._relief = relief
+
+    def best(
+        self, state: PlanBuilder, objective: Objective, allows: Callable[[Step], bool]
+    ) -> Step | None:
+        """Return the best move that all limits allow; None if none gains more than its cost."""
+        found = list(self._relieving(state) if self._relief else self._gaining(state))
+        found.sort(key=lambda one: one[0], reverse=True)
+        for _, move in found:
+            check()
+            if not allowed_move(state, move):
+                continue
+            step = Step(ScoredMoves([move], state.score))
+            if allows(step):
+                return step
+        return None
+
+    def _candidates(self, builder: PlanBuilder) -> list[Instance]:
+        loads, policy = self._loads, self._policy
+        return [
+            one
+            for one in builder.problem.instances
+            if one.name in loads.position
+            and loads.samples[loads.position[one.name]] >= LEAST_SAMPLES
+            and policy.may_move(one.name)
+        ]
+
+    def _moves(self, builder: PlanBuilder, one: Instance, target: int) -> list[Move]:
+        """Return the moves of an instance to a node, within what may be copied."""
+        state, policy = builder.state, self._policy
+        if state.cluster.nodes[target].name in policy.left.get(one.name, ()):
+            return []
+        moves = [
+            kind.move(one, state.where[one.name], target)
+            for kind in kinds_to(state, one, target, builder.problem.rules)
+        ]
+        return [move for move in moves if move.copied <= builder.budget()]
+
+    def _gaining(self, builder: PlanBuilder) -> list[tuple[float, Move]]:
+        loads, limits = self._loads, self._policy.limits
+        found = []
+        for one in self._candidates(builder):
+            now, held = (len(loads.scope) * some for some in loads.gains(builder.state, one.name))
+            for k in np.flatnonzero(now > limits.least_gain).tolist():
+                for move in self._moves(builder, one, loads.scope[k]):
+                    cost = limits.least_gain + move.copied / 1024 * limits.gib_cost
+                    if now[k] > cost and held[k] > cost / 2:
+                        found.append((float(now[k] - cost), move))
+        return found
+
+    def _relieving(self, builder: PlanBuilder) -> list[tuple[float, Move]]:
+        loads, limit = self._loads, self._policy.limits.overload
+        full = loads.overloaded(builder.state, limit)
+        latest = np.nan_to_num(loads.latest).T
+        nodes = loads.of_nodes(builder.state, latest).mean(axis=1)
+        found = []
+        for one in self._candidates(builder) if full else ():
+            source = builder.state.where[one.name][0]
+            own = latest[loads.position[one.name]].mean()
+            if source not in full:
+                continue
+            for k, target in enumerate(loads.scope):
+                after = nodes[k] + own * loads.share[k]
+                if target != source and after <= limit - RELIEVED:
+                    for move in self._moves(builder, one, target):
+                        cost = move.copied / 1024 * self._policy.limits.gib_cost
+                        gain = loads.gains(builder.state, one.name)[0][k]
+                        found.append((float(gain - cost), move))
+        return found
+
+
+class SteadyBalancer:
+    """Finds the steady plan of one group; it is used as `GroupBalancer`.
+
+    Attributes
+    ----------
+    name:
+        The name of the group.
+    before, after:
+        The expected deviation before and after the plan, in percent of a node.
+    """
+
+    before = after = 0.0
+
+    def __init__(
+        self,
+        problem: BalanceProblem,
+        limits: StopCriteria,
+        progress: Progress,
+        policy: SteadyPolicy,
+    ) -> None:
+        self._problem = problem
+        self._limits = limits
+        self._progress = progress
+        self._policy = policy
+        self.name = problem.state.cluster.nodes[problem.scope[0]].group.name
+        self._plan = Plan("balance", score_of(problem.state, problem.scope))
+
+    def run(self) -> Plan:
+        """Return the plan; without moves, its reason says why.
+
+        Raises
+        ------
+        Stopped
+            If the run has to end; see `stopped`.
+        """
+        self._plan.reason = self._obstacle()
+        if self._plan.reason:
+            return self._plan
+        policy, problem = self._policy, self._problem
+        loads = _Loads(problem, policy)
+        if len(loads.scope) < 2:
+            self._plan.reason = "fewer than two nodes are online"
+            return self._plan
+        self.before = self.after = loads.deviation(problem.state)
+        full = loads.overloaded(problem.state, policy.limits.overload)
+        permitted = policy.limits.permits(policy.now)
+        if not (permitted or full):
+            first, last = policy.limits.hours
+            self._plan.reason = f"moves are permitted from {first}:00 to {last}:00 UTC only"
+            return self._plan
+        failures = problem.failures
+        guard = None if failures is None else failures.comparison.guard()
+        builder = PlanBuilder(problem, self._limits, self._progress, guard)
+        self._plan = builder.plan
+        with builder.state.trial():
+            if full:
+                self._search(builder, loads, True)
+            if permitted:
+                self._search(builder, loads, False)
+            self.after = loads.deviation(builder.state)
+        return self._plan
+
+    def _search(self, builder: PlanBuilder, loads: _Loads, relief: bool) -> None:
+        """Take steps until none is left; the moves of the plan count in the caps."""
+        policy, plan = self._policy, builder.plan
+
+        def ended() -> str:
+            for names in policy.counted.values():
+                names.update(entry.move.instance.name for entry in plan.entries)
+            policy.moved |= {entry.move.instance.name: policy.now for entry in plan.entries}
+            return "" if builder.moves_left() >= 1 else "the largest number of moves is reached"
+
+        def objective(builder: PlanBuilder) -> tuple[float, ...]:
+            if relief:
+                full = loads.overloaded(builder.state, policy.limits.overload)
+                return len(full), float(-len(plan.entries))
+            return (loads.deviation(builder.state),)
+
+        search: LocalSearch[PlanBuilder, Step] = LocalSearch(
+            [SteadyMove(loads, policy, relief)],
+            objective,
+            Acceptance(ended, builder.keeps_n1),
+            self._limits.deadline,
+        )
+        reason = search.run(builder)
+        capped = [one.name for one in builder.problem.instances if not policy.may_move(one.name)]
+        if reason == "local optimum":
+            reason = "no move gains more than its cost, with the newer and with the older samples"
+            if builder.problem.instances and len(capped) == len(builder.problem.instances):
+                reason = "the caps, or the time since their last moves, permit no instance to move"
+        plan.reason = reason
+
+    def _obstacle(self) -> str:
+        """Return why no instance of the group may move now; "" if instances may."""
+        policy, problem = self._policy, self._problem
+        limits, samples = policy.limits, policy.samples
+        span = (samples[-1].time - samples[0].time) / HOUR
+        if span < limits.least_history or len(samples) < LEAST_SAMPLES:
+            return (
+                f"the history spans {span:.1f} hours with {len(samples)} samples: at least "
+                f"{limits.least_history:g} hours and {LEAST_SAMPLES} samples are needed"
+            )
+        nodes = problem.state.cluster.nodes
+        down = [nodes[index].name for index in problem.scope if not nodes[index].online]
+        if len(down) > limits.offline:
+            return f"{len(down)} nodes are offline or drained, at most {limits.offline} may be"
+        failures = problem.failures
+        if failures is not None:
+            failing = failures.first_not_tolerated(failures.failing())
+            if failing is not None:
+                named = " and ".join(nodes[index].name for index in failing)
+                return f"N+1 does not hold: the failure of {named} is not tolerated"
+        return ""
+
+    def stopped(self, stop: Stopped) -> Plan:
+        """Return the moves found until `stop` ended `run`."""
+        self._plan.end(stop)
+        return self._plan

@@ -1,0 +1,223 @@
+"""Steady balancing by the history of loads, played through the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command import complaint, run
+from tests.schemas import conforms
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+NODES = ["node1", "node2", "node3", "node4"]
+CPUS = 8
+
+
+class Life:
+    """A small cluster on shared storage, with a folder of loads.
+
+    Attributes
+    ----------
+    places:
+        Instance -> its node. Those on the first node are busy.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.places = {f"i{k:02}": NODES[k % 4] for k in range(16)}
+        self.busy = {name: 1.6 if node == "node1" else 0.6 for name, node in self.places.items()}
+        self.offline: set[str] = set()
+        self.memory = 16384
+        self.templates = "rbd"
+
+    def round(self, hours: float, *options: str, apply: bool = True) -> dict[str, Any]:
+        """Play one round, so many hours after the beginning, and carry out its moves."""
+        cluster, loads = self.folder / "cluster.data", self.folder / "loads"
+        cluster.write_text(self._cluster(), encoding="utf-8")
+        wave = 1 + 0.2 * math.sin(hours / 24 * 2 * math.pi)
+        loads.write_text(
+            "".join(f"{name} {load * wave:.4f} 0 0 0\n" for name, load in self.busy.items()),
+            encoding="utf-8",
+        )
+        moment = (BEGIN + timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
+        done = run(
+            "balance", "--steady", "-t", str(cluster), "-U", str(loads), "--now", moment,
+            "--history", str(self.folder / "history"), "--all-groups", "--json", *options,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr.decode()
+        plan: dict[str, Any] = json.loads(done.stdout)
+        conforms(plan, "plan")
+        for move in plan["moves"] if apply else ():
+            assert move["from"] == [self.places[move["instance"]]]
+            (self.places[move["instance"]],) = move["to"]
+        return plan
+
+    def day(self) -> None:
+        """Play the hours until the history is long enough; nothing may move."""
+        for hour in range(24):
+            assert self.round(hour)["moves"] == []
+
+    def load(self, node: str) -> float:
+        """Return the mean load of a node as a share of its cpus."""
+        return sum(self.busy[name] for name, at in self.places.items() if at == node) / CPUS
+
+    def _cluster(self) -> str:
+        used = {node: 1024 * sum(at == node for at in self.places.values()) for node in NODES}
+        lines = ["default|uuid-default|preferred||", ""]
+        lines += [
+            f"{node}|{self.memory}|0|{self.memory - used[node]}|100000|100000|{CPUS}|"
+            f"{'Y' if node in self.offline else 'N'}|uuid-default"
+            for node in NODES
+        ]
+        lines += ["", *(
+            f"{name}|1024|0|2|running|Y|{node}||{self.templates}|"
+            for name, node in self.places.items()
+        )]  # fmt: skip
+        return "\n".join([*lines, "", ""])
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Life:
+    return Life(tmp_path)
+
+
+def test_nothing_moves_without_history_and_the_reason_is_told(life: Life) -> None:
+    plan = life.round(2)
+    assert plan["moves"] == []
+    assert "the history spans 0.0 hours" in plan["reason"]
+    assert plan["steady"]["sample_count"] == 1
+
+
+def test_busy_node_is_relieved_with_few_moves_that_are_not_repeated(life: Life) -> None:
+    life.day()
+    assert life.load("node1") == pytest.approx(0.8)
+    plan = life.round(24.2)
+    assert 1 <= len(plan["moves"]) <= 4
+    assert plan["steady"]["groups"][0]["deviation_after"] < plan["steady"]["groups"][0]["deviation"]
+    moved = {move["instance"] for move in plan["moves"]}
+    for hours in (25, 26, 40, 49):
+        again = life.round(hours)
+        assert moved.isdisjoint(move["instance"] for move in again["moves"])
+    loads = [life.load(node) for node in NODES]
+    assert max(loads) - min(loads) < 0.2
+
+
+def test_moves_only_in_permitted_hours(life: Life) -> None:
+    life.day()
+    assert "from 2:00 to 4:00" in life.round(24.5, "--hours=2-4")["reason"]
+    assert life.round(26.5, "--hours=2-4", apply=False)["moves"]
+    assert life.round(26.6, "--hours=22-4")["moves"]
+
+
+def test_plan_that_was_not_carried_out_is_made_again(life: Life) -> None:
+    life.day()
+    first = life.round(24.2, apply=False)
+    again = life.round(24.5)
+    assert first["moves"]
+    assert {m["instance"] for m in again["moves"]} == {m["instance"] for m in first["moves"]}
+
+
+def test_caps_count_moves_of_earlier_rounds(life: Life) -> None:
+    life.day()
+    assert len(life.round(24.2, "--hourly-moves=1")["moves"]) == 1
+    assert life.round(24.5, "--hourly-moves=1")["moves"] == []
+    assert len(life.round(25.5, "--hourly-moves=1")["moves"]) == 1
+    assert life.round(27, "--nightly-moves=2")["moves"] == []
+
+
+def test_shadow_reports_moves_and_plans_none(life: Life) -> None:
+    life.day()
+    plan = life.round(24.2, "--shadow")
+    assert plan["moves"] == []
+    assert plan["steady"]["shadow_moves"]
+    assert "would have been planned" in plan["reason"]
+    assert life.round(24.4)["moves"]
+
+
+def test_new_imbalance_must_last(life: Life) -> None:
+    life.busy = dict.fromkeys(life.busy, 0.6)
+    life.day()
+    life.busy |= {name: 1.6 for name, node in life.places.items() if node == "node1"}
+    for hours in (24, 24.3, 24.6, 24.9):
+        assert life.round(hours)["moves"] == []
+    for hours in range(25, 48):
+        life.round(hours)
+    assert life.round(49)["moves"] or life.load("node1") < 0.8
+
+
+def test_overloaded_node_is_relieved_outside_the_permitted_hours(life: Life) -> None:
+    life.day()
+    life.busy |= {name: 2.0 for name, node in life.places.items() if node == "node1"}
+    options = ("--hours=2-4",)
+    assert life.round(30, *options)["moves"] == []
+    moves = life.round(30.5, *options)["moves"]
+    assert moves
+    assert {move["from"][0] for move in moves} == {"node1"}
+    assert life.load("node1") < 0.9
+
+
+def test_unhealthy_cluster_moves_nothing(life: Life) -> None:
+    life.day()
+    life.offline = {"node3", "node4"}
+    assert "2 nodes are offline" in life.round(24.2)["reason"]
+    life.offline = set()
+    life.memory = 5000
+    assert "N+1 does not hold" in life.round(24.4)["reason"]
+
+
+def test_damaged_missing_and_foreign_lines_are_left_out(life: Life) -> None:
+    life.day()
+    folder = life.folder / "history"
+    (day,) = sorted(folder.iterdir())
+    lines = day.read_text(encoding="utf-8").splitlines()
+    lines[3] = lines[3][:40]
+    lines[4] = '{"time": 1, "instances": [], "planned": []}'
+    day.write_text("\n".join([*lines, "\x00half a li"]), encoding="utf-8")
+    (folder / "2025-12-31.jsonl").write_bytes(b"\xff\xfe")
+    (folder / "notes.txt").write_text("keep me", encoding="utf-8")
+    plan = life.round(24.2)
+    assert plan["moves"]
+    assert plan["steady"]["sample_count"] == 23
+    assert life.round(24.4)["steady"]["sample_count"] == 24
+    assert (folder / "notes.txt").exists()
+
+
+def test_history_is_bounded(life: Life) -> None:
+    for day in range(15):
+        life.round(24 * day, apply=False)
+    assert len(list((life.folder / "history").iterdir())) == 11
+
+
+def test_instances_that_come_go_and_change_size_do_not_disturb(life: Life) -> None:
+    life.day()
+    life.places["new"] = "node1"
+    life.busy["new"] = 0.1
+    for name in ("i01", "i02"):
+        del life.places[name], life.busy[name]
+    moves = life.round(24.2)["moves"]
+    assert moves
+    assert "new" not in {move["instance"] for move in moves}
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--shadow"], "--shadow goes with --steady"),
+        (["--steady", "--min-gain=1"], "no --min-gain"),
+        (["--steady", "--compat=hail"], "no --compat"),
+        (["--steady", "--now=yesterday"], "a time with its zone"),
+        (["--steady", "--hours=6"], "two hours of the day"),
+    ],
+)
+def test_wrong_options_are_rejected(words: list[str], problem: str) -> None:
+    assert problem in complaint(run("balance", *words, "docs/examples/cluster.json"))
+
+
+def test_loads_are_required(tmp_path: Path) -> None:
+    words = ["--steady", f"--history={tmp_path}", "docs/examples/cluster.json"]
+    assert "needs measured loads" in complaint(run("balance", *words))
