@@ -69,6 +69,7 @@ __all__ = [
     "InstancePolicy",
     "MigrationTags",
     "Networks",
+    "NodeLabels",
     "NodeLimit",
     "PlacementConstraint",
     "StoragePools",
@@ -321,6 +322,58 @@ class TaggedAccess(AccessConstraint):
                     self.origin(required, prefix),
                     0.0,
                 )
+
+
+class NodeLabels(TaggedAccess):
+    """An instance may be only on nodes that have, or that lack, each of its labels.
+
+    A label is a plain tag of a node. The tags of an instance are ``iallocator:nodes:must:LABEL``
+    and ``iallocator:nodes:never:LABEL``. There is one object of this class for each of the words
+    ``must`` and ``never``, which is `word`.
+    """
+
+    reason = "FailNodes"
+    about = "labels of nodes"
+    unit = "places that its labels allow"
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self.name = f"nodes {word}"
+        self.verbs = ("have", "has") if word == "must" else ("lack", "lacks")
+        super().__init__()
+
+    def required(self, instance: Instance, prefix: str) -> tuple[str, ...] | None:
+        start = f"{prefix}nodes:{self._word}:"
+        size = len(start)
+        labels = {tag[size:] for tag in instance.tags if tag.startswith(start)} - {""}
+        return tuple(sorted(labels)) or None
+
+    def accepts(self, node: Node, required: Hashable, prefix: str) -> bool:
+        labels = _labels(required)
+        if self._word == "must":
+            return all(label in node.tags for label in labels)
+        return not any(label in node.tags for label in labels)
+
+    def words(self, required: Hashable) -> str:
+        labels = _labels(required)
+        return f"label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}"
+
+    def origin(self, required: Hashable, prefix: str) -> str:
+        return "tag " + ", ".join(f"{prefix}nodes:{self._word}:{one}" for one in _labels(required))
+
+    def listed(
+        self, cluster: Cluster, instance: Instance, prefix: str
+    ) -> Iterator[tuple[str, str, float]]:
+        """Yield each label of `instance`, with its tag."""
+        for label in self.required(instance, prefix) or ():
+            what = f"on nodes that {self.verbs[0]} {self.words((label,))}"
+            yield what, self.origin((label,), prefix), 0.0
+
+
+def _labels(required: Hashable) -> tuple[str, ...]:
+    """Return the labels that `NodeLabels.required` found."""
+    assert isinstance(required, tuple)
+    return required
 
 
 class _Nodes:
@@ -661,6 +714,8 @@ CONSTRAINTS: tuple[PlacementConstraint, ...] = (
     ListedConstraint("LocalDisksListing"),
     ListedConstraint("RequestedNodesListing"),
     STORAGE_POOLS,
+    NodeLabels("must"),
+    NodeLabels("never"),
     ListedConstraint("PacemakerListing"),
     ListedConstraint("FencingListing"),
     NETWORKS,

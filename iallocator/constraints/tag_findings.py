@@ -57,6 +57,7 @@ def tag_findings(
     amounts = _amounts(cluster, instances, prefix, keys) if shared else ()
     found += (one for one in amounts if (one.owner, one.tag) not in known)
     found += _contradictions(cluster, instances, prefix, settings, shared)
+    found += _unknown_labels(cluster, instances, prefix)
     if relations is not None:
         found += _cycles(relations, names)
         found += _parted_units(relations, names)
@@ -98,6 +99,28 @@ def _amounts(
                 counts = True  # perhaps meant to forbid the node
         if counts:
             yield one
+
+
+def _unknown_labels(
+    cluster: Cluster, instances: Iterable[Instance], prefix: str
+) -> Iterator[TagFinding]:
+    """Yield tags with an empty label, or with a label that no node has."""
+    known: set[str] | None = None
+    for instance in instances:
+        for tag in instance.tags:
+            if not tag.startswith(f"{prefix}nodes:"):
+                continue
+            word, _, label = tag[len(prefix) + len("nodes:") :].partition(":")
+            if word not in ("must", "never"):
+                continue  # reported as misspelt
+            if known is None:
+                known = {one for node in cluster.nodes for one in node.tags}
+            owner = f"instance {instance.name}"
+            if not label:
+                text = f"does not count: expected {prefix}nodes:{word}:LABEL"
+                yield TagFinding("unknown", owner, tag, text)
+            elif label not in known:
+                yield TagFinding("unknown", owner, tag, f"names label {label}: no node has it")
 
 
 def _contradictions(

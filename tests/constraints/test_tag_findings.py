@@ -80,6 +80,22 @@ CASES = {
         _world(["iallocator:score:node2:-INFINITY", "iallocator:score:node2:INFINITY"]),
         "tag iallocator:score:node2:INFINITY contradicts iallocator:score:node2:-INFINITY",
     ),
+    "label": (
+        _world(["iallocator:nodes:must:ssd"], node=["sdd"]),
+        "tag iallocator:nodes:must:ssd names label ssd: no node has it",
+    ),
+    "excluded label": (
+        _world(["iallocator:nodes:never:old"]),
+        "tag iallocator:nodes:never:old names label old: no node has it",
+    ),
+    "no label": (
+        _world(["iallocator:nodes:must:"]),
+        "tag iallocator:nodes:must: does not count: expected iallocator:nodes:must:LABEL",
+    ),
+    "strength of a label": (
+        _world(["iallocator:nodes:mst:ssd"]),
+        "tag iallocator:nodes:mst:ssd does not count: iallocator:nodes:must is meant",
+    ),
     "domain": (
         _world(["iallocator:separate:must:db:rack"], there=DB[:1], node=["rack:1"]),
         "names rack, of which node1, node3 have no tag",

@@ -46,7 +46,8 @@ FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
 NODE_N1 = ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict", "group setting: n1")
 OF_TAGS = (
     "pools", "exclusion tags", "migration tags", "location tags", "together", "apart (node)",
-    "apart (domain)", "should with a price", "hard location score",
+    "apart (domain)", "should with a price", "hard location score", "required label",
+    "excluded label",
 )  # fmt: skip
 
 BOUND = (
@@ -55,7 +56,7 @@ BOUND = (
 
 NODE_TAGS = (
     "maintenance tag", "pools", "location tags", "migration tags", "apart (domain)",
-    "hard node score",
+    "hard node score", "required label", "excluded label",
 )  # fmt: skip
 PAGE_WITHOUT = (
     "networks", "exclusion tags", "apart (node)", "should with a price", "hard location score",

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import iallocator
 from iallocator import settings as effective_settings
-from iallocator.constraints.table import MigrationTags, Networks
+from iallocator.constraints.table import MigrationTags, Networks, NodeLabels
 from iallocator.limits import node as node_limits
 from iallocator.model import tags as model_tags
 from iallocator.model.cluster import Group, Node
@@ -134,6 +134,11 @@ def _restricted(stack: ExitStack) -> None:
 @_switch("pools")
 def _pools(stack: ExitStack) -> None:
     stack.enter_context(patch.object(Storage, "nodes_for", lambda *words: None))
+
+
+@_switch("required label", "excluded label")
+def _labels(stack: ExitStack) -> None:
+    stack.enter_context(patch.object(NodeLabels, "accepts", lambda *words: True))
 
 
 # Limits.

@@ -100,6 +100,29 @@ def pools(scene: Scene) -> Iterator[None]:
     scene.node(BEST)["tags"] = [*control, f"iallocator:pool:{where}:slow"]
 
 
+@feature("required label")
+def required_label(scene: Scene) -> Iterator[None]:
+    """The node does not have a label that the instance requires."""
+    scene.forgo_n1()  # from `next` it could fail over to `best` only
+    scene.tag(scene.subject, "iallocator:nodes:must:fast")
+    for name, node in scene.document["nodes"].items():
+        if name != BEST:
+            scene.tag(node, "fast")
+    control = scene.node(BEST)["tags"]
+    scene.tag(scene.node(BEST), "fast")
+    yield
+    scene.node(BEST)["tags"] = [*control, "slow"]
+
+
+@feature("excluded label")
+def excluded_label(scene: Scene) -> Iterator[None]:
+    """The node has a label that the instance excludes."""
+    scene.forgo_n1()
+    scene.tag(scene.subject, "iallocator:nodes:never:slow")
+    yield
+    scene.tag(scene.node(BEST), "slow")
+
+
 @feature("restricted nodes")
 def restricted_nodes(scene: Scene) -> Iterator[None]:
     """The request allows some nodes only."""

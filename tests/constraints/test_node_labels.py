@@ -1,0 +1,169 @@
+"""Compare placements and N+1 of instances with labels of nodes with brute force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+
+from iallocator.model.moves import Move
+from tests.builders import Json, allocate, cluster, instance
+from tests.command import json_of, plan_of, respond
+from tests.n1.tight import context_of
+from tests.seeds import seeds
+from tests.storage.test_redundancy import POOLS, Brute, tight
+
+MUST, NEVER = "iallocator:nodes:must:", "iallocator:nodes:never:"
+
+
+def allows(tags: list[str], labels: list[str]) -> bool:
+    """Return whether an instance with `tags` may be on a node with `labels`, by definition."""
+    required = [tag[len(MUST) :] for tag in tags if tag.startswith(MUST)]
+    excluded = [tag[len(NEVER) :] for tag in tags if tag.startswith(NEVER)]
+    return set(required) <= set(labels) and not set(excluded) & set(labels)
+
+
+def labelled(rng: Random) -> Json:
+    """Return a nearly full cluster and give its instances tags for labels instead of pools."""
+    document = tight(rng)
+    for node in document["nodes"].values():
+        node["tags"] = [pool["name"] for pool in node.pop("storage_pools") if pool["name"] in POOLS]
+    for raw in (*document["instances"].values(), document["request"]):
+        tags = [MUST + raw.pop("storage_pool")] if rng.random() < 0.7 else []
+        raw.pop("storage_pool", None)
+        tags += [NEVER + rng.choice(POOLS)] if rng.random() < 0.4 else []
+        tags += [MUST + rng.choice(POOLS)] if rng.random() < 0.2 else []
+        raw["tags"] = list(dict.fromkeys(tags))
+    return document
+
+
+class ByLabels(Brute):
+    """Simulate failures of a document with labels."""
+
+    def reaches(self, node: str, name: str) -> bool:
+        """Return whether the tags of the instance allow the node."""
+        return allows(self.raw[name]["tags"], self.nodes[node]["tags"])
+
+
+@pytest.mark.parametrize("mode", ["strict", "no-new"])
+def test_n1_with_labels_equals_brute_force(mode: str) -> None:
+    """A placement is N+1 compliant if each instance can restart on a node that it may be on."""
+    reported: Counter[bool] = Counter()
+    for seed in seeds(200, 1500):
+        document = labelled(Random(f"labels/{seed}"))
+        case = context_of(document, mode)
+        tolerance = case.context.tolerance(case.context.all_nodes())
+        strict = mode == "strict"
+        before = ByLabels(document, strict)
+        names = [node.name for node in case.cluster.nodes]
+        watched = [name for name in names if strict or before.online[name]]
+        watched = [name for name in watched if strict or before.tolerates(name)]
+        within = case.cluster.reach(case.new)
+        for index, name in enumerate(names):
+            open_node = allows(document["request"]["tags"], document["nodes"][name]["tags"])
+            assert open_node is (within is None or index in within), (seed, name)
+            if not before.online[name] or not open_node:
+                continue
+            after = ByLabels(document, strict)
+            after.put("new", document["request"], name)
+            if case.state.columns[0][index] - case.new.memory > 0:
+                expected = all(map(after.tolerates, watched))
+                found = tolerance.allows(Move(case.new, (), (index,)))
+                assert found is expected, (mode, seed, name)
+                reported[expected] += 1
+    assert min(reported[True], reported[False]) > 20, reported
+
+
+def world(rng: Random, template: str) -> Json:
+    """Return three to five nodes with labels, and instances with tags on nodes they may be on."""
+    labels = {f"node{k}": rng.sample("abc", rng.randint(0, 3)) for k in range(1, rng.randint(4, 6))}
+    residents = {}
+    for number in range(rng.randint(2, 8)):
+        tags = some_tags(rng)
+        homes = [name for name, own in labels.items() if allows(tags, own)]
+        roles = 2 if template == "drbd" else 1
+        if len(homes) >= roles:
+            residents[f"i{number}"] = instance(
+                *rng.sample(homes, roles), memory=rng.choice((500, 1000)), disk=1000,
+                disk_template=template, tags=tags,
+            )  # fmt: skip
+    document = cluster(len(labels), memory=16384, cpus=64, instances=residents)
+    for name, own in labels.items():
+        document["nodes"][name]["tags"] = own
+    return document
+
+
+def some_tags(rng: Random) -> list[str]:
+    """Return up to two tags for labels."""
+    known = [word + label for word, label in product((MUST, NEVER), "abc")]
+    return rng.sample(known, rng.choice((0, 1, 1, 2)))
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_allocations_with_labels_equal_brute_force(template: str) -> None:
+    """The accepted placements are those on nodes that the tags allow, for both roles."""
+    for seed in seeds(60, 500):
+        rng = Random(f"allocations/{template}/{seed}")
+        document, tags = world(rng, template), some_tags(rng)
+        own = {name: node["tags"] for name, node in document["nodes"].items()}
+        free = [name for name, labels in own.items() if allows(tags, labels)]
+        request = allocate(document, memory=500, disk=1000, disk_template=template, tags=tags)
+        answer = respond(request, "--n1=off")
+        expected = len(free) * (len(free) - 1 if template == "drbd" else 1)
+        assert answer["success"] is (expected > 0), (seed, answer)
+        if expected:
+            assert set(answer["result"]) <= set(free), (seed, answer)
+            assert answer["solutions"][0]["successes"] == expected, (seed, answer)
+        assert respond(request, "--compat=hail")["success"], seed
+
+
+@pytest.mark.parametrize(
+    ("command", "template"),
+    [("balance", "rbd"), ("balance", "drbd"), ("squeeze", "rbd"), ("evacuate", "rbd"),
+     ("evacuate", "drbd")],
+)  # fmt: skip
+def test_moves_keep_instances_on_nodes_that_their_tags_allow(command: str, template: str) -> None:
+    """Each place after each move is allowed; an evacuation fails only without such a place."""
+    moved = 0
+    for seed in seeds(12, 250):
+        document = world(Random(f"{command}/{template}/{seed}"), template)
+        own = {name: node["tags"] for name, node in document["nodes"].items()}
+        moves: list[tuple[str, list[str]]] = []
+        if command == "evacuate":
+            there = [n for n, raw in document["instances"].items() if raw["nodes"][0] == "node1"]
+            document["request"] = {
+                "type": "node-evacuate", "instances": there, "evac_mode": "primary-only",
+            }  # fmt: skip
+            done, failed, _ = respond(document, "--n1=off")["result"]
+            moves = [(name, nodes) for name, _, nodes in done]
+            for name, _ in failed:
+                tags = document["instances"][name]["tags"]
+                others = document["instances"][name]["nodes"][1:] or list(own)[1:]
+                assert not [n for n in others if allows(tags, own[n])], (seed, name)
+        else:
+            plan: Any = plan_of(command, document, "--n1=off")
+            moves = [(one["instance"], one["to"]) for one in plan["moves"]]
+        for name, nodes in moves:
+            moved += 1
+            for node in nodes:
+                assert allows(document["instances"][name]["tags"], own[node]), (seed, name)
+    assert moved > 5
+
+
+def test_each_label_is_listed_with_its_tag() -> None:
+    """Several labels are several constraints."""
+    tags = [f"{MUST}ssd", f"{MUST}gpu", f"{NEVER}old"]
+    document = cluster(2, instances={"i1": instance("node1", disk_template="rbd", tags=tags)})
+    document["nodes"]["node1"]["tags"] = ["ssd", "gpu"]
+    document["nodes"]["node2"]["tags"] = ["old"]
+    listed = json_of("constraints", "--json", document=document)
+    assert [(one["what"], one["origin"], one["strength"]) for one in listed["constraints"]] == [
+        ("on nodes that have label gpu", f"tag {MUST}gpu", "must"),
+        ("on nodes that have label ssd", f"tag {MUST}ssd", "must"),
+        ("on nodes that lack label old", f"tag {NEVER}old", "must"),
+    ]
+    answer = respond(allocate(document, memory=512, disk_template="rbd", tags=tags), "--n1=off")
+    assert answer["solutions"][0]["failures"] == {"FailNodes": 1}
