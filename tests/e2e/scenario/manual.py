@@ -20,6 +20,7 @@ PAGES = (
     "how-to/keep-instances-apart-or-together",
     "how-to/spread-over-racks",
     "how-to/pin-an-instance-to-ssd-nodes",
+    "how-to/restrict-instances-to-labelled-nodes",
     "how-to/set-up-storage-pools",
     "how-to/set-priorities-and-order",
 )
