@@ -344,9 +344,8 @@ class NodeLabels(TaggedAccess):
 
     def required(self, instance: Instance, prefix: str) -> tuple[str, ...] | None:
         start = f"{prefix}nodes:{self._word}:"
-        size = len(start)
-        labels = {tag[size:] for tag in instance.tags if tag.startswith(start)} - {""}
-        return tuple(sorted(labels)) or None
+        found = [tag[len(start) :] for tag in instance.tags if tag.startswith(start)]
+        return tuple(sorted(set(filter(None, found)))) or None if found else None
 
     def accepts(self, node: Node, required: Hashable, prefix: str) -> bool:
         labels = _labels(required)
