@@ -174,6 +174,10 @@ def _tiered(study: CapacityReport, run: Run) -> Iterator[tuple[str, str]]:
     yield "KM_UNAV_SPN", str(after.free_spindles)
 
 
+_NOT_OF_HSPACE = ("FailPolicy", "FailNodes")
+"""Reasons that hspace does not have; they are written only if they are counted."""
+
+
 def _standard(study: CapacityReport, run: Run) -> Iterator[tuple[str, str]]:
     yield from _size_keys("SPEC", run.size)
     yield from _figure_keys("FIN", run.figures, study.totals)
@@ -182,7 +186,7 @@ def _standard(study: CapacityReport, run: Run) -> Iterator[tuple[str, str]]:
     yield "ALLOC_INSTANCES", str(len(filling.placed))
     yield "ALLOC_FAIL_REASON", filling.reason.upper()
     counts = [(reason, filling.failures.get(reason, 0)) for reason in REASONS]
-    counts = [count for count in counts if count[1] or count[0] != "FailPolicy"]  # not hspace's
+    counts = [count for count in counts if count[1] or count[0] not in _NOT_OF_HSPACE]
     if study.failing:
         counts = [count for count in counts if count[1]]
     for reason, count in sorted(counts, key=lambda pair: -pair[1]):
