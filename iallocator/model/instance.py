@@ -91,13 +91,15 @@ class Status:
     """Configured state of an instance: its admin state, and whether it is forthcoming.
 
     The admin state is ``up``, ``down`` or ``offline``. A forthcoming instance does not exist yet.
+    `word`: the status in a text file, which can say more (``ERROR_down``); "" from other sources.
     """
 
-    __slots__ = ("admin_state", "forthcoming")
+    __slots__ = ("admin_state", "forthcoming", "word")
 
-    def __init__(self, admin_state: str = "up", forthcoming: bool = False) -> None:
+    def __init__(self, admin_state: str = "up", forthcoming: bool = False, word: str = "") -> None:
         self.admin_state = admin_state
         self.forthcoming = forthcoming
+        self.word = word
 
 
 RUNNING = Status()
@@ -142,6 +144,8 @@ class Instance:
         `iallocator.constraints.table`.
     restricted:
         True if some nodes are not open to it, or might not have enough space in its pools.
+    status_word:
+        The status in the text file that it was read from; "" from other sources.
     asked:
         Members of the request of a new instance that do not affect placement but are needed to
         create it: ``nics``, ``os``, ``hypervisor``. Their values are as sent.
@@ -180,6 +184,7 @@ class Instance:
         "spindle_use",
         "spindles",
         "spindles_anywhere",
+        "status_word",
         "tags",
         "template",
         "uses_memory",
@@ -209,6 +214,7 @@ class Instance:
         self.spindle_use = backend.spindle_use
         self.nodes = nodes
         admin_state = self.admin_state = status.admin_state
+        self.status_word = status.word
         forthcoming = self.forthcoming = status.forthcoming
         self.auto_balance = backend.auto_balance
         self.tags = tags
@@ -244,6 +250,7 @@ class Instance:
         twin.hides_spindles = self.hides_spindles
         twin.nodes, twin.networks = self.nodes, self.networks
         twin.admin_state, twin.uses_memory = self.admin_state, self.uses_memory
+        twin.status_word = self.status_word
         twin.forthcoming, twin.auto_balance = self.forthcoming, self.auto_balance
         twin.tags, twin.exclusion, twin.desired = self.tags, self.exclusion, self.desired
         twin.placement_keys, twin.asked_keys = self.placement_keys, self.asked_keys
@@ -343,7 +350,7 @@ class Instance:
             self.name,
             Backend(self.memory, self.vcpus, self.auto_balance, self.spindle_use),
             Disks(template, self.disk, self.disk_sizes, self.spindles, self.spindles_anywhere),
-            status=Status(self.admin_state, self.forthcoming),
+            status=Status(self.admin_state, self.forthcoming, self.status_word),
             tags=self.tags,
             networks=self.networks,
             load=self.load,

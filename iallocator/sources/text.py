@@ -212,8 +212,9 @@ def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
             reading.behaviour.counts_spindles_anywhere,
         ),
         status=Status(
-            STATUS[line.one_of(4, "status", tuple(STATUS), "")],
+            STATUS[word := line.one_of(4, "status", tuple(STATUS), "")],
             line.flag(12, "forthcoming", False),
+            word,
         ),
         tags=line.names(9),
         load=reading.load,

@@ -131,7 +131,7 @@ def _instance_line(instance: Instance, cluster: Cluster, state: State) -> str:
         instance.memory,
         instance.disk,
         instance.vcpus,
-        STATUS[instance.admin_state],
+        instance.status_word or STATUS[instance.admin_state],
         _letter(instance.auto_balance),
         names[0],
         names[1] if len(names) > 1 else "",
