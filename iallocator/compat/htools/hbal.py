@@ -27,7 +27,7 @@ from iallocator.deadline import Deadline
 from iallocator.engine import reading_for
 from iallocator.errors import say
 from iallocator.ganeti.jobs import transition_document
-from iallocator.model.columns import DISK, MEMORY
+from iallocator.model.columns import DISK, MEMORY, SPINDLES
 from iallocator.model.moves import FAILOVER, REPLACE_SECONDARY
 from iallocator.model.state import State
 from iallocator.planners.plan_limits import lowest_score
@@ -230,12 +230,15 @@ def _show_end(given: Given, done: PlanResult, group: Group, score: float) -> Non
 
 
 def _violating(state: State, group: Group) -> int:
-    """Return how many nodes of `group` exceed a ratio of the policy, by the instances that run."""
+    """Return how many nodes of `group` exceed a ratio of the policy.
+
+    Virtual cpus are those of all primaries but instances that are marked offline.
+    """
     violating = 0
     for node in (state.cluster.nodes[index] for index in group.nodes):
-        running = [one for one in state.primaries[node.index].values() if one.uses_memory]
-        cpus = node.reserved_cpus + sum(one.vcpus for one in running)
-        spindles = sum(one.spindle_use for one in running)
+        counted = [i for i in state.primaries[node.index].values() if not i.admin_offline]
+        cpus = node.reserved_cpus + sum(one.vcpus for one in counted)
+        spindles = state.columns[SPINDLES][node.index]
         violating += cpus > node.vcpu_ratio * node.total_cpus or spindles > node.high_spindles
     return violating
 
@@ -319,4 +322,4 @@ def _print_commands(done: PlanResult, file: Any, end: str) -> None:
         write_script(file, lines)
         return
     print("\nCommands to run to reach the above solution:")
-    print("\n".join(f"  {line}" for line in spread(lines)))
+    print("".join(f"  {line}\n" for line in spread(lines)), end="")

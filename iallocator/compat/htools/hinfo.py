@@ -39,7 +39,7 @@ def run(given: Given) -> int:
     print(f"Loaded cluster tags: {','.join(cluster.tags)}")
     if loud > 2:
         print(f"Loaded cluster ipolicy: {policy_text(source.policy)}")
-    if not cluster.nodes and not cluster.instances:
+    if not cluster.instances and loud > 1:
         print("Cluster is empty.")
     counts = (
         plural(len(cluster.nodes), "node", "nodes"),
@@ -63,7 +63,7 @@ def run(given: Given) -> int:
     if loud > 1:
         print("Node group information:")
         rows = [("Group", "Nodes", "Instances", "Bad_Nodes", "Bad_Instances", "N+1", "Score")]
-        for one in group_overviews(state):
+        for one in (group for group in group_overviews(state) if group["nodes"]):
             rows.append((
                 one["name"], str(one["nodes"]), str(one["instances"]),
                 str(len(one["bad_nodes"])), str(len(one["bad_instances"])),

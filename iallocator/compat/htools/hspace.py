@@ -8,6 +8,7 @@ from iallocator.compat.htools.backend import (
     ProgramError,
     adjust,
     cluster_score,
+    domain,
     load,
     node_list,
     save,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iallocator.compat.htools.backend import Given
+    from iallocator.model.cluster import Cluster
     from iallocator.planners.capacity.capacity import CapacityReport, Run
     from iallocator.planners.capacity.site import Size
 
@@ -47,12 +49,17 @@ def run(given: Given) -> int:
         own.chosen = frozenset({"n1"})
     found = study(source.cluster, capacity_options(own, own, source), lambda kind, filling: None)
     loud, state = given.loudness, found.before
+    end = domain(source.cluster)
+    if end and loud > 1:
+        say(f"Note: Stripping common suffix of '{end}' from names")
     if given.print_nodes is not None:
         say(f"\nInitial cluster status:\n{node_list(state, given.print_nodes)}")
     if loud > 2:
         nodes = range(len(source.cluster.nodes))
         say(f"Initial coefficients: overall {cluster_score(state, nodes):.8f}")
         say("\n".join(scores(state, nodes)))
+    if loud > 3:
+        say(f"Allocatable nodes: {_allocatable(source.cluster, found)}")
     for kind, title in KINDS:
         done = getattr(found, kind)
         if done is None or found.nowhere:
@@ -74,6 +81,23 @@ def run(given: Given) -> int:
     if found.nowhere:
         raise ProgramError("Error: failure during allocation: No online nodes")
     return 0
+
+
+def _allocatable(cluster: Cluster, found: CapacityReport) -> str:
+    """Return the nodes, or for two nodes the primaries with secondaries, as Haskell shows them."""
+    usable = [node for node in cluster.nodes if node.online]
+    usable = [node for node in usable if node.group.alloc_policy != "unallocable"]
+    order = {node.index: len(cluster.nodes) - 1 - node.index for node in cluster.nodes}
+    place = {node.index: order[node.index] for node in usable}
+    run = found.standard or found.tiered
+    if run is None or run.size.nodes == 1:
+        return f"Left [{','.join(str(k) for k in sorted(place.values()))}]"
+    pairs = []
+    for node in sorted(usable, key=lambda node: place[node.index]):
+        others = [place[k] for k in node.group.nodes if k in place and k != node.index]
+        if others:
+            pairs.append(f"({place[node.index]},[{','.join(map(str, sorted(others)))}])")
+    return f"Right [{','.join(pairs)}]"
 
 
 def _map(found: CapacityReport, done: Run) -> Iterator[str]:
