@@ -71,6 +71,9 @@ class Behaviour:
     counts_new_statistics = True
     """Statistics that htools does not have count in the score."""
 
+    passes_n1_at_equality = False
+    """A node that nothing has changed passes N+1 if its free memory equals what it reserves."""
+
     decides_by_rounding = False
     """Of equal scores, the one wins that is lower after rounding, as statistics are added up."""
 

@@ -28,6 +28,7 @@ class HailBehaviour(Behaviour):
     tells_nearest = False
     knows_affinity = False
     counts_new_statistics = False
+    passes_n1_at_equality = True
     decides_by_rounding = True
     recreates_in_place = False
     policy_reason = ""

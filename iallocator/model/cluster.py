@@ -153,6 +153,9 @@ class Node:
         The part of the cpu utilisation that belongs to none of its instances.
     has_internal:
         True if the node has storage of its own.
+    reserve_slack:
+        MiB by which the initial reserve is reduced if it equals the free memory; above 0 only
+        with ``--compat hail``, see `Behaviour.passes_n1_at_equality`.
     new_statistics:
         1 if statistics that htools does not have count in the score, else 0.
     memory_ratio:
@@ -182,6 +185,7 @@ class Node:
         "receives",
         "reported_disk",
         "reported_memory",
+        "reserve_slack",
         "reserved_cpus",
         "reserved_memory",
         "spindle_count",
@@ -215,6 +219,7 @@ class Node:
         self.online = status.vm_capable and not (status.offline or status.drained)
         self.has_internal = True
         self.new_statistics = 1
+        self.reserve_slack = 0.0
         self.total_memory = memory.total
         self.memory_ratio: float = 1
         self.reserved_memory = memory.reserved

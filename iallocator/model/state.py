@@ -124,6 +124,8 @@ class State(Holdings):
             recorded = columns[MEMORY][index] + advertised - node.reserved_memory
             reported = node.reported_memory * node.memory_ratio
             columns[MEMORY][index] = min(recorded, reported)
+            if node.reserve_slack and columns[MEMORY][index] == self.reserved[index] > 0:
+                self.reserved[index] -= node.reserve_slack
             columns[MEMORY_LATER][index] = reported - sum(
                 i.memory for i in self.primaries[index].values() if not i.uses_memory
             )

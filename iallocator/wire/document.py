@@ -317,6 +317,10 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     return cluster
 
 
+RESERVE_SLACK = 2.0**-30
+"""MiB: enough to make two equal amounts different, and too little to change a score."""
+
+
 def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
     """Read into `cluster` what tags and storage pools in `document` mean for its placements.
 
@@ -327,6 +331,9 @@ def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
     if not reading.behaviour.counts_new_statistics:
         for node in cluster.nodes:
             node.new_statistics = 0
+    if reading.behaviour.passes_n1_at_equality:
+        for node in cluster.nodes:
+            node.reserve_slack = RESERVE_SLACK
     if reading.behaviour.reads_pools:
         groups = (document.get("nodegroups") or {}).values()
         if (
