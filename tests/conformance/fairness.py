@@ -75,12 +75,18 @@ def _is_dedicated(document: Json, uuid: str) -> bool:
 
 
 def _n1_differs_at_start(document: Json, name: str) -> bool:
-    """Return whether reported and accounted free memory give different N+1 results for a node."""
+    """Return whether reported and accounted free memory give different N+1 results for a node.
+
+    If both equal what the node reserves, iallocator follows hail.
+    """
     node = document["nodes"][name]
     if not _reports(node):
         return False
     reserved = _reserved_for_peers(document, name)
-    return (int(node["free_memory"]) < reserved) != (_free_memory(document, name) <= reserved)
+    reported, accounted = int(node["free_memory"]), _free_memory(document, name)
+    return (reported < reserved) != (
+        accounted <= reserved
+    ) and not reported == accounted == reserved
 
 
 def _reports(node: Json) -> bool:
