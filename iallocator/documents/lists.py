@@ -107,7 +107,7 @@ FIELDS: dict[str, tuple[str, Show]] = {
     "xmem": ("x_mem", lambda row: row.missing),
     "fmem": ("f_mem", lambda row: row.node.reported_memory),
     "umem": ("u_mem", lambda row: int(row.column(MEMORY))),
-    "rmem": ("r_mem", lambda row: int(row.state.reserved[row.index])),
+    "rmem": ("r_mem", lambda row: round(row.state.reserved[row.index])),
     "amem": ("a_mem", lambda row: int(row.column(MEMORY) - row.state.reserved[row.index])),
     "tdsk": ("t_dsk", lambda row: decimal(row.node.total_disk / 1024, 0)),
     "fdsk": ("f_dsk", lambda row: int(row.column(DISK) / 1024)),
