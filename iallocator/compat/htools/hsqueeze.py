@@ -47,7 +47,6 @@ def run(given: Given) -> int:
         target=own.target_resources if target is None else target,
         minimal=own.minimal_resources if minimal is None else minimal,
         master=source.master,
-        frees_all=True,
         kinds=SHARED,
     )
     done = squeeze_cluster(cluster, source.policy, wanted)

@@ -100,8 +100,6 @@ class SqueezeOptions:
         down; below which others are powered on.  The target should not be less.
     master:
         Name of the master node, which stays; "" if it is not known.
-    frees_all:
-        Whether the last online node may be freed, too, if the master node is not known.
     prefer, avoid:
         Names of the nodes to take first, and last.
     kinds:
@@ -121,7 +119,6 @@ class SqueezeOptions:
     target: float = 2.0
     minimal: float = 2.0
     master: str = ""
-    frees_all: bool = False
     prefer: Collection[str] = ()
     avoid: Collection[str] = ()
     kinds: int = SHARED

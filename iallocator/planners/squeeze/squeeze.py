@@ -235,8 +235,7 @@ class _Work:
             opened.append(_Open(done, group, search, "no further node can be freed"))
             order += candidates
         most = sum(node.online for node in self.cluster.nodes)
-        if not (self.options.master or self.options.frees_all):
-            most -= 1  # an unknown master node may be the last one
+        most -= not self.options.master  # an unknown master node may be the last one
         if all(search.choose(()) for search in searches.values()):
             # of equal nodes the last of the document, which is read backwards
             order.sort(key=lambda k: (len(state.primaries[k]), k))
