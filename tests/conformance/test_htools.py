@@ -248,3 +248,32 @@ def test_launcher_of_the_comparison_reads_the_status() -> None:
         [sys.executable, "-c", LAUNCHER, "hbal", "word"], cwd=ROOT, capture_output=True, check=False
     )
     assert done.returncode == 1
+
+
+GROUP, NODE = "g|u|preferred||", "n1|100|0|100|100|100|4|N|u|1"
+
+DAMAGED = (
+    "", "a\n", "a\n\n", "\n", "\n\n", "a\n\n\n", "a\n\n\n\n",
+    "g|u|preferred\n\n\n\n", "g|u|bogus|a\n\n\n\n",
+    *(f"{GROUP}\n\n{node}\n\n\n\n" for node in (
+        "n1|1|2", "n1|x|0|1|1|1|1|N|other", "n1||0|1|1|1|1|N|u", "n1|1x|0|1|1|1|1|N|u|1",
+        "n1|100|0|100|100|100|4|N|u|zz",
+    )),
+    *(f"{GROUP}\n\n{NODE}\n\n{one}\n\n\n" for one in (
+        "i1|10", "i1|10|10|1|running|Y|n9||plain|", "i1|10|10|1|running|Y|||plain|",
+        "i1|10|x|1|running|Y|n1||plain|", "i1|10|10|1|bogus|X|n1||bad|",
+        "i1|10|10|1|running|X|n1||bad|", "i1|10|10|1|running|Y|n1||bad|",
+        "i1|10|10|1|running|Y|n1||plain|t|zz", "i1|10|10|1|running|Y|n1|n1|drbd|t",
+    )),
+)  # fmt: skip
+"""Text files with an error."""
+
+
+@installed
+@pytest.mark.parametrize("text", DAMAGED)
+def test_error_in_a_text_file_has_the_words_of_the_original(text: str) -> None:
+    """The message names the first error; the status is 1."""
+    one = Case("hbal", ("-t", "c.data"), {"c.data": text})
+    original = theirs(one)
+    assert original.status == 1
+    assert ours(one) == original

@@ -156,10 +156,14 @@ def complain_of_file(path: str) -> str:
 
 
 def _reason(error: IallocatorError, settings: Settings) -> str:
-    """Return why the cluster cannot be read: as htools if a file does not exist."""
+    """Return why the cluster cannot be read, in the words of htools if they are known."""
     for path in (settings.text_data, settings.ialloc_src):
         if path and not os.access(path, os.R_OK):
             return complain_of_file(path)
+    if settings.text_data:
+        from iallocator.compat.htools.text_errors import text_error
+
+        return text_error(settings.text_data, settings.max_input) or str(error)
     return str(error)
 
 
