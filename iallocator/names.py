@@ -82,7 +82,8 @@ def guesses(word: str, known: Iterable[str]) -> str:
         by_word[name] = name
     close = get_close_matches(cut(word), list(by_word), 2 * FEW, ALIKE)
     found = list(dict.fromkeys(by_word[one] for one in close))[:FEW]
-    return f" (did you mean {' or '.join(found)}?)" if found else ""
+    words = " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
+    return f" (did you mean {words}?)" if found else ""
 
 
 def domain_of(names: Iterable[str]) -> str:

@@ -39,7 +39,7 @@ def document(tmp_path: Path) -> str:
     [
         ("balanc FILE", "balanc: no such command or file (did you mean balance"),
         ("balanc --all-groups FILE", "balanc: no such command or file (did you mean balance"),
-        ("balance -O nod1 FILE", "--offline: unknown node nod1 (did you mean node1.example.com or"),
+        ("balance -O nod1 FILE", "--offline: unknown node nod1 (did you mean node1.example.com, "),
         (
             "balance --exclude-instances=wep FILE",
             "--exclude-instances: unknown instance wep (did you mean web.example.com?)",
@@ -79,7 +79,7 @@ def document(tmp_path: Path) -> str:
         ("help blance", "blance: no such command or file (did you mean balance"),
         (
             "balance --lookahed FILE",
-            "unknown option --lookahed (did you mean --lookahead or --ahead?); ",
+            "unknown option --lookahed (did you mean --lookahead, --ahead or --overload?); ",
         ),
         ("balance --min FILE", "option --min may be any of --min-disk, --min-score, "),
         ("balance --stick=3 FILE", "balance takes no --stickiness: it goes by the score"),

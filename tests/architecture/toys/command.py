@@ -61,7 +61,7 @@ PLACES: Changes = {
         " states=PLANNED),\n<ANCHOR>",
     ),
     ("iallocator/commands/planner_options.py", "Balance"): (
-        "class Balance(Planning, Balancing):\n",
+        "class Balance(Planning, Balancing, Steady):\n",
         'class Shift(Planning):\n    """``iallocator shift``: one instance is moved."""'
         "\n\n\n<ANCHOR>",
     ),
