@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iallocator.deadline import check
+from iallocator.deadline import DAY, check
 from iallocator.planners.balance.compound_moves import allowed_move
 from iallocator.planners.balance.move_kinds import ScoredMoves, kinds_to
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.plan import Plan
-from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
+from iallocator.planners.plan_limits import length_reached
+from iallocator.planners.search import LOCAL_OPTIMUM, Acceptance, LocalSearch, Neighbourhood
 from iallocator.scoring.scalar import score_of
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HOUR", "LoadSample", "Measured", "SteadyBalancer", "SteadyLimits", "SteadyPolicy"]
 
-HOUR = 3600.0
-DAY = 24 * HOUR
+HOUR = DAY / 24
 
 HALF_LIFE = 3 * DAY
 """After this time, in seconds, a sample has half of its weight."""
@@ -81,7 +81,7 @@ class LoadSample(NamedTuple):
 
 @dataclass(slots=True)
 class SteadyLimits:
-    """The limits of steady balancing.
+    """The limits of steady balancing; their defaults are those of the options of `balance`.
 
     Attributes
     ----------
@@ -104,16 +104,16 @@ class SteadyLimits:
         The maximum of nodes of a group that are not online.
     """
 
-    least_history: float = 24.0
-    hold: float = 3.0
-    least_gain: float = 4.0
-    gib_cost: float = 0.03
-    hourly: int = 6
-    nightly: int = 15
-    hours: tuple[int, int] = (0, 6)
-    rest: float = 3.0
-    overload: float = 0.9
-    offline: int = 1
+    least_history: float
+    hold: float
+    least_gain: float
+    gib_cost: float
+    hourly: int
+    nightly: int
+    hours: tuple[int, int]
+    rest: float
+    overload: float
+    offline: int
 
     def permits(self, time: float) -> bool:
         """Return whether balancing moves are permitted at `time`."""
@@ -240,15 +240,21 @@ class _Loads:
         """Return the expected deviation in percent of a node."""
         return float(100 * self.of_nodes(state, self.profiles[0]).std(axis=0).mean())
 
-    def gains(self, state: State, name: str) -> list[Floats]:
-        """Return for each profile the gain of a move of `name` to each node; 0 for its own."""
+    def relative(self, state: State) -> list[Floats]:
+        """Return for each profile the loads of nodes less their mean, nodes × hours."""
+        found = [self.of_nodes(state, profile) for profile in self.profiles]
+        return [loads - loads.mean(axis=0) for loads in found]
+
+    def gains(self, state: State, relative: Sequence[Floats], name: str) -> list[Floats]:
+        """Return for each profile the gain of a move of `name` to each node; 0 for its own.
+
+        `relative`: what the method of that name returns for `state`.
+        """
         found = []
         source = self.place[state.where[name][0]]
         count = len(self.scope)
-        for profile in self.profiles:
-            loads = self.of_nodes(state, profile)
+        for profile, loads in zip(self.profiles, relative):
             own = profile[self.position[name]]
-            loads -= loads.mean(axis=0)
             sums, squares = loads.sum(axis=0), (loads**2).sum(axis=0)
             gone = -own * self.share[source]
             come = own[None, :] * self.share[:, None]
@@ -315,10 +321,11 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         return [move for move in moves if move.copied <= builder.budget()]
 
     def _gaining(self, builder: PlanBuilder) -> list[tuple[float, Move]]:
-        loads, limits = self._loads, self._policy.limits
+        loads, limits, state = self._loads, self._policy.limits, builder.state
+        relative = loads.relative(state)
         found = []
         for one in self._candidates(builder):
-            now, held = (len(loads.scope) * some for some in loads.gains(builder.state, one.name))
+            now, held = (len(loads.scope) * g for g in loads.gains(state, relative, one.name))
             for k in np.flatnonzero(now > limits.least_gain).tolist():
                 for move in self._moves(builder, one, loads.scope[k]):
                     cost = limits.least_gain + move.copied / 1024 * limits.gib_cost
@@ -327,23 +334,24 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         return found
 
     def _relieving(self, builder: PlanBuilder) -> list[tuple[float, Move]]:
-        loads, limit = self._loads, self._policy.limits.overload
-        full = loads.overloaded(builder.state, limit)
+        loads, limits, state = self._loads, self._policy.limits, builder.state
+        full = loads.overloaded(state, limits.overload)
         latest = np.nan_to_num(loads.latest).T
-        nodes = loads.of_nodes(builder.state, latest).mean(axis=1)
+        nodes = loads.of_nodes(state, latest).mean(axis=1)
+        relative = loads.relative(state) if full else []
         found = []
         for one in self._candidates(builder) if full else ():
-            source = builder.state.where[one.name][0]
-            own = latest[loads.position[one.name]].mean()
+            source = state.where[one.name][0]
             if source not in full:
                 continue
+            own = latest[loads.position[one.name]].mean()
+            gains = loads.gains(state, relative, one.name)[0]
             for k, target in enumerate(loads.scope):
                 after = nodes[k] + own * loads.share[k]
-                if target != source and after <= limit - RELIEVED:
+                if target != source and after <= limits.overload - RELIEVED:
                     for move in self._moves(builder, one, target):
-                        cost = move.copied / 1024 * self._policy.limits.gib_cost
-                        gain = loads.gains(builder.state, one.name)[0][k]
-                        found.append((float(gain - cost), move))
+                        cost = move.copied / 1024 * limits.gib_cost
+                        found.append((float(gains[k] - cost), move))
         return found
 
 
@@ -417,7 +425,7 @@ class SteadyBalancer:
             for names in policy.counted.values():
                 names.update(entry.move.instance.name for entry in plan.entries)
             policy.moved |= {entry.move.instance.name: policy.now for entry in plan.entries}
-            return "" if builder.moves_left() >= 1 else "the largest number of moves is reached"
+            return "" if builder.moves_left() >= 1 else length_reached(len(plan.entries))
 
         def objective(builder: PlanBuilder) -> tuple[float, ...]:
             if relief:
@@ -432,10 +440,10 @@ class SteadyBalancer:
             self._limits.deadline,
         )
         reason = search.run(builder)
-        capped = [one.name for one in builder.problem.instances if not policy.may_move(one.name)]
-        if reason == "local optimum":
+        if reason == LOCAL_OPTIMUM:
             reason = "no move gains more than its cost, with the newer and with the older samples"
-            if builder.problem.instances and len(capped) == len(builder.problem.instances):
+            names = [one.name for one in builder.problem.instances]
+            if names and not any(map(policy.may_move, names)):
                 reason = "the caps, or the time since their last moves, permit no instance to move"
         plan.reason = reason
 
