@@ -155,12 +155,12 @@ class Checked(Result):
     def metrics(self) -> list[Json]:
         """Return the health of each group."""
         from iallocator.documents.metrics import health_metrics
+        from iallocator.documents.moments import Examination
 
         settings, state = self._settings, self._done.before
         relations = enforced_relations(state.cluster, settings)
-        modes = {index: one.n1 for index, one in settings.by_group.items()}
-        data, health = self._now.data, self._now.before
-        return health_metrics(state, health, data, relations, settings.n1, modes)
+        how = Examination.of(settings, settings.min_disk, relations)
+        return health_metrics(state, self._now.before, self._now.data, how)
 
     def facts(self, medium: str) -> Json:
         """Return the words of findings for the text; for the page, the health at both ends.

@@ -9,6 +9,7 @@ from iallocator.commands.command import Result, enforced_relations
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, limit_reached
 from iallocator.documents.metrics import capacity_metrics, health_metrics, request_metrics
+from iallocator.documents.moments import Examination
 from iallocator.errors import INCOMPLETE, tell
 from iallocator.model.state import State
 from iallocator.planners.capacity.capacity import study
@@ -35,15 +36,14 @@ def metrics(command: Command, deadline: Deadline) -> Result:
     if own.max_cpu is not None:
         set_vcpu_ratio(cluster, own.max_cpu)
     state = State(cluster)
-    relations = enforced_relations(cluster, own)
-    modes = {index: one.n1 for index, one in own.by_group.items()}
+    how = Examination.of(own, own.min_disk, enforced_relations(cluster, own))
     with progress_line("checking"):
         first = deadline if own.no_capacity else deadline.part(HEALTH)
-        health = examine(state.copy(), own.n1, own.min_disk, relations, first, modes)
+        health = examine(state.copy(), how.n1, how.min_disk, how.relations, first, how.modes)
     if own.group:
         only = group_named(cluster, own.group)
         health = [one for one in health if one.group is only]
-    found = health_metrics(state, health, data_findings(state), relations, own.n1, modes)
+    found = health_metrics(state, health, data_findings(state), how)
     late = any(one.not_analysed for one in health)
     if not own.no_capacity:
         wanted = capacity_options(command.settings, command.effective, command.source)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.calls.history import LoggedCall
-    from iallocator.constraints.relations import Relations
+    from iallocator.documents.moments import Examination
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
     from iallocator.planners.capacity.capacity import CapacityReport
@@ -58,7 +58,9 @@ METRICS = {
     "run_duration_seconds": Description(
         GAUGE, "How long it took to read the cluster and to compute these metrics."
     ),
-    "nodes": Description(GAUGE, "Nodes by state."),
+    "nodes": Description(
+        GAUGE, "Nodes by state; those that cannot run instances count as drained."
+    ),
     "instances": Description(GAUGE, "Instances by state; each counts in the group of its primary."),
     "memory_bytes": Description(
         GAUGE, "Memory of online nodes: in all, free, and reserved for failovers."
@@ -132,9 +134,7 @@ def health_metrics(
     state: State,
     health: Sequence[GroupHealth],
     data: Mapping[int, Sequence[Finding]],
-    relations: Relations | None,
-    n1: str,
-    modes: Mapping[int, str],
+    how: Examination,
 ) -> list[Json]:
     """Return metrics about the groups of `health`.
 
@@ -146,17 +146,16 @@ def health_metrics(
         What `iallocator.planners.check.health.examine` found in it.
     data:
         Index of a group -> findings about the data of its nodes.
-    relations:
-        The affinity constraints; None if they do not count.
-    n1, modes:
-        The mode of global N+1, and that of each group with a tag that sets the mode.
+    how:
+        The modes of N+1 and the affinity constraints of the examination.
     """
-    cluster = state.cluster
+    cluster, relations = state.cluster, how.relations
+    group_of = {node.name: node.group.name for node in cluster.nodes}
+    sizes = {one.name: one.memory for one in cluster.instances}
     lost: dict[str, list[list[str]]] = {}
-    for one in failures(state, health, n1, modes):
+    for one in failures(state, health, how.n1, how.modes):
         if one.unrestarted:
-            node = next(node for node in cluster.nodes if node.name == one.node)
-            lost.setdefault(node.group.name, []).append(one.unrestarted)
+            lost.setdefault(group_of[one.node], []).append(one.unrestarted)
 
     rows: dict[str, list[Sample]] = {}
 
@@ -197,7 +196,6 @@ def health_metrics(
         add("failures_not_tolerated", group, problems["global_n1"])
         add("failures_not_analysed", group, len(found.not_analysed))
         sets = lost.get(group.name, [])
-        sizes = {one.name: one.memory for one in cluster.instances}
         missing = max((sum(sizes.get(name, 0) for name in one) for one in sets), default=0)
         add("failure_missing_memory_bytes", group, missing * MIB)
         add("instances_not_restartable", group, len({name for one in sets for name in one}))

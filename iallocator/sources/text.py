@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from iallocator.wire.fields import Raw
     from iallocator.wire.reading import Reading
 
-__all__ = ["STATUS", "TextCluster", "read_text"]
+__all__ = ["POLICIES", "SECTIONS", "STATUS", "TextCluster", "read_text"]
 
 SECTIONS = (("group", 4), ("node", 9), ("instance", 10), ("tag", 1), ("policy", 6))
 """What a line of each section describes, and how many fields it has at least."""

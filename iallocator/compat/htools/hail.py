@@ -132,10 +132,11 @@ def _details(cluster: Cluster, request: Request) -> str:
     It is "" for new instances.
     """
     nodes = len(cluster.nodes)
-    order = sorted((one.order for one in cluster.instances), reverse=True)
+    ordered = sorted(cluster.instances, key=lambda one: one.order, reverse=True)
+    place = {one.name: number for number, one in enumerate(ordered)}
 
     def places(instances: Iterable[Instance]) -> str:
-        return ",".join(str(order.index(one.order)) for one in instances)
+        return ",".join(str(place[one.name]) for one in instances)
 
     match request:
         case Relocate(instance=one):

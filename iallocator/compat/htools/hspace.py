@@ -84,19 +84,25 @@ def run(given: Given) -> int:
 
 
 def _allocatable(cluster: Cluster, found: CapacityReport) -> str:
-    """Return the nodes, or for two nodes the primaries with secondaries, as Haskell shows them."""
-    usable = [node for node in cluster.nodes if node.online]
-    usable = [node for node in usable if node.group.alloc_policy != "unallocable"]
-    order = {node.index: len(cluster.nodes) - 1 - node.index for node in cluster.nodes}
-    place = {node.index: order[node.index] for node in usable}
+    """Return the nodes that may be used, by their positions in the source, as Haskell lists them.
+
+    For instances with two nodes: each primary with its secondaries.
+    """
+    last = len(cluster.nodes) - 1
+    place = {
+        node.index: last - node.index
+        for node in reversed(cluster.nodes)
+        if node.online and node.group.alloc_policy != "unallocable"
+    }
     run = found.standard or found.tiered
     if run is None or run.size.nodes == 1:
-        return f"Left [{','.join(str(k) for k in sorted(place.values()))}]"
+        return f"Left [{','.join(map(str, place.values()))}]"
     pairs = []
-    for node in sorted(usable, key=lambda node: place[node.index]):
-        others = [place[k] for k in node.group.nodes if k in place and k != node.index]
+    for index, position in place.items():
+        members = cluster.nodes[index].group.nodes
+        others = sorted(place[k] for k in members if k in place and k != index)
         if others:
-            pairs.append(f"({place[node.index]},[{','.join(map(str, sorted(others)))}])")
+            pairs.append(f"({position},[{','.join(map(str, others))}])")
     return f"Right [{','.join(pairs)}]"
 
 

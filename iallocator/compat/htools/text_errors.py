@@ -10,7 +10,7 @@ from __future__ import annotations
 from iallocator.errors import IallocatorError
 from iallocator.files import read_file
 from iallocator.model.templates import TEMPLATES
-from iallocator.sources.text import STATUS
+from iallocator.sources.text import POLICIES, SECTIONS, STATUS
 from iallocator.wire.codec import dumps
 
 TYPE_CHECKING = False
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["text_error"]
 
-FEWEST = {"group": 4, "node": 9, "instance": 10}
+FEWEST = dict(SECTIONS)
 """Kind of line -> the fewest fields that it has."""
-
-ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
-"""The words for the policies of groups; htools accept no abbreviations."""
 
 
 def text_error(path: str, limit: int) -> str:
@@ -40,7 +37,7 @@ def text_error(path: str, limit: int) -> str:
         fields = line.split("|")
         if wrong := _short("group", fields):
             return wrong
-        if fields[2] not in ALLOC_POLICIES:
+        if fields[2] not in POLICIES.values():  # htools accept no abbreviations
             return _no_value("AllocPolicy", fields[2])
     uuids = {line.split("|")[1] for line in groups}
     for line in nodes:

@@ -277,7 +277,7 @@ class _Study:
             self._watched = list(only.nodes)
 
     def run(self) -> CapacityReport:
-        """Fill the cluster in tiers of decreasing size, then with standard instances."""
+        """Fill the cluster in tiers, then with standard instances; forecast if asked for."""
         wants, report, nodes = self._wants, self._report, self._cluster.nodes
         failing = [] if wants.n1 in ("no-new", "no-worse") else failing_nodes(report.before)
         failing = [index for index in failing if index in self._watched]
