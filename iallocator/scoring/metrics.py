@@ -364,7 +364,9 @@ def terms(
             added = added + more
             square = square + more_square
         if statistic.spread:
-            deviation = deviations[k] = sqrt(spread(added, square, totals.counts[k]))
+            deviation = sqrt(spread(added, square, totals.counts[k]))
+            if equal:
+                deviations[k] = deviation
             result.append(statistic.weight * deviation)
         else:
             result.append(statistic.weight * added)
