@@ -42,8 +42,7 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
         message = "No valid allocation solutions, failure reasons: no other online node"
         return Reply(False, message, [], [])
     found = place_new(
-        context, evaluator, as_drbd, [primary], secondaries=others, checked=checked,
-        primary_given=True,
+        evaluator, as_drbd, [primary], secondaries=others, checked=checked, primary_given=True
     )  # fmt: skip
     alive = any(node.online for node in cluster.nodes)
     if not (alive or context.settings.behaviour.scores_dead_clusters):

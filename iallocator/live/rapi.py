@@ -17,7 +17,14 @@ from urllib.parse import urlencode, urlsplit
 from iallocator.deadline import Deadline
 from iallocator.errors import RequestError, UsageError
 from iallocator.files import LIMIT, read_file
-from iallocator.live.stream import ANSWER_SECONDS, LiveError, ServerError, ask, why
+from iallocator.live.stream import (
+    ANSWER_SECONDS,
+    LiveError,
+    Server,
+    ServerError,
+    ask,
+    why,
+)
 from iallocator.wire.codec import decode_any, dumps
 
 TYPE_CHECKING = False
@@ -202,17 +209,15 @@ class RapiClient:
         parts = urlsplit(url)
         secure = parts.scheme == "https"
         try:
-            return ask(
+            server = Server(
                 parts.hostname or "",
                 parts.port or STANDARD_PORTS[parts.scheme],
-                method,
-                parts.path + (f"?{parts.query}" if parts.query else ""),
-                deadline,
-                self._limit,
-                headers=self._headers,
-                body=body,
-                context=self._context if secure else None,
-                fingerprint=self._fingerprint,
+                self._context if secure else None,
+                self._fingerprint,
+            )
+            target = parts.path + (f"?{parts.query}" if parts.query else "")
+            return ask(
+                server, method, target, deadline, self._limit, headers=self._headers, body=body
             )
         except (OSError, ValueError) as error:
             import ssl

@@ -14,6 +14,7 @@ import socket
 from collections import deque
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from iallocator.deadline import Deadline
 from iallocator.errors import IallocatorError
@@ -31,6 +32,7 @@ __all__ = [
     "Answer",
     "FingerprintError",
     "LiveError",
+    "Server",
     "ServerError",
     "Stream",
     "ask",
@@ -312,9 +314,27 @@ class FingerprintError(OSError):
     """The certificate of the server is not the expected one."""
 
 
+class Server(NamedTuple):
+    """An HTTP server, and how to connect to it.
+
+    Attributes
+    ----------
+    host, port:
+        Its address: a name, or an address without brackets.
+    context:
+        For TLS; None for a connection that is not encrypted.
+    fingerprint:
+        SHA-256 of the certificate that the server must have; "" for any that `context` accepts.
+    """
+
+    host: str
+    port: int
+    context: ssl.SSLContext | None = None
+    fingerprint: str = ""
+
+
 def ask(
-    host: str,
-    port: int,
+    server: Server,
     method: str,
     target: str,
     deadline: Deadline,
@@ -322,15 +342,13 @@ def ask(
     *,
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
-    context: ssl.SSLContext | None = None,
-    fingerprint: str = "",
 ) -> Answer:
-    """Ask the server at `host` and `port`, and return its whole answer.
+    """Ask `server`, and return its whole answer.
 
     Parameters
     ----------
-    host, port:
-        Address of the server: a name, or an address without brackets.
+    server:
+        Which server, and how to connect to it.
     method:
         ``GET``, for example.
     target:
@@ -341,25 +359,22 @@ def ask(
         Largest size of the answer in bytes, headers included.
     headers, body:
         Sent with the request.
-    context:
-        For TLS; None for a connection that is not encrypted.
-    fingerprint:
-        SHA-256 of the certificate that the server must have; "" for any that `context` accepts.
 
     Raises
     ------
     OSError
         If there is no whole answer; its text is for people.
     """
+    host, port = server.host, server.port
     connecting = deadline.within(CONNECT_SECONDS)
     stream = connect(host, port, connecting)
     with stream:
-        if context is not None:
-            certificate = stream.encrypt(context, host, connecting)
-            if fingerprint:
+        if server.context is not None:
+            certificate = stream.encrypt(server.context, host, connecting)
+            if server.fingerprint:
                 import hashlib
 
-                if hashlib.sha256(certificate).hexdigest() != fingerprint:
+                if hashlib.sha256(certificate).hexdigest() != server.fingerprint:
                     problem = "its certificate is not trusted: it is that of another host"
                     raise FingerprintError(problem)
         stream.expect(deadline, limit)

@@ -75,6 +75,8 @@ class Evaluator:
 
     Attributes
     ----------
+    context:
+        The request, its cluster and its state.
     group, settings:
         The group that instances go to, and its settings.
     limit_policies:
@@ -86,8 +88,8 @@ class Evaluator:
     """
 
     __slots__ = (
-        "_context",
         "_known_checks",
+        "context",
         "group",
         "limit_policies",
         "rules",
@@ -104,7 +106,7 @@ class Evaluator:
         rules: Rules,
         scope: ScoreScope,
     ) -> None:
-        self._context = context
+        self.context = context
         self.group = group
         self.settings = settings
         self.limit_policies = limit_policies
@@ -125,16 +127,14 @@ class Evaluator:
 
         It has no scores.
         """
-        return self._with(ALL_FORCED, Unscored(self._context, ()))
+        return self._with(ALL_FORCED, Unscored(self.context, ()))
 
     def _with(self, limit_policies: LimitPolicies, scope: ScoreScope) -> Evaluator:
-        return Evaluator(
-            self._context, self.group, self.settings, limit_policies, self.rules, scope
-        )
+        return Evaluator(self.context, self.group, self.settings, limit_policies, self.rules, scope)
 
     def online_nodes(self, allowed: Collection[str] | None = None) -> list[int]:
         """Return the online nodes of the group, only those named in `allowed` if it is given."""
-        nodes = self._context.cluster.nodes
+        nodes = self.context.cluster.nodes
         return [
             i
             for i in self.group.nodes
@@ -167,7 +167,7 @@ class Evaluator:
         kernel, behaviour = self.scope.kernel, self.settings.behaviour
         if role == "any pair":
             return kernel.pairs(instance, nodes, nodes, {}, FORCED_LIMITS)
-        affinity, seconds = self._context.affinity, nodes if secondaries is None else secondaries
+        affinity, seconds = self.context.affinity, nodes if secondaries is None else secondaries
         bound_out: dict[int, str] = {}
         if role != "secondary" and bound:
             bound_out = affinity.rejected(instance, nodes)
@@ -177,23 +177,23 @@ class Evaluator:
         if role == "new":
             limit_policy = self.limit_policies.new
             rejections = bound_out | entry_rejections(
-                self._context.cluster, self.group, instance, behaviour.policy_reason
+                self.context.cluster, self.group, instance, behaviour.policy_reason
             )
         elif role == "moved":
             limit_policy, seconds = self._limit_policy_off(present[0]), ()
-            rejections = bound_out | move_rejections(self._context.cluster, present[0], nodes)
+            rejections = bound_out | move_rejections(self.context.cluster, present[0], nodes)
         elif role == "secondary":
             limit_policy, nodes = self._limit_policy_off(present[-1]), present[:1]
         else:
             limit_policy = self._limit_policy_off(present[0])
-            barred = bound_out | move_rejections(self._context.cluster, present[0], nodes)
+            barred = bound_out | move_rejections(self.context.cluster, present[0], nodes)
             rejections, as_secondaries, behind = self._rejected_on_the_way(
                 instance, present, nodes, barred
             )
         out = {} if role == "moved" else affinity.rejected_secondaries(instance, seconds)
         query = NodeQuery(role, instance, present, nodes, seconds, rejections, out, limit_policy)
         query.bound, query.as_secondaries, query.behind = bound_out, as_secondaries, behind
-        self._context.last_query = self, query
+        self.context.last_query = self, query
         found: Candidates
         if role == "moved" or (role == "new" and instance.required_nodes != 2):
             found = kernel.singles(instance, nodes, rejections, limit_policy.primary)
@@ -216,10 +216,10 @@ class Evaluator:
                 if number:
                     found.failures[reason] = found.failures.get(reason, 0) + number
         query.limit_results = found.limit_results
-        if self._context.trace is not None:
+        if self.context.trace is not None:
             results = found.limit_results()
             query.limit_results = lambda: results  # a trace keeps queries, but no candidates
-            self._context.trace.asked(self, query, found)
+            self.context.trace.asked(self, query, found)
         return found
 
     def ranked(
@@ -233,7 +233,7 @@ class Evaluator:
 
         The instance must be off the state.  `primary_given`: only the secondary is chosen.
         """
-        context, strategy = self._context, self.settings.strategy
+        context, strategy = self.context, self.settings.strategy
         if strategy == "score":
             found = RankedMoves(*context.with_soft_costs(instance, candidates))
         elif ranks_nodes(strategy):
@@ -253,10 +253,10 @@ class Evaluator:
             from iallocator.scoring.rounding import decided_now
 
             found.candidates = decided_now(
-                self._context.state, self.scope.nodes, instance, found.candidates
+                self.context.state, self.scope.nodes, instance, found.candidates
             )
-        if self._context.trace is not None:
-            self._context.trace.ranked(self, instance, found)
+        if self.context.trace is not None:
+            self.context.trace.ranked(self, instance, found)
         return found
 
     def decided(self, instance: Instance, candidates: Candidates) -> Candidates:
@@ -265,7 +265,7 @@ class Evaluator:
             return candidates
         from iallocator.scoring.rounding import decided
 
-        return decided(self._context.state, self.scope.nodes, instance, candidates)
+        return decided(self.context.state, self.scope.nodes, instance, candidates)
 
     def _decides_by_rounding(self, candidates: Candidates) -> bool:
         by_score = self.settings.strategy == "score"
@@ -275,7 +275,7 @@ class Evaluator:
         """Return whether the limits of node `index` allow it to be the primary of `instance`."""
         source = instance.nodes[:1]
         limit_policy = self._limit_policy_off(source[0]) if source else self.limit_policies.new
-        checker = self._context.kernels.checker(self._context.state)
+        checker = self.context.kernels.checker(self.context.state)
         checks = checks_for(PRIMARY, instance, limit_policy.primary)
         return checker.primary_rejection(instance, index, checks) is None
 
@@ -284,7 +284,7 @@ class Evaluator:
         return self.scope.tolerance(self.rules).allows(Move(instance, (), nodes))
 
     def _limit_policy_off(self, source: int) -> LimitPolicy:
-        return self.limit_policies.off(self._context.cluster.nodes[source])
+        return self.limit_policies.off(self.context.cluster.nodes[source])
 
     def _rejected_on_the_way(
         self, instance: Instance, present: Nodes, nodes: Sequence[int], barred: Mapping[int, str]
@@ -296,13 +296,13 @@ class Evaluator:
         nodes that are rejected for other reasons.
         """
         old, secondary = present
-        state = self._context.state
+        state = self.context.state
         limits = self._limit_policy_off(secondary).secondary
         as_secondaries = self.scope.kernel.secondary_rejections(instance, old, nodes, limits)
         rejections = {index: check.reason for index, check in as_secondaries.items()}
         rejections |= barred
-        checker = self._context.kernels.checker(state)
-        left = self.limit_policies.old_primary_checks(instance, self._context.cluster.nodes[old])
+        checker = self.context.kernels.checker(state)
+        left = self.limit_policies.old_primary_checks(instance, self.context.cluster.nodes[old])
         keeps: dict[float, Check | None] = {}  # by what the old primary reserves for the new one
         behind: dict[int, Check] = {}
         for index in nodes:
@@ -334,7 +334,7 @@ class Evaluator:
         """
         from iallocator.placement.what_if import WhatIf
 
-        state, kernels = self._context.state, self._context.kernels
+        state, kernels = self.context.state, self.context.kernels
         return WhatIf(state, kernels, instance, limit_policy, known=known, **asked)
 
     # Checks of one move
@@ -345,7 +345,7 @@ class Evaluator:
             from iallocator.placement.move_check import MoveChecks
 
             self._known_checks = MoveChecks(
-                self._context,
+                self.context,
                 self.group,
                 self.limit_policies,
                 self.rules,
@@ -374,8 +374,8 @@ class Evaluator:
             may be elsewhere.
         """
         found = self._move_checks.check(move, n1, passing)
-        if not n1 and self._context.trace is not None:
-            self._context.trace.exchanged(self, move.instance, move.before, found)
+        if not n1 and self.context.trace is not None:
+            self.context.trace.exchanged(self, move.instance, move.before, found)
         return found
 
     def rejections(
@@ -390,7 +390,7 @@ class Evaluator:
 
     def score(self, move: Move) -> float:
         """Return the score after `move`; lower is better."""
-        state = self._context.state
+        state = self.context.state
         with state.trial():
             if move.before:
                 state.remove(move.instance, move.before)

@@ -92,7 +92,6 @@ def offer_of(
     if offer.obstacle or not set(only).issubset(nodes):
         return offer
     found = place_new(
-        context,
         evaluator,
         instance,
         only[:1] or nodes,

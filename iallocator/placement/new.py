@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.model.instance import Instance
-    from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
     from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates, Placement
@@ -24,7 +23,6 @@ __all__ = ["other_nodes", "place_new"]
 
 
 def place_new(
-    context: Context,
     evaluator: Evaluator,
     instance: Instance,
     nodes: Sequence[int],
@@ -41,8 +39,8 @@ def place_new(
 
     Parameters
     ----------
-    context, evaluator:
-        The request, and what decides in the group.
+    evaluator:
+        Decides in the group.
     instance:
         The new instance, which is not on the state.
     nodes, secondaries:
@@ -59,6 +57,7 @@ def place_new(
         placement that keeps N+1.
     """
     settings, strategy = evaluator.settings, evaluator.settings.strategy
+    context = evaluator.context
     checked = checked or instance
     candidates = evaluator.candidates(
         instance, "new", (), nodes, secondaries, bound=not primary_given

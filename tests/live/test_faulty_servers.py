@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.live import mond
+from iallocator.sources.live import measured
 from tests.builders import Json
 from tests.command import COMMAND, ENVIRONMENT, Done, run
 from tests.patience import PATIENCE
@@ -156,7 +156,7 @@ def test_faulty_daemon_is_a_warning_of_every_command(
     words = [*words_of(command, tmp_path), *reach]
     without = run(*words)
     with faulty_daemons(host, 0) as server:
-        monkeypatch.setattr(mond, "PORT", server._listener.getsockname()[1])
+        monkeypatch.setattr(measured, "PORT", server._listener.getsockname()[1])
         assert b"does not count" not in run(*words, "--mond").stderr
         faults = HTTP_FAULTS | {name: of_bytes(http(data)) for name, data in JSON_FAULTS.items()}
         for name, fault in faults.items():
@@ -179,7 +179,7 @@ def test_faulty_daemon_with_exit_on_missing_is_status_1(
     """With the option, the reason is an error and the status is 1."""
     host, *reach = one_node
     with faulty_daemons(host, 0) as server:
-        monkeypatch.setattr(mond, "PORT", server._listener.getsockname()[1])
+        monkeypatch.setattr(measured, "PORT", server._listener.getsockname()[1])
         server.become(HTTP_FAULTS["trickling"])
         strict = ["--mond", "--exit-on-missing-mond-data", "--read-timeout=0.1"]
         done = run("check", *reach, *strict)
@@ -335,7 +335,7 @@ def test_first_signal_ends_reading(
     process = start("check", "-m", "cluster.example.com", script=NO_NAMES)
     assert stopped(process, None, number) == STOPPED[number]
     host, *reach = one_node
-    with faulty_daemons(host, mond.PORT) as server:
+    with faulty_daemons(host, measured.PORT) as server:
         server.become(HTTP_FAULTS["trickling"])
         assert stopped(start("check", *reach, "--mond"), server, number) == STOPPED[number]
 
@@ -344,7 +344,7 @@ def test_first_signal_ends_reading(
 def test_daemon_does_not_fill_the_memory(name: str, one_node: list[str]) -> None:
     """A report is read up to 1 MiB; the whole program uses less than 100 MiB."""
     host, *reach = one_node
-    with faulty_daemons(host, mond.PORT) as server:
+    with faulty_daemons(host, measured.PORT) as server:
         server.become(HTTP_FAULTS[name])
         process = start("show", *reach, "--mond")
         highest = 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.live import mond
+from iallocator.sources.live import measured
 from tests.builders import Json
 from tests.command import printed
 
@@ -148,7 +148,7 @@ def test_daemons_are_asked_over_http_each_at_its_node(
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.setattr(mond, "PORT", server.server_port)
+    monkeypatch.setattr(measured, "PORT", server.server_port)
     answers = rapi_answers()
     answers["nodes"] = answers["nodes"][:1]
     answers["nodes"][0]["name"] = answers["info"]["master"] = "127.0.0.1"

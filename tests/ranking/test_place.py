@@ -292,7 +292,7 @@ def test_place_without_what_is_kept_finds_the_same(
 
     def results(one: Evaluator) -> MoveChecks:
         return MoveChecks(
-            one._context, one.group, one.limit_policies, one.rules, one.scope.nodes, ""
+            one.context, one.group, one.limit_policies, one.rules, one.scope.nodes, ""
         )
 
     monkeypatch.setattr(SchedulingPass, "tolerance", forgetful)

@@ -25,12 +25,7 @@ from iallocator.n1.tolerance import FailureTolerance
 from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.pacemaker import facts_of, kind_of, node_scores_of
 from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
-from iallocator.ranking.pacemaker.colocation_sets import (
-    ColocationSet,
-    choose_for,
-    in_turn,
-    units_of,
-)
+from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, SetRanking, units_of
 from iallocator.transition.planner import stays_for_good
 from iallocator.transition.requirements import demands_of
 
@@ -391,7 +386,8 @@ class SchedulingPass:
             self.homes,
             lambda i: bool(self.stuck(i)),
         )
-        self.units = in_turn(self.kind, cluster, self.facts, self.weigher, self.usage, sets)
+        self._ranking = SetRanking(self.kind, cluster, self.facts, self.weigher, self.usage)
+        self.units = self._ranking.in_turn(sets)
 
     def run(self) -> None:
         """Place the instances of every colocation set in turn."""
@@ -441,10 +437,8 @@ class SchedulingPass:
                 for member in unit.members[position:]:
                     for index, cost in self.context.affinity.costs(member, possible).items():
                         costs[index] = costs.get(index, 0) + cost
-                choice = choose_for(
-                    self.kind, self.context.cluster, facts, self.weigher, self.usage,
-                    unit, position, possible, self.homes.get(instance.name), costs,
-                )  # fmt: skip
+                home = self.homes.get(instance.name)
+                choice = self._ranking.choose(unit, position, possible, home, costs)
                 for index in choice.ranked:
                     tolerance = self.tolerance(index, place)
                     for pair in self._pairs(place, index, with_normal_limits):
@@ -481,10 +475,7 @@ class SchedulingPass:
         if len(place.before) > 1:
             present = place.before[1] if primary == place.before[0] else place.before[0]
         unit = ColocationSet([instance], [self.weigher.of(instance, present)], present)
-        choice = choose_for(
-            self.kind, self.context.cluster, self.facts, self.weigher, self.usage,
-            unit, 0, possible, present,
-        )  # fmt: skip
+        choice = self._ranking.choose(unit, 0, possible, present)
         return [(primary, index) for index in choice.ranked]
 
     def tolerance(self, node: int, place: PlannedPlace) -> FailureTolerance | None:

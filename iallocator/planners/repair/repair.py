@@ -204,7 +204,7 @@ class Repairs:
         present = context.state.where[instance.name]
         with context.state.trial():
             context.state.remove(instance, present)
-            found = place_new(context, evaluator, instance, evaluator.online_nodes())
+            found = place_new(evaluator, instance, evaluator.online_nodes())
         if not found.best:
             counted = ", ".join(f"{why}: {n}" for why, n in sorted(found.failures.items()))
             repair.reason += f"; no place for new disks: {counted or 'no node is online'}"

@@ -89,7 +89,6 @@ class Aim:
         The affinity constraints of the instances.
     """
 
-    cluster: Cluster
     scope: Sequence[int]
     reserve: Headroom
     limits: StopCriteria
@@ -98,6 +97,11 @@ class Aim:
     full: Collection[int]
     relations: Relations | None
     progress: Callable[[Plan], None]
+
+    @property
+    def cluster(self) -> Cluster:
+        """Return the cluster, whose nodes are switched on and off."""
+        return self.failures.state.cluster
 
 
 class FeasibilityResult:

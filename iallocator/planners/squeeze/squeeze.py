@@ -151,7 +151,6 @@ class _Work:
         failures = FailureTolerance(state.copy(), rules, group=group)
         failures.measure()
         aim = Aim(
-            self.cluster,
             scope,
             self.reserve(group, factor),
             options.limits,

@@ -12,8 +12,7 @@ from iallocator.ranking.base import ScheduledInstance
 from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
 from iallocator.ranking.pacemaker.colocation_sets import (
     ColocationSet,
-    choose_for,
-    in_turn,
+    SetRanking,
     units_of,
 )
 from iallocator.ranking.pacemaker.rules import NodeScores
@@ -68,11 +67,8 @@ def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
         if scheduled.after is not None:
             allowed = [index for index in allowed if index == scheduled.node]
     usage = CapacityUsage(facts, context.state, nodes)
-    kind = kind_of(query.strategy)
-    choice = choose_for(
-        kind, context.cluster, facts, weigher, usage, unit, position, allowed, None,
-        query.costs(allowed),
-    )  # fmt: skip
+    ranking = SetRanking(kind_of(query.strategy), context.cluster, facts, weigher, usage)
+    choice = ranking.choose(unit, position, allowed, None, query.costs(allowed))
     rejected = dict(choice.rejected)
     for index in nodes:
         if not facts.usable[index]:
@@ -98,5 +94,6 @@ def sequence(
     weigher = node_scores_of(context)
     units = units_of(facts, weigher, instances, homes, lambda instance: False)
     usage = CapacityUsage.of_empty_nodes(facts, context.state)
-    ranked = in_turn(kind_of(strategy), context.cluster, facts, weigher, usage, units)
-    return [ScheduledInstance(unit, k) for unit in ranked for k in range(len(unit.members))]
+    ranking = SetRanking(kind_of(strategy), context.cluster, facts, weigher, usage)
+    units = ranking.in_turn(units)
+    return [ScheduledInstance(unit, k) for unit in units for k in range(len(unit.members))]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from iallocator.ranking.pacemaker.rules import Choice, choose, in_order
-from iallocator.tags.pacemaker_scores import INFINITY
+from collections.abc import Mapping
+
+from iallocator.ranking.pacemaker.rules import Choice, in_order
+from iallocator.tags.pacemaker import lacking
+from iallocator.tags.pacemaker_scores import INFINITY, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
     Key = tuple[int, int, list[int]]
 
-__all__ = ["ColocationSet", "choose_for", "in_turn", "units_of"]
+__all__ = ["ColocationSet", "SetRanking", "units_of"]
 
 
 class ColocationSet:
@@ -68,86 +71,157 @@ def units_of(
     ]
 
 
-def in_turn(
-    kind: str,
-    cluster: Cluster,
-    facts: PacemakerTags,
-    weigher: NodeScores,
-    usage: CapacityUsage,
-    units: Sequence[ColocationSet],
-) -> list[ColocationSet]:
-    """Return `units` in the order of placement; `usage` is the usage of empty nodes.
+class SetRanking:
+    """Rank colocation sets and nodes by the rules of one kind of strategy.
 
-    The set with the higher priority comes first.  Then, except for ``default``, the higher score on
-    the home node decides, then the higher score on the best node where the scores differ.  Equal
-    sets keep their order.  Unusable nodes of groups without any of the instances are left out,
-    because the order in one group must not depend on another group.
+    Parameters
+    ----------
+    kind:
+        ``default``, ``utilization``, ``balanced`` or ``minimal``.
+    facts, weigher:
+        The contents of the tags, and the scores of the nodes by them.
+    usage:
+        The usage of the nodes.  Each placement that is counted in it changes the ranks.
     """
-    first = [facts.of(unit.members[0]).priority for unit in units]
-    if kind == "default":
-        return [units[k] for k in sorted(range(len(units)), key=lambda k: -first[k])]
-    groups = {cluster.nodes[i].group for unit in units for one in unit.members for i in one.nodes}
-    nodes = [n.index for n in cluster.nodes if facts.usable[n.index] or n.group in groups]
-    base = [w if usable else -INFINITY for w, usable in zip(facts.weights, facts.usable)]
-    choice = Choice(kind, cluster, usage, base)
-    walk, _ = in_order(choice, nodes)
-    walked: dict[int, list[int]] = {}
 
-    def key(position: int) -> Key:
-        unit = units[position]
-        weights = weigher.together(unit.weights[::-1])
-        home = -INFINITY if unit.home is None else weights[unit.home]
-        if id(weights) not in walked or len(unit.members) > 1:
-            walked[id(weights)] = [-weights[index] for index in walk]
-        return -first[position], -home, walked[id(weights)]
+    __slots__ = ("_cluster", "_facts", "_kind", "_usage", "_weigher")
 
-    return [units[k] for k in sorted(range(len(units)), key=key)]
+    def __init__(
+        self,
+        kind: str,
+        cluster: Cluster,
+        facts: PacemakerTags,
+        weigher: NodeScores,
+        usage: CapacityUsage,
+    ) -> None:
+        self._kind = kind
+        self._cluster = cluster
+        self._facts = facts
+        self._weigher = weigher
+        self._usage = usage
+
+    def in_turn(self, units: Sequence[ColocationSet]) -> list[ColocationSet]:
+        """Return `units` in the order of placement; the usage must be that of empty nodes.
+
+        The set with the higher priority comes first.  Then, except for ``default``, the higher
+        score on the home node decides, then the higher score on the best node where the scores
+        differ.  Equal sets keep their order.  Unusable nodes of groups without any of the instances
+        are left out, because the order in one group must not depend on another group.
+        """
+        facts, cluster = self._facts, self._cluster
+        first = [facts.of(unit.members[0]).priority for unit in units]
+        if self._kind == "default":
+            return [units[k] for k in sorted(range(len(units)), key=lambda k: -first[k])]
+        groups = {
+            cluster.nodes[i].group for unit in units for one in unit.members for i in one.nodes
+        }
+        nodes = [n.index for n in cluster.nodes if facts.usable[n.index] or n.group in groups]
+        base = [w if usable else -INFINITY for w, usable in zip(facts.weights, facts.usable)]
+        walk, _ = in_order(Choice(self._kind, cluster, self._usage, base), nodes)
+        walked: dict[int, list[int]] = {}
+
+        def key(position: int) -> Key:
+            unit = units[position]
+            weights = self._weigher.together(unit.weights[::-1])
+            home = -INFINITY if unit.home is None else weights[unit.home]
+            if id(weights) not in walked or len(unit.members) > 1:
+                walked[id(weights)] = [-weights[index] for index in walk]
+            return -first[position], -home, walked[id(weights)]
+
+        return [units[k] for k in sorted(range(len(units)), key=key)]
+
+    def choose(
+        self,
+        unit: ColocationSet,
+        position: int,
+        nodes: Sequence[int],
+        home: int | None,
+        costs: Mapping[int, float] | None = None,
+    ) -> Choice:
+        """Return the order of `nodes` for the member at `position` of `unit`, which runs on `home`.
+
+        `nodes` pass the hard limits.  For a member that is not the first, only the node of the
+        member before it is possible.  `costs`: node → penalty of the soft constraints violated
+        there; it rejects no node.
+        """
+        facts, usage = self._facts, self._usage
+        nodes = [index for index in nodes if facts.usable[index]]
+        weights = unit.weights[position]
+        if position + 1 < len(unit.members):
+            possible = set(nodes)
+            here = [index in possible for index in range(len(weights))]
+            weights = self._weigher.heard(unit.weights[position:], here)
+
+        # Rule 8: the needs are those of the whole rest of the set, if a node has capacity for it
+        rest = [facts.of(one).needs for one in unit.members[position:]]
+        needs, preferred = rest[0], None
+        if len(rest) > 1 and self._kind != "default":
+            candidates = [index for index in nodes if weights[index] >= 0]
+            whole = _sum(rest)
+            if len(usage.lacking(candidates, whole)) < len(candidates):
+                needs = whole
+            else:
+                preferred = _freest(self._cluster, usage, candidates)
+
+        # Rule 3: nodes without capacity, or with a negative score, are not eligible
+        choice = Choice(self._kind, self._cluster, usage, weights)
+        choice.costs = costs or {}
+        choice.present = home
+        short = usage.lacking(nodes, needs) if self._kind != "default" else ()
+        eligible = [index for index in nodes if weights[index] >= 0 and index not in short]
+        if len(eligible) < len(nodes):
+            out = [index for index in nodes if weights[index] < 0 or index in short]
+            choice.rejected = _Rejected({i: (usage.free[i], weights[i]) for i in out}, needs)
+
+        # Rules 4 and 5: the best node comes first, or that where the instance runs
+        choice.ranked, wins = in_order(choice, eligible)
+        if choice.ranked:
+            best = choice.rank(choice.ranked[0])
+            first = None
+            if preferred in eligible and choice.rank(preferred) <= best:
+                first = choice.preferred = preferred
+            elif (
+                best[0] < 0
+                and home is not None
+                and home in eligible
+                and facts.weights[home] >= 0
+                and choice.rank(home) == best
+            ):
+                first = home
+                choice.stays = home != choice.ranked[0]
+            if first is not None:
+                choice.ranked.remove(first)
+                choice.ranked.insert(0, first)
+        choice.freeze(wins)
+        return choice
 
 
-def choose_for(
-    kind: str,
-    cluster: Cluster,
-    facts: PacemakerTags,
-    weigher: NodeScores,
-    usage: CapacityUsage,
-    unit: ColocationSet,
-    position: int,
-    nodes: Sequence[int],
-    home: int | None,
-    costs: Mapping[int, float] | None = None,
-) -> Choice:
-    """Return the order of `nodes` for the member at `position` of `unit`, which runs on `home`.
+class _Rejected(Mapping[int, str]):
+    """Node → the reason why rule 3 rejects it.  Texts are made on access, as few are read.
 
-    `nodes` pass the hard limits.  For a member that is not the first, only the node of the member
-    before it is possible.  `costs`: node → penalty of the soft constraints violated there.
+    `nodes`: node → its free amounts and its score.  The usage replaces these amounts, and never
+    changes them.
     """
-    nodes = [index for index in nodes if facts.usable[index]]
-    weights = unit.weights[position]
-    if position + 1 < len(unit.members):
-        possible = set(nodes)
-        here = [index in possible for index in range(len(weights))]
-        weights = weigher.heard(unit.weights[position:], here)
-    rest = [facts.of(one).needs for one in unit.members[position:]]
-    needs, preferred = rest[0], None
-    if len(rest) > 1 and kind != "default":
-        candidates = [index for index in nodes if weights[index] >= 0]
-        whole = _sum(rest)
-        if len(usage.lacking(candidates, whole)) < len(candidates):
-            needs = whole
-        else:
-            preferred = _freest(cluster, usage, candidates)
-    return choose(
-        kind,
-        cluster,
-        usage,
-        weights,
-        nodes,
-        needs,
-        home,
-        at_home=home is None or facts.weights[home] >= 0,
-        preferred=preferred,
-        costs=costs,
-    )
+
+    def __init__(self, nodes: dict[int, tuple[Amounts, int]], needs: Amounts) -> None:
+        self._nodes = nodes
+        self._needs = needs
+
+    def __getitem__(self, index: int) -> str:
+        free, weight = self._nodes[index]
+        needs = self._needs
+        if weight < 0:
+            return f"rule 3: score {shown(weight)}"
+        return "rule 3: " + ", ".join(
+            f"needs {needs[name]:.12g} {name}, {free.get(name, 0):.12g} free"
+            for name in lacking(free, needs)
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
 
 
 def _sum(needs: Sequence[Amounts]) -> Amounts:

@@ -5,15 +5,12 @@ The kinds of strategy are ``default``, ``utilization``, ``balanced`` and ``minim
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from iallocator.ranking.base import NodeRanking
-from iallocator.tags.pacemaker import lacking
 from iallocator.tags.pacemaker_scores import INFINITY, add, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     Weights = Sequence[int]
     """Per node of the cluster, a score."""
 
-__all__ = ["Choice", "NodeScores", "choose", "in_order"]
+__all__ = ["Choice", "NodeScores", "in_order"]
 
 MANY = 64
 """The number of nodes from which pairs are compared in arrays."""
@@ -248,76 +245,6 @@ def _before(choice: Choice, one: int, other: int) -> bool:
     return (choice._count[one], one != choice.present, name[one].name.encode()) < (
         choice._count[other], other != choice.present, name[other].name.encode()
     )  # fmt: skip
-
-
-def choose(
-    kind: str,
-    cluster: Cluster,
-    usage: CapacityUsage,
-    weights: Weights,
-    nodes: Sequence[int],
-    needs: Amounts,
-    present: int | None = None,
-    at_home: bool = True,
-    preferred: int | None = None,
-    costs: Mapping[int, float] | None = None,
-) -> Choice:
-    """Rank the nodes that pass rule 3, and give the reason for each rejected node.
-
-    `at_home`: whether the weight of the present node is at least 0, as rule 5 requires.  `costs`:
-    node → penalty of the soft constraints violated there; it rejects no node.
-    """
-    choice = Choice(kind, cluster, usage, weights)
-    choice.costs = costs or {}
-    choice.present = present
-    short = usage.lacking(nodes, needs) if kind != "default" else ()
-    eligible = [index for index in nodes if weights[index] >= 0 and index not in short]
-    if len(eligible) < len(nodes):
-        out = [index for index in nodes if weights[index] < 0 or index in short]
-        choice.rejected = _Rejected({i: (usage.free[i], weights[i]) for i in out}, needs)
-    ranked, wins = in_order(choice, eligible)
-    if ranked:
-        best = choice.rank(ranked[0])
-        first = None
-        if preferred in eligible and choice.rank(preferred) <= best:
-            first = choice.preferred = preferred
-        elif best[0] < 0 and present in eligible and at_home and choice.rank(present) == best:
-            first = present
-            choice.stays = present != ranked[0]
-        if first is not None:
-            ranked.remove(first)
-            ranked.insert(0, first)
-    choice.ranked = ranked
-    choice.freeze(wins)
-    return choice
-
-
-class _Rejected(Mapping[int, str]):
-    """Node → the reason why rule 3 rejects it.  Texts are made on access, as few are read.
-
-    `nodes`: node → its free amounts and its score.  The usage replaces these amounts, and never
-    changes them.
-    """
-
-    def __init__(self, nodes: dict[int, tuple[Amounts, int]], needs: Amounts) -> None:
-        self._nodes = nodes
-        self._needs = needs
-
-    def __getitem__(self, index: int) -> str:
-        free, weight = self._nodes[index]
-        needs = self._needs
-        if weight < 0:
-            return f"rule 3: score {shown(weight)}"
-        return "rule 3: " + ", ".join(
-            f"needs {needs[name]:.12g} {name}, {free.get(name, 0):.12g} free"
-            for name in lacking(free, needs)
-        )
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._nodes)
-
-    def __len__(self) -> int:
-        return len(self._nodes)
 
 
 def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int, int]]:

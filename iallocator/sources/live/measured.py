@@ -8,14 +8,14 @@ measurement, none is used: a mixture would move instances for no reason.
 
 from __future__ import annotations
 
+from iallocator.deadline import Deadline, DeadlineError
 from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file
-from iallocator.live.mond import ask_daemons
-from iallocator.live.stream import LiveError
+from iallocator.live.stream import ANSWER_SECONDS, LiveError, Server, ask, in_threads, why
 from iallocator.model.cluster import set_cpu_loads
 from iallocator.sources.live.load import reading_deadline
 from iallocator.tolerances import LARGEST_LOAD
-from iallocator.wire.codec import decode_any
+from iallocator.wire.codec import decode, decode_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,18 @@ __all__ = ["MissingError", "add_measured"]
 
 OF_NODES = "cpu-avg-load"
 OF_INSTANCES = "xen-cpu-avg-load"
+
+PORT = 1815
+"""Port of the monitoring daemon."""
+
+LIMIT = 2**20
+"""Bytes of a report, at most: the loads of more than 10 000 instances."""
+
+AT_ONCE = 16
+"""Daemons that are asked at a time."""
+
+LATER = 0.1
+"""Seconds after the deadline in which the threads, which know more, say what was late."""
 
 
 class MissingError(IallocatorError):
@@ -103,7 +115,7 @@ def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str
             ) from None
         return found
 
-    return ask_daemons(nodes, kind, reading_deadline(settings, in_run=True))
+    return _ask_daemons(nodes, kind, reading_deadline(settings, in_run=True))
 
 
 def _apply_to_nodes(
@@ -172,3 +184,37 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= LARGEST_LOAD else None
+
+
+def _ask_daemons(nodes: Sequence[str], report: str, deadline: Deadline) -> dict[str, Report]:
+    """Return node -> the report of its daemon that is called `report`.
+
+    Any node can make its daemon say anything, so time and size of the answers are limited.
+
+    Raises
+    ------
+    LiveError
+        As soon as one daemon does not answer as it should: a part of the reports is of no use.
+    """
+
+    def question(node: str) -> Report:
+        target = f"/1/report/default/{report}"
+        within = deadline.within(ANSWER_SECONDS)
+        status, raw = ask(Server(node, PORT), "GET", target, within, LIMIT)
+        if status != 200:
+            raise OSError(f"HTTP {status}")
+        return decode(raw)
+
+    found: dict[str, Report] = {}
+    try:
+        last = Deadline(deadline.left + LATER, deadline.limit)
+        for node, outcome in in_threads(question, nodes, AT_ONCE, last, "no report"):
+            if isinstance(outcome, OSError | ValueError | RequestError):
+                raise LiveError(node, why(outcome))
+            if isinstance(outcome, Exception):
+                raise outcome
+            found[node] = outcome
+    except DeadlineError as error:
+        late = next(node for node in nodes if node not in found)
+        raise LiveError(late, str(error)) from None
+    return found
