@@ -61,19 +61,20 @@ class Watch:
         behind = bool(ready(records))
         sent = records.in_state(SENT)
         sent.sort(key=lambda job: (records.of[job.number].begun is behind, job.number))
-        ids, queue = [self._id(job.number) for job in sent], self._session.queue
+        ids = [self._session.id_of(job.number) for job in sent]
+        queue = self._session.queue
         self._session.patiently(lambda: queue.wait(ids, POLL_SECONDS))
 
     def collect(self) -> bool:
         """Record the jobs that have ended; return whether there are any."""
         session = self._session
         sent = self._records.in_state(SENT)
-        ids = [self._id(job.number) for job in sent]
+        ids = [self._session.id_of(job.number) for job in sent]
         now = session.patiently(lambda: session.queue.statuses(ids)) if sent else {}
         ended = False
         for job in sent:
             record = self._records.of[job.number]
-            status = now.get(self._id(job.number), JobStatus(LOST))
+            status = now.get(self._session.id_of(job.number), JobStatus(LOST))
             if status.status in ENDED:
                 status = self._final_status(job, status)
                 ended = True
@@ -87,9 +88,6 @@ class Watch:
                 record.begun = True
                 session.report_state(job.number, "running")
         return ended
-
-    def _id(self, number: int) -> int:
-        return self._session.id_of(number)
 
     def _final_status(self, job: Job, status: JobStatus) -> JobStatus:
         """Return the status of a job, corrected where the status in the queue is misleading.

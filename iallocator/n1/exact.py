@@ -202,7 +202,8 @@ class Evacuation:
         self._items = [self.item(node, members) for node, members in leaving]
         self.others: dict[int, tuple[float, ...]] = {}
         for index in targets.nodes if targets.limits and self._members else ():
-            view, one = self._view(index), self._members[0][0]
+            view = NodeView.of(state, index, kernels.fixed[index])
+            one = self._members[0][0]
             left = (-limit.lacks.amount(view, view, one) for limit in targets.limits)
             self.others[index] = tuple(left)
 
@@ -239,7 +240,8 @@ class Evacuation:
         limits = self.targets.limits
         needs = [0.0] * len(limits)
         for one in members if self.targets.nodes else ():
-            before = self._view(self.targets.nodes[0])
+            first = self.targets.nodes[0]
+            before = NodeView.of(self.state, first, self.kernels.fixed[first])
             added = one.as_primary
             if one.needs_secondary:
                 added = tuple(a - b for a, b in zip(one.as_primary, one.as_secondary))
@@ -248,9 +250,6 @@ class Evacuation:
                 lack = limit.lacks.amount
                 needs[k] += lack(before, after, one) - lack(before, before, one)
         return tuple(needs)
-
-    def _view(self, index: int) -> NodeView:
-        return NodeView.of(self.state, index, self.kernels.fixed[index])
 
     def hopeless(self) -> set[str]:
         """Return the instances that no change of placements could save.

@@ -215,7 +215,7 @@ def test_sizes_rejected_alike_are_rejected_when_each_is_requested(
         for number in {*range(1, found + 1)[:ASKED], *range(1, found + 1)[-ASKED:]}:
             one = size.smaller(reason, number)
             assert one is not None
-            rejected = self._site.probe(self._probe(one), every)
+            rejected = self._site.probe(self.probe(one), every)
             assert rejected == ((), expected), one.amounts()
         found_by_n1["FailN1" in (expected or {})] += found > 1
         return found

@@ -41,11 +41,11 @@ def test_set_that_sums_reject_is_rejected_when_it_is_tried() -> None:
         planner = DrainPlanner(RebootContext(model, Settings()), RebootOptions(force=True))
         for size in (2, 3):
             for gone in combinations(range(5), size):
-                if planner._bound.lacks(gone):
+                if planner.bound.lacks(gone):
                     rejected += 1
-                    planner._bound.lacks = lambda drained: False  # type: ignore[method-assign]
+                    planner.bound.lacks = lambda drained: False  # type: ignore[method-assign]
                     assert planner.plan(gone).reason
-                    del planner._bound.lacks
+                    del planner.bound.lacks
     assert rejected > 20
 
 

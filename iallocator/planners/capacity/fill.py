@@ -177,7 +177,7 @@ class Rejections:
         """Return the rejection of an instance of this size, or None if it fits."""
         key = size.amounts(), every
         if key not in self._known:
-            nodes, failures = self._site.probe(self._probe(size), every)
+            nodes, failures = self._site.probe(self.probe(size), every)
             if nodes:
                 return None
             self._known[key] = failures
@@ -198,15 +198,11 @@ class Rejections:
             for known in self._hopeless[every]
         ):
             return True
-        if self._site.has_room(self._probe(size), every):
+        if self._site.has_room(self.probe(size), every):
             self._roomy.add(key)
             return False
         self._hopeless[every].append(key[0])
         return True
-
-    def whatever_the_size(self, size: Size) -> bool:
-        """Return whether global N+1 rejects all sizes of this kind now."""
-        return self._site.rejects_pairs(self._probe(size))
 
     def alike(self, size: Size, reason: str, every: bool) -> int:
         """Return how many steps down for `reason` are certainly rejected as `size` is.
@@ -216,7 +212,7 @@ class Rejections:
         self._pause -= 1
         if self._pause > 0:
             return 0
-        site, probe = self._site, self._probe(size)
+        site, probe = self._site, self.probe(size)
         failures, open_to = site.limits_say(probe)
         regions = self._regions_of(size)
 
@@ -224,17 +220,18 @@ class Rejections:
             one = size.smaller(reason, steps)
             if one is None or self._regions_of(one) != regions:
                 return False
-            said, let = site.limits_say(self._probe(one))
+            said, let = site.limits_say(self.probe(one))
             return said == failures and len(let) == len(open_to)
 
         steps = 0
+        nodes = [nodes[0] for nodes in open_to]
         if not open_to:
             steps = _last(same)
-        elif site.tells_down(probe, open_to, every):
+        elif site.n1.compares_sizes(probe, nodes, every):
             # N+1 rejects the size; find how many of the next sizes it rejects, too
             smaller = (size.smaller(reason, n) for n in range(1, _last(same, self._reach) + 1))
-            instances = [probe, *(self._probe(one) for one in smaller if one is not None)]
-            steps = max(0, site.rejected_down(instances, open_to, every) - 1)
+            instances = [probe, *(self.probe(one) for one in smaller if one is not None)]
+            steps = max(0, site.n1.rejected_down(instances, nodes) - 1)
             grown = min(8 * self._reach, MOST_AT_ONCE)
             self._reach = grown if steps >= self._reach else AT_ONCE
         self._patience = 1 if steps else min(2 * self._patience, AT_ONCE)
@@ -261,9 +258,10 @@ class Rejections:
         sizes = [size, *(size.smaller(reason, number) for number in range(1, count))]
         fresh = [one for one in sizes if one and (one.amounts(), every) not in self._known]
         if fresh:
-            self._site.foresee([self._probe(one) for one in fresh], every)
+            self._site.n1.prepare([self.probe(one) for one in fresh], every)
 
-    def _probe(self, size: Size) -> Instance:
+    def probe(self, size: Size) -> Instance:
+        """Return the instance that would come, of this `size`."""
         return self._site.newcomer(size, self._number, self._name)
 
     def _regions_of(self, size: Size) -> list[tuple[bool, bool]]:
@@ -392,7 +390,7 @@ class _Tiers:
         A leap checks global N+1, for drbd instances too, and ends before the last step, as in
         hspace.
         """
-        if self._rejections.whatever_the_size(size):
+        if self._site.n1.rejects_pairs(self._rejections.probe(size), every=True):
             return None
         least = size.least(reason)
         if least is None or self._rejections.hopeless(least, every=True):

@@ -178,7 +178,7 @@ class CapacityState:
         self._kernel: Kept[None, Kernel] = {}
         self._probing: Kept[None, ArrayKernel] = {}
         self._arrays = False  # whether the array library is loaded
-        self._n1 = n1
+        self.n1 = n1
         self._policy_reason = ""  # what a size lacks for the policy says how to make it smaller
 
     def online(self, pair: bool) -> bool:
@@ -231,7 +231,7 @@ class CapacityState:
         rejected: list[Failures] = []
         for taking, counts in self._taking(instance):
             for nodes in taking:
-                if self._n1.accepts(instance, nodes, every):
+                if self.n1.accepts(instance, nodes, every):
                     return nodes, {}
             rejected += counts, {"FailN1": len(taking)}
         return (), {reason: count for reason, count in added(rejected).items() if count}
@@ -254,24 +254,20 @@ class CapacityState:
         failures = added(candidates.failures for candidates in offers)
         best: Placement | None = None
         rejected = 0
-        if self._n1.rejects_pairs(instance, every):
+        if self.n1.rejects_pairs(instance, every):
             rejected = sum(candidates.feasible for candidates in offers)
             offers = []
         for candidates in offers:
             for placement in candidates.ranked():
                 if best is not None and best <= placement:
                     break
-                if self._n1.accepts(instance, placement[1], every):
+                if self.n1.accepts(instance, placement[1], every):
                     best = placement
                     break
                 rejected += 1
         if rejected:
             failures["FailN1"] = failures.get("FailN1", 0) + rejected
         return (best[1] if best else ()), failures
-
-    def foresee(self, instances: Sequence[Instance], every: bool) -> None:
-        """Prepare probes of all `instances`, with nothing placed in between."""
-        self._n1.prepare(instances, every)
 
     def _barred(self, instance: Instance) -> Failures:
         """Return the rejections of `instance` if policies alone reject it on all nodes."""
@@ -295,7 +291,7 @@ class CapacityState:
         kernel = self._probing_kernel
         if instance.required_nodes == 1:
             return any(
-                not self._n1.rejects(instance, nodes[-1], every)
+                not self.n1.rejects(instance, nodes[-1], every)
                 for limits, members in self._by_limits()
                 for _, nodes in kernel.singles(instance, members, {}, limits).everything()
             )
@@ -304,10 +300,6 @@ class CapacityState:
             for group, nodes in self.groups
             if len(nodes) > 1
         )
-
-    def rejects_pairs(self, instance: Instance) -> bool:
-        """Return whether global N+1 rejects any size of `instance` on all pairs."""
-        return self._n1.rejects_pairs(instance, every=True)
 
     def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
         """Return what limits and policies reject, and the places they allow; at most one pair."""
@@ -331,25 +323,6 @@ class CapacityState:
         for limits, nodes in self._by_limits():
             taking, counts = self._probing_arrays.taking(instance, nodes, rejected, limits)
             yield [(node,) for node in taking], counts
-
-    def tells_down(
-        self, instance: Instance, open_to: Sequence[tuple[int, ...]], every: bool
-    ) -> bool:
-        """Return whether `rejected_down` can decide anything about such instances."""
-        nodes = [nodes[0] for nodes in open_to]
-        return self._n1.compares_sizes(instance, nodes, every)
-
-    def rejected_down(
-        self, instances: Sequence[Instance], open_to: Sequence[tuple[int, ...]], every: bool
-    ) -> int:
-        """Return how many of `instances`, from the first on, N+1 certainly rejects.
-
-        They are ever smaller in one amount, and limits allow `open_to` for all of them.
-        """
-        nodes = [nodes[0] for nodes in open_to]
-        if not self.tells_down(instances[0], open_to, every):
-            return 0
-        return self._n1.rejected_down(instances, nodes)
 
     def _by_limits(self) -> list[tuple[LimitSet, list[int]]]:
         """Return the nodes of all groups, by the limits that are checked there."""
@@ -426,11 +399,6 @@ class CapacityState:
         found = self.kernel.pairs(instance, [first], [second], rejected, limits, limits)
         return second not in rejected and found.feasible > 0
 
-    @property
-    def n1(self) -> GroupTolerances:
-        """N+1 in the mode of each group."""
-        return self._n1
-
     def spares(self, group: int) -> bool:
         """Return whether some limits are not enforced in the group with this index."""
         return self._limits_of[group].spares
@@ -442,7 +410,7 @@ class CapacityState:
         else:
             for instance, nodes in arrivals:
                 self.state.place(instance, nodes)
-        self._n1.placed(arrivals)
+        self.n1.placed(arrivals)
 
     def next_place(
         self, instance: Instance, newcomers: Callable[[int], Instance]
@@ -468,7 +436,7 @@ class CapacityState:
             self.state, self.kernels.fixed, self.kernels.matrix(), instance,
             [*groups.values()], ALL_LIMITS,
         )  # fmt: skip
-        return NextPlace(self.state, scores, self._n1, [*groups], newcomers)
+        return NextPlace(self.state, scores, self.n1, [*groups], newcomers)
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:
         """Return new instance number `number`."""

@@ -258,7 +258,7 @@ class DrainPlanner:
                 failures = FailureTolerance(context.state, rules, group=group)
                 failures.measure()
                 self._failures.append((group, failures))
-        self._bound = MemoryBound(
+        self.bound = MemoryBound(
             context, lambda one, index: not one.needs_secondary and self._leaves(one, index)
         )
 
@@ -266,7 +266,7 @@ class DrainPlanner:
         """Return the plan to drain `nodes` together."""
         check()
         drained = frozenset(nodes)
-        if len(drained) > 1 and self._bound.lacks(drained):
+        if len(drained) > 1 and self.bound.lacks(drained):
             found = DrainPlan()
             found.reason = "the other nodes have less memory than the leaving instances need"
             found.proved = True
@@ -286,10 +286,6 @@ class DrainPlanner:
                 found = self._searched(drained, found)
         found.reason = found.reason or found.short
         return found
-
-    def fewest(self, nodes: Collection[int]) -> int:
-        """Return a lower bound of the number of sets in which `nodes` can be drained."""
-        return self._bound.fewest(nodes)
 
     def _tried(self, drained: frozenset[int], search: SearchOptions) -> DrainPlan:
         """Return the plan to drain `drained` together, with places chosen by `search`."""

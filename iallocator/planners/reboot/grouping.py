@@ -133,7 +133,7 @@ class Grouping:
             return
         self.apart = conflicts(self._cluster, nodes)
         classes, proved = _classes(self.apart)
-        self.bound = max(len(classes) if proved else 1, self._planner.fewest(nodes))
+        self.bound = max(len(classes) if proved else 1, self._planner.bound.fewest(nodes))
         for way in self._ways(classes, nodes):
             self._growing = []
             for one in way:

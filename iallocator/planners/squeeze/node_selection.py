@@ -60,8 +60,21 @@ class NodeSelection:
     """
 
     __slots__ = (
-        "_candidates", "_failed", "_feasibility", "_limits", "_powers_on", "before",
-        "chosen", "entries", "most", "packed", "problem", "rejected", "score", "stop", "stopped",
+        "_candidates",
+        "_failed",
+        "_limits",
+        "_powers_on",
+        "before",
+        "chosen",
+        "entries",
+        "feasibility",
+        "most",
+        "packed",
+        "problem",
+        "rejected",
+        "score",
+        "stop",
+        "stopped",
     )  # fmt: skip
 
     def __init__(
@@ -71,7 +84,7 @@ class NodeSelection:
         score: float,
         limits: StopCriteria,
     ) -> None:
-        self._feasibility = feasibility
+        self.feasibility = feasibility
         self._candidates = candidates
         self._limits = limits
         self.most = len(candidates)
@@ -94,7 +107,7 @@ class NodeSelection:
         if self._powers_on:
             untried = self.stopped or "not needed"
         if self.packed:
-            self.score = self._feasibility.score(self.chosen, self.entries, each=stop is None)
+            self.score = self.feasibility.score(self.chosen, self.entries, each=stop is None)
         for index in self._candidates:
             if index not in self.chosen:
                 self.rejected.setdefault(index, untried)
@@ -103,7 +116,7 @@ class NodeSelection:
         """Free as many candidates as possible, the first ones first, and at most `most`."""
         self.most = most
         # first a long beginning: the longest that may be possible, or what halving finds below it
-        candidates, feasibility = self._candidates, self._feasibility
+        candidates, feasibility = self._candidates, self.feasibility
         low, high = 0, min(len(candidates), max(0, most))
         while high and feasibility.hopeless(candidates[:high]):
             check()
@@ -147,7 +160,7 @@ class NodeSelection:
             return None
         tried = frozenset(off)
         if tried not in self._failed:
-            found = self._feasibility.find(off=off)
+            found = self.feasibility.find(off=off)
             if not found.problem:
                 return _Step(off, found)
             self._failed[tried] = found.problem
@@ -155,15 +168,11 @@ class NodeSelection:
             self.rejected[off[-1]] = self._failed[tried]
         return None
 
-    def hopeless(self, off: Sequence[int]) -> bool:
-        """Return whether bounds prove that the nodes `off` cannot be freed."""
-        return bool(self._feasibility.hopeless(off))
-
     def sparing(self, on: Sequence[int]) -> _Step | None:
         """Return a plan that powers on the nodes `on`, or None if none is found."""
         if self._out_of_time():
             return None
-        found = self._feasibility.find(on=on)
+        found = self.feasibility.find(on=on)
         return None if found.problem else _Step(on, found)
 
     def _improve(
@@ -197,7 +206,7 @@ class NodeSelection:
         themselves, all are chosen, and `problem` names the requirement that is not met.
         """
         self._powers_on = True
-        feasibility, standby = self._feasibility, self._candidates
+        feasibility, standby = self.feasibility, self._candidates
         aim, large = feasibility.aim, []
         for index in standby:
             with Switched(aim.cluster, on=[index]):  # has the empty node the reserve?
@@ -289,7 +298,7 @@ class _OtherNodes(Neighbourhood[NodeSelection, _Step]):
             return None
         for off in combinations(self._nodes, len(present) + 1):
             check()
-            if present.issubset(off) or state.hopeless(off):
+            if present.issubset(off) or state.feasibility.hopeless(off):
                 continue
             self._left -= 1
             if self._left < 0 or state.stopped:

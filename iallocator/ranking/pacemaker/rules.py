@@ -204,10 +204,6 @@ class Choice(NodeRanking):
             return ""
         return ", ".join(won) + (f"; less of {', '.join(lost)}" if lost else "")
 
-    def more_free(self, one: int, other: int) -> int:
-        """Return the votes of free capacity for node `one` minus those for `other`."""
-        return self._usage.compare(one, other)
-
     def by_tie(self, nodes: Sequence[int]) -> list[int]:
         """Return `nodes` ordered by the criteria that follow free capacity."""
         count, place = self._usage.count, self._usage.by_name
@@ -289,7 +285,7 @@ def _wins(choice: Choice, nodes: Sequence[int]) -> list[int]:
     wins = [0] * len(nodes)
     for k, one in enumerate(nodes):
         for n in range(k + 1, len(nodes)):
-            if choice.more_free(one, nodes[n]) >= 0:
+            if choice._usage.compare(one, nodes[n]) >= 0:
                 wins[k] += 1
             else:
                 wins[n] += 1

@@ -321,10 +321,6 @@ class Sides:
         """Return a view of the targets with each instance as primary."""
         return self._as_primary(self._at_n, self.n)
 
-    def _secondary_there(self, primary: Whole) -> BatchView:
-        """Return a view of the targets with each instance as secondary; `primary` is its peer."""
-        return self._as_secondary(self._at_n, self.n, primary)
-
     @cached_property
     def _barred_led(self) -> Quantity:
         """Return whether targets cannot be primaries."""
@@ -381,7 +377,9 @@ class Sides:
     @cached_property
     def _secondary_stack(self) -> Stack:
         """Return the change when the targets become secondaries, for any primary."""
-        return self._stack(self._secondary_there(self.p), self.n, self._statistics.mirrored)
+        return self._stack(
+            self._as_secondary(self._at_n, self.n, self.p), self.n, self._statistics.mirrored
+        )
 
     def _both(self, after: BatchView, node: Whole) -> tuple[Shift, Stack]:
         return self._shift(after, node), self._stack(after, node)
@@ -442,7 +440,7 @@ class Block(Sides):
         )
 
     def _replace_secondary(self) -> MoveEffects:
-        after = self._secondary_there(self.p)
+        after = self._as_secondary(self._at_n, self.n, self.p)
         forbidden = self._barred_secondary(after) | self._primary_again()
         shifts = [self._off_s[0], self._shift(after, self.n), self._shared(self.p, self.n)]
         return MoveEffects(forbidden, [self._off_s[1], self._secondary_stack], shifts)
@@ -469,7 +467,7 @@ class Block(Sides):
 
     def _failover_and_replace(self) -> MoveEffects:
         leads = self._lead()
-        after = self._secondary_there(self.s)
+        after = self._as_secondary(self._at_n, self.n, self.s)
         forbidden = leads.forbidden | self._barred_secondary(after, self._off_primary)
         shifts = [self._off_p[0], leads.shift, self._shift(after, self.n)]
         stacks = [self._off_p[1], leads.stack, self._secondary_stack]
