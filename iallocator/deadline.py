@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from itertools import islice
+from math import inf
 from sys import maxsize
 from time import monotonic
 
@@ -46,7 +47,7 @@ LONGEST = 1e8
 LONGEST_WAIT = 3600.0
 """Seconds of one call of ``poll``, which limits its argument."""
 
-NEVER = float("inf")
+NEVER = inf
 
 ITERATIONS = "iterations"
 """Steps of the simplex method."""

@@ -7,8 +7,8 @@ single calculation stand where that is: `iallocator.scoring.metrics.ROUNDING`, f
 from __future__ import annotations
 
 __all__ = [
-    "ALIKE", "AMOUNT", "BOUND", "GAIN", "LARGEST", "LARGEST_LOAD", "LEAST_GAIN", "LEAST_GAIN_FROM",
-    "LEAST_SCORE", "SCORE", "VARIANCE",
+    "ALIKE", "AMOUNT", "BOUND", "GAIN", "LARGEST", "LARGEST_LOAD", "LEAST_DIVISOR", "LEAST_GAIN",
+    "LEAST_GAIN_FROM", "LEAST_SCORE", "SCORE", "VARIANCE",
 ]  # fmt: skip
 
 SCORE = 1e-9
@@ -50,6 +50,9 @@ AMOUNT = 1e-9
 
 A node of 10 cpus with a ratio of 4.1 allows 41 virtual cpus, not 40.99999999999999.
 """
+
+LEAST_DIVISOR = 1e-6
+"""Ratios and factors that are read, no unit: what is divided by them stays far from infinity."""
 
 LARGEST = 2**53
 """Numbers that are read, in any unit: beyond this, floats skip whole numbers."""

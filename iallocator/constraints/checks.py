@@ -6,6 +6,8 @@ nodes). `iallocator.constraints.table` has the checks of all constraints.
 
 from __future__ import annotations
 
+from math import inf
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +27,7 @@ POOL_SPACE = "places in its storage pool"
 SPINDLES_OF_DISKS = "the number of spindles of a disk"
 """Units of what a node may lack, see `Lack.unit`."""
 
-UNLIMITED = float("inf")
+UNLIMITED = inf
 
 
 class Resource:

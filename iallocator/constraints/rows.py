@@ -8,7 +8,7 @@ of affinity rules and orders depend on the instances of a request: the caller ma
 from __future__ import annotations
 
 from itertools import combinations
-from math import ceil
+from math import ceil, inf
 
 from iallocator.model.columns import MEMORY
 from iallocator.model.constraints import (
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 __all__ = ["AffinityRows", "ConstraintRows", "ExclusionRows", "PoolRows", "ReserveRows",
            "SoftAffinityRows"]  # fmt: skip
 
-INFINITY = float("inf")
-
 
 class ConstraintRows:
     """The rows of one constraint.
@@ -98,7 +96,7 @@ class PoolRows(ConstraintRows):
     def spare(self, row: Row) -> float:
         _, pool, index = row
         free = None if self._free is None else self._free[index].get(pool)
-        return INFINITY if free is None else ceil(free) - 1  # some must remain
+        return inf if free is None else ceil(free) - 1  # some must remain
 
 
 class ExclusionRows(ConstraintRows):
@@ -116,7 +114,7 @@ class ExclusionRows(ConstraintRows):
     def spare(self, row: Row) -> float:
         _, tag, index = row
         if index in self._forced:
-            return INFINITY
+            return inf
         return max(0, 1 - self._state.exclusion[index].get(tag, 0))
 
 
@@ -155,7 +153,7 @@ class ReserveRows(ConstraintRows):
         return uses
 
     def spare(self, row: Row) -> float:
-        return self._reserves.get(row[1], INFINITY)
+        return self._reserves.get(row[1], inf)
 
     def add_to(self, program: Program, rows: Iterable[Row]) -> None:
         """Add bounds of the used and reserved memory of nodes that pass N+1 now."""
@@ -226,7 +224,7 @@ class AffinityRows(ConstraintRows):
         chained: Sequence[str],
     ) -> None:
         self._relations = relations
-        self._least = 0.0 if TOGETHER in chained else -INFINITY
+        self._least = 0.0 if TOGETHER in chained else -inf
         self._rows: dict[Row, tuple[float, float]] = {}
         self._chains: dict[str, dict[Row, float]] = {}
         self._bound: dict[str, list[_Bound]] = {}
@@ -263,7 +261,7 @@ class AffinityRows(ConstraintRows):
     def _chain(self, name: str, other: str) -> None:
         """Allow instance `name` a place only if instance `other` has one."""
         row: Row = ("needs", name, other)
-        self._rows[row] = (-INFINITY, 0)
+        self._rows[row] = (-inf, 0)
         self._chains.setdefault(name, {})[row] = 1
         self._chains.setdefault(other, {})[row] = -1
 
@@ -280,7 +278,7 @@ class AffinityRows(ConstraintRows):
             others = len(members) - len(asking)
             for site in sites:  # one that asks fills it, the others go with each other
                 row: Row = (APART, bound.name, domain, site)
-                self._rows[row] = (-INFINITY, max(1, others))
+                self._rows[row] = (-inf, max(1, others))
                 yield row, max(1, others) if name in asking else 1
         elif bound.kind == TOGETHER and domains.zones(domain).disjoint:
             # else it is left to the check

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -212,7 +214,7 @@ class SharedConstraint:
         return entry
 
 
-ALWAYS = float("inf")
+ALWAYS = inf
 """The weight of a hard constraint: no gain of the score outweighs it."""
 
 

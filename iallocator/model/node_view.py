@@ -8,6 +8,7 @@ work on both.
 from __future__ import annotations
 
 from _operator import attrgetter  # the part in C, which is in the interpreter
+from math import inf
 
 from iallocator.model.columns import COLUMNS
 
@@ -63,7 +64,7 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
         _inverse(node.cpu_speed),
         0.0 if exclusive else _inverse(node.high_spindles),
         node.vcpu_ratio,
-        float("inf") if exclusive else node.high_spindles,
+        inf if exclusive else node.high_spindles,
         1 if exclusive else 0,
         min_disk * node.total_disk,
         1 if node.online and node.has_internal else 0,

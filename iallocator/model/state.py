@@ -6,6 +6,8 @@ Every change goes through `place` and `remove`, updates a few rows, and can be u
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.model.columns import (
     CPU_LOAD,
     CPUS,
@@ -37,7 +39,7 @@ __all__ = ["LAST", "State", "Trial", "derived"]
 MISSING_MEMORY, MISSING_DISK = 512, 1024
 """MiB of memory and of disk that a node may lack before its data count as inconsistent."""
 
-LAST = float("inf")
+LAST = inf
 """The order of an instance that comes after all others."""
 
 

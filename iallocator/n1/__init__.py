@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.constraints.checks import (
     DISK_SPACE,
     FREE_MEMORY,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "ANY_NUMBER", "CAME", "INFINITE", "LEFT", "LOST", "MODES", "MOVED", "NO_GROWTH",
+    "ANY_NUMBER", "CAME", "LEFT", "LOST", "MODES", "MOVED", "NO_GROWTH",
     "PACKED_LIMITS", "PAIR", "SAFE", "SUMMED_LIMITS", "UNKNOWN", "WORK", "Failure", "Growth",
     "Rules", "UndecidedError", "disk_rejection", "plan_rules", "sum_of_shares",
 ]  # fmt: skip
@@ -53,8 +55,6 @@ ANY_NUMBER = 1 << 40
 
 SAFE, UNKNOWN, LOST = 0, 1, 2
 """What bounds prove of a failure: it is tolerated, nothing, or it is not tolerated."""
-
-INFINITE = float("inf")
 
 NO_GROWTH: Growth = (0.0, 0.0, 0.0, 0.0)
 
@@ -78,8 +78,8 @@ def sum_of_shares(
         if memory <= 0 or disk <= 0:
             continue  # the target is closed already
         share = min(
-            memory / memory_budget if memory_budget else INFINITE,
-            disk / disk_budget if disk_budget else INFINITE,
+            memory / memory_budget if memory_budget else inf,
+            disk / disk_budget if disk_budget else inf,
         )
         if share > second:
             others += second
@@ -87,7 +87,7 @@ def sum_of_shares(
         else:
             others += share
         if others > 2:  # no share is negative
-            return SAFE, INFINITE
+            return SAFE, inf
     return (SAFE, -1) if first + second + others > 2 else (UNKNOWN, 0)
 
 

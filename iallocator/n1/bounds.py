@@ -24,12 +24,13 @@ Source: the argument is this program's own.
 from __future__ import annotations
 
 from _bisect import bisect_left  # the part in C, which is in the interpreter
+from math import inf
 
 from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
-from iallocator.n1 import INFINITE, LOST, SAFE, SUMMED_LIMITS, UNKNOWN, sum_of_shares
+from iallocator.n1 import LOST, SAFE, SUMMED_LIMITS, UNKNOWN, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ class TargetCapacity:
             before = self._memory[index] - 1
             after = before - taken.get(index, 0) if index not in failure else 0
             total -= max(0, before) - max(0, after)
-        largest = -INFINITE
+        largest = -inf
         for index in reversed(self._order):
             if self._memory[index] - 1 <= largest:
                 break
@@ -329,7 +330,7 @@ def check_bounds(
     if demand.intricate and (demand.movers or demand.failovers):
         return UNKNOWN, 0
     if not demand.movers:
-        return SAFE, INFINITE
+        return SAFE, inf
     failovers = demand.failovers
     if not demand.parts:
         return check_movers(state, failure, demand, failovers, rules, capacities)
@@ -373,7 +374,7 @@ def check_movers(
     else:
         memory = state.columns[MEMORY]
         free = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t not in failure]
-        largest = max(free, default=-INFINITE)
+        largest = max(free, default=-inf)
         total = sum([c for c in free if c > 0])
         closing = sum([c - need + 1 for c in free if c >= need])
     if need > largest or total < demand.moved:

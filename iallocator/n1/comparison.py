@@ -8,8 +8,10 @@ Source: the argument about instances on offline nodes is this program's own.
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.model.state import derived
-from iallocator.n1 import CAME, INFINITE, LEFT, MOVED
+from iallocator.n1 import CAME, LEFT, MOVED
 from iallocator.n1.bounds import demand_of
 from iallocator.n1.exact import NO_LOSS, OfflineInstances
 
@@ -335,7 +337,7 @@ class Comparison:
         texts: list[str] = []
         for failure, (count, memory, *_) in worse[:SHOWN]:
             amount = f"{count:g} more, {memory:g} MiB" if count else f"{memory:g} MiB more"
-            if INFINITE in (count, memory):
+            if inf in (count, memory):
                 amount = "how much was not found"
             texts.append(f"{' and '.join(names(failure))} ({amount})")
         if len(worse) > SHOWN:

@@ -10,12 +10,14 @@ Cost: bounded by the packing's limit of work, about 20 ms for a failure.
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.constraints.table import entry_rejections, move_rejections
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.node_view import NodeView
 from iallocator.model.state import derived
-from iallocator.n1 import INFINITE, PACKED_LIMITS, disk_rejection
+from iallocator.n1 import PACKED_LIMITS, disk_rejection
 from iallocator.packing import Bins, Item, Packing
 
 TYPE_CHECKING = False
@@ -375,9 +377,7 @@ class EvacuationPart:
             or self._pack(by_memory=True, enough=before.memory_least)[0] > before.memory_least
         )
 
-    def _pack(
-        self, by_memory: bool, most: float = INFINITE, enough: float = 0
-    ) -> tuple[float, float]:
+    def _pack(self, by_memory: bool, most: float = inf, enough: float = 0) -> tuple[float, float]:
         """Return the cost of the best packing found, and the least possible cost.
 
         The cost is infinite if the limits reject the packing.
@@ -387,8 +387,8 @@ class EvacuationPart:
         packing = Packing(self._items, bins, by_memory, most, enough=enough)
         packed = packing.solve()
         self._evacuation.rules.spend(PACKING + packing.work)
-        if packed.cost < INFINITE and not (self._memory_alone() or self._holds(packed.places)):
-            return INFINITE, packed.least
+        if packed.cost < inf and not (self._memory_alone() or self._holds(packed.places)):
+            return inf, packed.least
         return packed.cost, packed.least
 
     def _memory_alone(self) -> bool:
@@ -442,7 +442,7 @@ class EvacuationPart:
 
     def _compute_spare(self) -> float:
         if not self._memory_alone() or len({item.bins for item in self._items}) != 1:
-            return -INFINITE
+            return -inf
         memory = self._evacuation.state.columns[MEMORY]
         free = [max(0, memory[self._evacuation.targets.nodes[b]] - 1) for b in self._items[0].bins]
         need = max(item.memory for item in self._items)

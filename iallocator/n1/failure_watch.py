@@ -9,10 +9,11 @@ Cost: O(n) once for *n* failures, then O(1) for each failure that a change conce
 from __future__ import annotations
 
 from _bisect import bisect_left, insort_right  # the part in C, which is in the interpreter
+from math import inf
 
 from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1 import INFINITE, LOST, SAFE, sum_of_shares
+from iallocator.n1 import LOST, SAFE, sum_of_shares
 from iallocator.n1.bounds import capacities_for, check_bounds, known_demand, takes_over
 
 TYPE_CHECKING = False
@@ -186,7 +187,7 @@ class FailureWatch:
             return NOTHING
         if kind != SAFE:
             spare = -1
-        if spare != INFINITE and (demand.movers or demand.intricate or not rules.exact):
+        if spare != inf and (demand.movers or demand.intricate or not rules.exact):
             self._spare.note(failure, spare)
         return demand.failovers
 

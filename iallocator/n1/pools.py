@@ -11,9 +11,11 @@ Cost: O(s^2 n) for *s* shares and *n* targets.  Loaded only for documents with s
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.storage import LVM, pools_of
-from iallocator.n1 import INFINITE, LOST, SAFE, UNKNOWN, sum_of_shares
+from iallocator.n1 import LOST, SAFE, UNKNOWN, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,11 +98,11 @@ def check_shares(
         frozenset(targets) if share.reach is None else share.reach.intersection(targets)
         for share in shares
     ]
-    spare = INFINITE
+    spare = inf
     unknown = False
     for share, own in zip(shares, nodes):
         need = share.largest
-        if need > max((capacity[t] for t in own), default=-INFINITE):
+        if need > max((capacity[t] for t in own), default=-inf):
             return LOST, 0
         room = _room(capacity, own)
         if room < sum(other.moved for other, where in zip(shares, nodes) if where <= own):
@@ -137,4 +139,4 @@ def _free(state: State, share: Share, node: int) -> float:
     """Return the MiB that are free on a node for disks of `share`."""
     if share.pool == LVM or state.access is None or share.pool is None:
         return state.columns[DISK][node]
-    return state.access.free[node].get(share.pool, INFINITE)
+    return state.access.free[node].get(share.pool, inf)

@@ -27,7 +27,7 @@ Source: divide and conquer over sets, and the argument of the plan, are this pro
 from __future__ import annotations
 
 from itertools import chain
-from math import comb
+from math import comb, inf
 from operator import itemgetter
 
 from iallocator.constraints.table import entry_rejection, move_rejections
@@ -636,7 +636,7 @@ class FailoverPlan:
 
     def _target(self, targets: frozenset[int], needed: Needed, memory: float) -> int | None:
         """Return the target that must keep least more memory; of equal ones the fullest."""
-        best, least = None, (float("inf"), float("inf"))
+        best, least = None, (inf, inf)
         for index in targets:
             amount = needed.get(index, 0) + memory
             if amount < self._memory[index]:

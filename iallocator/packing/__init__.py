@@ -23,6 +23,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from heapq import nlargest
 from itertools import islice
+from math import inf
 
 from iallocator.solver.branch_and_bound import BranchAndBound
 
@@ -38,8 +39,6 @@ LIMIT = 30_000
 
 DEEPEST = 300
 """With more items there is no exact search: within `LIMIT` it would change only the last ones."""
-
-INFINITE = float("inf")
 
 
 class Item:
@@ -149,7 +148,7 @@ class Packing(BranchAndBound):
         items: Sequence[Item],
         bins: Bins,
         by_memory: bool = False,
-        most: float = INFINITE,
+        most: float = inf,
         limit: int = LIMIT,
         enough: float = 0,
         first_fit: bool = False,
@@ -163,7 +162,7 @@ class Packing(BranchAndBound):
         self._memory = {b: memory[b] for b in self._kinds}
         self._disk = {b: disk[b] for b in self._kinds}
         self._others = {b: others[b] for b in self._kinds} if others else {}
-        super().__init__(len(items), INFINITE, enough)
+        super().__init__(len(items), inf, enough)
         self._by_memory = by_memory
         self._most = most
         self._left = self._limit = limit
@@ -178,7 +177,7 @@ class Packing(BranchAndBound):
         if not alike:
             self._amounts += [self._disk, self._others or self._disk]
         self._sums = [0.0]  # memory of the last 1, 2, ... items
-        self._least = [INFINITE]
+        self._least = [inf]
         for item in reversed(self._items):
             self._sums.append(self._sums[-1] + item.memory)
             self._least.append(min(self._least[-1], item.memory))
@@ -211,7 +210,7 @@ class Packing(BranchAndBound):
 
     def _packed(self, least: float) -> Packed:
         """Return the least expensive solution found, with the lower bound `least`."""
-        cost = self.cost if self.cost <= self._most else INFINITE
+        cost = self.cost if self.cost <= self._most else inf
         places: list[int | None] = [None] * len(self._best)
         for k, place in zip(self._order, self._best):
             places[k] = place
@@ -352,7 +351,7 @@ class Packing(BranchAndBound):
         if self._left <= 0 or not self.improves(paid + self._bound(depth + 1)):
             return False
         free = (depth, *sorted(zip(*[amounts.values() for amounts in self._amounts])))
-        if self._seen.get(free, INFINITE) <= paid:
+        if self._seen.get(free, inf) <= paid:
             return False
         self._seen[free] = paid
         return True

@@ -9,7 +9,7 @@ Source: Gilmore and Gomory 1961; here all patterns are written down, because the
 from __future__ import annotations
 
 from collections import Counter, deque
-from math import gcd
+from math import gcd, inf
 
 from iallocator.solver.highs import solve
 from iallocator.solver.problem import Choice, Kind, Problem
@@ -56,7 +56,7 @@ def fill_exactly(
         kind.choices = choices
         problem.kinds.append(kind)
     for size, count in wanted.items():
-        problem.bounds[(size,)] = (float(count), float("inf"))
+        problem.bounds[(size,)] = (float(count), inf)
     found: Places = {size: deque() for size in wanted}
     for name, taken in solve(problem, budget).values(problem).items():
         for size, count in taken.items():

@@ -10,6 +10,8 @@ Cost: the limits of each rejected node once in each role, for the amounts.
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.constraints.table import FAILURE_SAFETY, entry_words
 from iallocator.constraints.words import quantity
 from iallocator.deadline import Held
@@ -57,7 +59,7 @@ __all__ = [
 MOST = 10
 """Instances of a request for which the answer names the nearest candidate."""
 
-NO_HELP = float("inf")
+NO_HELP = inf
 """How much is lacking where no resource would help."""
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
+from math import inf
 
 from iallocator.model.columns import CPUS, DISK, MEMORY, MEMORY_LATER
 
@@ -62,7 +63,7 @@ class NodeOrder:
             entry = self._entries[index] = (self.key(index), *entry[1:])
             insort(self._order, entry)
 
-    def in_order(self, least: float = float("-inf")) -> Iterator[int]:
+    def in_order(self, least: float = -inf) -> Iterator[int]:
         """Return the nodes in order, from the first one with a key of at least `least`."""
         start = bisect_left(self._order, (least,))
         return (index for _, _, index in self._order[start:])

@@ -7,6 +7,8 @@ written without its type.
 
 from __future__ import annotations
 
+from math import inf
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +54,6 @@ def _escaped(text: str, quote: bool = False) -> str:
 
 def _number(value: float) -> str:
     """Return a number in its shortest form, infinite ones as the format has them."""
-    if value in (float("inf"), float("-inf")):
+    if value in (inf, -inf):
         return "+Inf" if value > 0 else "-Inf"
     return str(int(value)) if value == int(value) else repr(float(value))

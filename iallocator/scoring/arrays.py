@@ -71,7 +71,7 @@ ALL = range(len(STATISTICS))
 
 
 SLACK = 1e-8
-"""By how much a rounding error may raise a bound."""
+"""Scores, no unit: by how much rounding may raise a bound; ten times the tolerance of scores."""
 
 MANY = 10_000
 """If there are more pairs, only the best ones are scored until the caller reads more."""

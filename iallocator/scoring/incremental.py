@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 __all__ = ["NOISE", "TIE", "IncrementalScores", "IncrementalSingles", "pick", "picks", "roots"]
 
 NOISE = 2e-13
-"""By how much scores may differ from those of the kernel."""
+"""Scores, no unit: by how much rounding lets them differ from those of the kernel."""
 
 TIE = 10.0**-DECIMALS + 4 * NOISE
-"""Scores further apart than this are never equal once they are rounded."""
+"""Scores, no unit: those further apart are never equal once they are rounded."""
 
 GRID = 2.0**43
 """Scores that are equal in units of 1 / `GRID` are those of nodes that are alike."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["NEAR", "RunningSums", "decided", "decided_now", "exactly"]
 
 NEAR = 1e-7
-"""Scores that differ by more than this differ in whatever order they are added up."""
+"""Scores, no unit: those that differ by more differ in every order of their sums."""
 
 MANY = 50_000
 """Number of values from which on arrays add them up faster, including the time to load numpy."""

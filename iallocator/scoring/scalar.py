@@ -10,7 +10,7 @@ row of a primary is a few passes over them, each a single expression.
 from __future__ import annotations
 
 from _operator import add  # the part in C, which is in the interpreter
-from math import sqrt
+from math import inf, sqrt
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import Capacities, NodeView, OneSite, after_primary, after_secondary
@@ -58,9 +58,6 @@ if TYPE_CHECKING:
     """The view of each node and its values of statistics, kept until the node changes."""
 
 __all__ = ["ScalarKernel", "kernel_of", "score_of", "terms_of"]
-
-NOWHERE = float("inf")
-"""The score of a pair that is not feasible."""
 
 NEAR = 2 * 10.0**-DECIMALS
 """Scores that are further apart differ after rounding."""
@@ -305,12 +302,12 @@ class ScalarKernel:
                 elif why is None:
                     row[place[index]] += more
                 else:
-                    row[place[index]] = NOWHERE
+                    row[place[index]] = inf
                 if why is not None:
                     reasons[why.reason] = reasons.get(why.reason, 0) + 1
                     pairs[primary, index] = why
             if primary in place:
-                row[place[primary]] = NOWHERE
+                row[place[primary]] = inf
             elif primary in out:
                 reasons[out[primary].reason] -= 1
             if located:
@@ -456,7 +453,7 @@ class RowCandidates(Candidates):
     """Scores as rows of numbers, one for each primary; rounded and sorted when they are read.
 
     `rows[i][j]` is the score of the primary `prefixes[i]` and the secondary `nodes[j]`. It is
-    `NOWHERE` if the pair is not feasible. The row is empty if the primary is not feasible.
+    `inf` if the pair is not feasible. The row is empty if the primary is not feasible.
     """
 
     def __init__(
@@ -472,7 +469,7 @@ class RowCandidates(Candidates):
         self._nodes = nodes
         self._rows = rows
         self.failures = failures
-        self.feasible = sum([len(row) - row.count(NOWHERE) for row in rows])
+        self.feasible = sum([len(row) - row.count(inf) for row in rows])
 
     def limit_results(self) -> LimitResults:
         return self._results
@@ -482,16 +479,16 @@ class RowCandidates(Candidates):
 
     def row(self, number: int) -> Iterator[Placement]:
         row, nodes, primary = self._rows[number], self._nodes, self._prefixes[number]
-        lowest = min(row, default=NOWHERE)
-        if lowest == NOWHERE:
+        lowest = min(row, default=inf)
+        if lowest == inf:
             return
         place = row.index(lowest)
         near, others = [place], row[:place] + row[place + 1 :]
-        if min(others, default=NOWHERE) <= lowest + NEAR:
+        if min(others, default=inf) <= lowest + NEAR:
             near = [k for k, score in enumerate(row) if score <= lowest + NEAR]
         score, first = min([(round(row[k], DECIMALS), k) for k in near])
         yield score, (primary, nodes[first])
-        ranked = [(round(s, DECIMALS), k) for k, s in enumerate(row) if s < NOWHERE and k != first]
+        ranked = [(round(s, DECIMALS), k) for k, s in enumerate(row) if s < inf and k != first]
         ranked.sort()
         for score, k in ranked:
             yield score, (primary, nodes[k])
@@ -500,7 +497,7 @@ class RowCandidates(Candidates):
         best: dict[int, NodeBest] = {}
         for primary, row in zip(self._prefixes, self._rows):
             pairs = zip(row, self._nodes)  # the order within a row does not matter
-            scored = [(round(s, DECIMALS), (primary, k)) for s, k in pairs if s < NOWHERE]
+            scored = [(round(s, DECIMALS), (primary, k)) for s, k in pairs if s < inf]
             keep_best(best, scored, rejected)
         return best
 

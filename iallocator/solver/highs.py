@@ -8,6 +8,7 @@ as fast on problems of this kind.  `benchmarks/solvers.py` compares the two;
 from __future__ import annotations
 
 from functools import cache
+from math import inf
 
 from iallocator.deadline import ITERATIONS, TRIALS, Deadline, due
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, LEFT_OUT, TIME_OUT, UNAVAILABLE, Answer
@@ -127,12 +128,12 @@ class _Model:
         where = {key: column for column, key in enumerate(self._choices)}
         reached: dict[tuple[tuple[int, int], int], int] = {}
         for cut in problem.cuts:
-            forbidden = self._row(float("-inf"), len(cut) - 1)
+            forbidden = self._row(-inf, len(cut) - 1)
             for key, often in cut.items():
                 column = reached.get((key, often))
                 if column is None:
                     count = len(problem.kinds[key[0]].members)
-                    tie = self._row(float("-inf"), often - 1)  # taken - room x yes <= often - 1
+                    tie = self._row(-inf, often - 1)  # taken - room x yes <= often - 1
                     self._entries[where[key]].append((tie, 1.0))
                     column = reached[key, often] = len(self._columns)
                     self._column(0.0, 0, 1, True, [(tie, -float(count - often + 1))])

@@ -8,11 +8,12 @@ proof.
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.solver.highs import search
 from iallocator.solver.problem import (
     FOUND,
     IMPOSSIBLE,
-    INFINITY,
     UNAVAILABLE,
     Choice,
     Kind,
@@ -102,7 +103,7 @@ def find_all_or_most(problem: Problem, check: Check, budget: Deadline, most: Mos
             for kind in problem.kinds
         ],
     )  # fmt: skip
-    counted.bounds[ALL] = (1 if answer.status == IMPOSSIBLE else 0, INFINITY)
+    counted.bounds[ALL] = (1 if answer.status == IMPOSSIBLE else 0, inf)
     most.proved = True
     # Leave out as few members as possible, of the highest priority first
     for priority in most.left_out:

@@ -16,7 +16,7 @@ where this search takes 12 ms: `docs/design/exact-search.md` has the measurement
 
 from __future__ import annotations
 
-from math import sqrt
+from math import inf, sqrt
 
 from iallocator.deadline import PLACEMENTS, Deadline, check
 from iallocator.model.node_view import NodeView, after_primary, capacities
@@ -128,7 +128,7 @@ class _Branching(BranchAndBound):
         check: Check,
         budget: Deadline,
     ) -> None:
-        super().__init__(len(items), best.cost, float("-inf"))
+        super().__init__(len(items), best.cost, -inf)
         self._best = best
         self._state = state
         self._items = sorted(items, key=lambda item: str(item.kind))
@@ -153,7 +153,7 @@ class _Branching(BranchAndBound):
         for score, price, nodes in sorted(places, key=lambda one: (one[0] + one[1], one)):
             if not twin or nodes >= last:
                 final = depth == len(self._items) - 1
-                bound = score + paid + price if final else float("-inf")
+                bound = score + paid + price if final else -inf
                 yield bound, (score, paid + price, nodes)
 
     def enter(self, depth: int, choice: tuple[float, float, Nodes]) -> None:

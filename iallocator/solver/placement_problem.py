@@ -8,10 +8,12 @@ strict.
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.constraints import rows
 from iallocator.constraints.table import CONSTRAINTS
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, resources_of
-from iallocator.solver.problem import INFINITY, Choice, Kind, Problem
+from iallocator.solver.problem import Choice, Kind, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,7 +165,7 @@ class PlacementProblem:
             if row[0] == "limit":
                 spare = self._spare(*row[1:])
             else:
-                spare = owners[row[0]].spare(row) if row[0] in owners else INFINITY
+                spare = owners[row[0]].spare(row) if row[0] in owners else inf
             spare = max(spare, remaining.get(row, 0))  # no instance has to leave
             if spare < amount:
                 problem.at_most(row, spare)
@@ -188,5 +190,5 @@ class PlacementProblem:
         """Return how much of a resource, now or with forthcoming instances, a node can give."""
         resource = (FORCED if index in self._forced else REGULAR).get(column)
         if resource is None:
-            return INFINITY
+            return inf
         return resource.spare(self._state.columns[column][index], self._state.cluster.nodes[index])

@@ -7,6 +7,8 @@ every order.
 
 from __future__ import annotations
 
+from math import inf
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +26,6 @@ FOUND = "found"
 IMPOSSIBLE = "impossible"
 TIME_OUT = "time out"
 UNAVAILABLE = "unavailable"
-
-INFINITY = float("inf")
 
 LEFT_OUT = -1
 """In place of a choice: the member is left out."""
@@ -102,7 +102,7 @@ class Problem:
 
     def at_most(self, row: Row, highest: float) -> None:
         """Let the choices taken use no more than `highest` of `row`."""
-        lowest, present = self.bounds.get(row, (-INFINITY, INFINITY))
+        lowest, present = self.bounds.get(row, (-inf, inf))
         self.bounds[row] = (lowest, min(present, highest))
 
     def exactly(self, row: Row, amount: float) -> None:
@@ -111,14 +111,14 @@ class Problem:
 
     def add_amount(self, lowest: float, uses: Mapping[Row, float]) -> None:
         """Add an amount of at least `lowest` that no choice decides, with what one of it uses."""
-        self.free.append((lowest, INFINITY, uses))
+        self.free.append((lowest, inf, uses))
 
     def add_relaxable(self, name: str, rows: Iterable[Row], highest: float, penalty: float) -> None:
         """Let the choices use at most `highest` of each of `rows`, or one more at a `penalty`."""
         relaxed = dict.fromkeys(rows, -1.0)
         choices = [Choice("kept", 0.0, {}), Choice("broken", penalty, relaxed)]
         self.kinds.append(Kind([name], choices))
-        self.bounds |= dict.fromkeys(rows, (-INFINITY, highest))
+        self.bounds |= dict.fromkeys(rows, (-inf, highest))
 
     @property
     def size(self) -> int:

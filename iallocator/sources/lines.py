@@ -12,9 +12,9 @@ from __future__ import annotations
 from iallocator.errors import RequestError
 from iallocator.model.policy import Interval, Policy, Spec
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
-from iallocator.tolerances import LARGEST
+from iallocator.tolerances import LARGEST, LEAST_DIVISOR
 from iallocator.wire.codec import not_utf8
-from iallocator.wire.fields import SMALLEST, describe, is_factor
+from iallocator.wire.fields import describe, is_factor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Line:
         value = self.number_of(position, what, default)
         if not is_factor(value):
             self.fail(
-                what, f"expected 0 or at least {SMALLEST}, got {describe(self.text(position))}"
+                what, f"expected 0 or at least {LEAST_DIVISOR}, got {describe(self.text(position))}"
             )
         return value
 

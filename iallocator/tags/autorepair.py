@@ -10,6 +10,7 @@ record a repair. Seconds are since 1970, jobs are joined by ``+``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from iallocator.model.tags import REPAIR_TYPES
 
@@ -71,7 +72,7 @@ class Permission:
 
     def __str__(self) -> str:
         if self.suspended:
-            until = "" if self.suspended == float("inf") else f" until {self.suspended:.0f}"
+            until = "" if self.suspended == inf else f" until {self.suspended:.0f}"
             return f"repairs are suspended{until}"
         return f"only repairs up to {self.upto} are allowed" if self.upto else "no tag allows it"
 
@@ -137,7 +138,7 @@ def permission_of(cluster: Cluster, instance: Instance, now: float) -> Permissio
 def _permission(tags: Sequence[str], now: float) -> Permission | None:
     """Return the permission in the tags of one object; None if they contain none."""
     words = [tag[len(SUSPEND) :] for tag in tags if tag.startswith(SUSPEND)]
-    times = [float("inf") if word in ("", ":") else _seconds(word) for word in words]
+    times = [inf if word in ("", ":") else _seconds(word) for word in words]
     until = max((time for time in times if time > now), default=0)
     if until:
         return Permission(suspended=until)

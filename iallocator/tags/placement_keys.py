@@ -18,7 +18,7 @@ has no influence but a remark.
 from __future__ import annotations
 
 from iallocator.model.keys import SPECIAL, PlacementKey
-from iallocator.tolerances import LARGEST
+from iallocator.tolerances import LARGEST, LEAST_DIVISOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = ["NodeTags", "ResourceTags"]
-
-LEAST_RATIO = 1e-06
-"""Contention ratios lie between this and its inverse: amounts are divided by them."""
 
 RESOURCE_KINDS = ("key", "syskey", "specialkey")
 DIGITS = frozenset("0123456789.+-eE")
@@ -182,8 +179,8 @@ def _number(text: str) -> float:
 
 def _ratio(text: str) -> float:
     value = _number(text)
-    if not LEAST_RATIO <= value <= 1 / LEAST_RATIO:
-        raise ValueError(f"a number from {LEAST_RATIO} to {1 / LEAST_RATIO:.0f}, got {text!r}")
+    if not LEAST_DIVISOR <= value <= 1 / LEAST_DIVISOR:
+        raise ValueError(f"a number from {LEAST_DIVISOR} to {1 / LEAST_DIVISOR:.0f}, got {text!r}")
     return value
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -17,7 +19,7 @@ AUTO = PREFIX + "auto"
 
 PRIORITY = PREFIX + "priority:"
 
-LAST = float("inf")
+LAST = inf
 
 
 def standby_tags(node: Node) -> list[str]:

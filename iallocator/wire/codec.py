@@ -11,6 +11,8 @@ reported, and are an error if they decide answers.
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.errors import RequestError, tell
 from iallocator.wire.fields import describe
 
@@ -38,8 +40,6 @@ __all__ = [
 
 BOM = b"\xef\xbb\xbf"
 """Byte order mark that some editors put before a text; it is skipped."""
-
-INFINITE = float("inf")
 
 _LARGE = 3_000_000
 """Size in bytes from which the faster parser saves more time than loading it takes."""
@@ -223,7 +223,7 @@ def infinite_number(value: object, path: str = "") -> tuple[str, str]:
     Both are empty if all numbers are finite. JSON has no infinite numbers, but a number like 1e400
     is read as one.
     """
-    if isinstance(value, float) and not -INFINITE < value < INFINITE:
+    if isinstance(value, float) and not -inf < value < inf:
         return path, "expected a number that a float can hold, got one that is too large"
     parts: Iterable[tuple[object, object]] = ()
     if isinstance(value, dict):

@@ -7,7 +7,7 @@ Callers prepend the path of the object with `RequestError.below`.
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.tolerances import LARGEST
+from iallocator.tolerances import LARGEST, LEAST_DIVISOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,16 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POOL_TAG",
-    "SMALLEST", "absent", "boolean", "child", "describe", "factor", "integer",
+    "absent", "boolean", "child", "describe", "factor", "integer",
     "is_factor", "members", "name_of", "names", "number",
     "objects", "one_of", "strings", "text",
 ]  # fmt: skip
 
 POOL_TAG = "iallocator:pool:"
 """Prefix of tags that name a pool; its type and, after a colon, its name follow."""
-
-SMALLEST = 1e-06
-"""Smallest divisor: an amount divided by it stays within the range of floats."""
 
 NAMELESS = "expected a name for each member, got an empty string"
 
@@ -84,13 +81,13 @@ def factor(raw: Raw, key: str, default: Any = absent) -> float:
     value = raw.get(key)
     if (type(value) is int or type(value) is float) and is_factor(value):
         return value
-    expected = f"0, or a number from {SMALLEST} to {LARGEST}"
+    expected = f"0, or a number from {LEAST_DIVISOR} to {LARGEST}"
     return _default(raw, key, default, expected)  # type: ignore[no-any-return]
 
 
 def is_factor(value: float) -> bool:
     """Return whether the number `value` can divide amounts, or is 0 (unknown)."""
-    return value == 0 or SMALLEST <= value <= LARGEST
+    return value == 0 or LEAST_DIVISOR <= value <= LARGEST
 
 
 def boolean(raw: Raw, key: str, default: Any = absent) -> bool:

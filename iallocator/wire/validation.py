@@ -18,9 +18,10 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from iallocator.errors import IallocatorError, RequestError
+from iallocator.tolerances import LEAST_DIVISOR
 from iallocator.wire.codec import decode
 from iallocator.wire.consistency import inconsistencies
-from iallocator.wire.fields import SMALLEST, describe
+from iallocator.wire.fields import describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _range(schema: Raw) -> str:
     name = _first_type(schema)
     article = "an" if name == "integer" else "a"
     if "not" in schema:  # only for numbers that are too small as divisors
-        return f"0, or {article} {name} from {SMALLEST} to {schema['maximum']}"
+        return f"0, or {article} {name} from {LEAST_DIVISOR} to {schema['maximum']}"
     return f"{article} {name} from {schema['minimum']} to {schema['maximum']}"
 
 

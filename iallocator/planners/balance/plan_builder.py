@@ -282,7 +282,7 @@ class PlanBuilder:
 
 
 COMPOUND_GAIN = 1e-4
-"""The least by which a step of several moves must lower the score."""
+"""Scores, no unit: a step of several moves must lower the score by as much, or is not worth it."""
 
 
 class Step:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["least_score"]
 
 SAFETY = 1e-12
-"""Share of the bound that is subtracted for rounding errors."""
+"""Share of the bound, and of a score of 1, that is subtracted for rounding errors."""
 
 
 def least_score(problem: BalanceProblem, state: State) -> float:

@@ -14,6 +14,8 @@ Cost: exponential in the number of moves; `WORK` limits it.
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.deadline import SIMULATIONS, TIME_IS_UP, check
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
@@ -67,8 +69,6 @@ WIDTH = 2
 EXPOSED = 20
 """So many plans that violate N+1 during a move are tried, while others may exist."""
 
-INFINITE = float("inf")
-
 
 class RoomSearch:
     """A search for at most `most` moves that copy at most `cost` MiB; None: any amount.
@@ -105,7 +105,7 @@ class RoomSearch:
         self.context = context
         self.goal = goal
         self.moves = Moves(context, goal)
-        self.limit = INFINITE if cost is None else cost
+        self.limit = inf if cost is None else cost
         self.best_moves: list[PlanEntry] | None = None
         self.exposing: list[PlanEntry] | None = None
         self.proved = True
@@ -138,7 +138,7 @@ class RoomSearch:
     def cost(self) -> Cost:
         """Return the number of moves of the best plan, and the MiB that it copies."""
         if not self.best_moves:
-            return INFINITE, INFINITE
+            return inf, inf
         return len(self.best_moves), sum(one.move.copied for one in self.best_moves)
 
     def keep(self, entries: list[PlanEntry]) -> bool:
@@ -274,7 +274,7 @@ class _Plans(BranchAndBound):
             return False
         # other moves that copy no more may have led to this state before
         changed = search.moved()
-        if self._seen.get((left, changed), INFINITE) <= copied:
+        if self._seen.get((left, changed), inf) <= copied:
             return False
         self._seen[left, changed] = copied
         return True

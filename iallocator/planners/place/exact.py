@@ -12,6 +12,7 @@ nodes; the program is exponential at worst, and has a budget of work.
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 
 from iallocator.constraints.rows import AffinityRows, ConstraintRows, SoftAffinityRows
 from iallocator.deadline import LISTED, Deadline, Held
@@ -222,11 +223,11 @@ class _PacemakerRows(ConstraintRows):
                         row: Row = ("capacity", name, index)
                         uses[row] = amount
                         free = one.usage.free[index].get(name, 0)
-                        self._bounds[row] = (float("-inf"), max(0, free))
+                        self._bounds[row] = (-inf, max(0, free))
         for former, latter in self._sequences.get(instance.name, ()):
             row = ("follows", former, latter)
             uses[row] = 1 if instance.name == former else -1
-            self._bounds[row] = (0, float("inf"))
+            self._bounds[row] = (0, inf)
         return uses
 
     def add_to(self, program: Program, rows: Iterable[Row]) -> None:

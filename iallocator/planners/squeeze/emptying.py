@@ -12,6 +12,7 @@ as it finds.  The moves are then put into an order in which each is allowed when
 from __future__ import annotations
 
 from itertools import islice
+from math import inf
 
 from iallocator.constraints.rows import ConstraintRows
 from iallocator.constraints.table import move_rejections
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
 
 TARGETS = 6
 """How many new secondaries of a drbd instance are compared, those with most free capacity."""
-
-INFINITE = float("inf")
 
 
 def pack(
@@ -187,7 +186,7 @@ class _Packing(GreedyPacking):
         `as_primary`: known free capacity of nodes with the instance as a primary.
         """
         primary, secondary = after
-        free = INFINITE
+        free = inf
         if primary not in self._off:
             if primary not in as_primary:
                 as_primary[primary] = self.order.of(primary, instance.as_primary)

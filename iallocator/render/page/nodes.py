@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TypeVar
 
 from iallocator.errors import shown
@@ -21,8 +22,6 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
-
-UNLIMITED = float("inf")
 
 RESOURCES = ("Memory", "Disk", "Virtual cpus", "Spindles")
 
@@ -109,7 +108,7 @@ def load_of(node: Json) -> float:
     """Return the largest used share of memory, disk and virtual cpus; 0 if nothing is known."""
     load = 0.0
     for used, _, total, _ in node["resources"][:3]:
-        if 0 < total < UNLIMITED:
+        if 0 < total < inf:
             load = max(load, used / total)
     return load
 
@@ -129,7 +128,7 @@ def _chart(title: str, resource: int, moments: Sequence[Json]) -> Histogram:
         counts = [0] * len(BINS)
         for node in moment["nodes"]:
             used, _, total, _ = node["resources"][resource]
-            if 0 < total < UNLIMITED:
+            if 0 < total < inf:
                 counts[10 if used > total else min(int(10 * max(used, 0) / total), 9)] += 1
         bins.append(counts)
     if all(one == bins[0] for one in bins):
@@ -169,7 +168,7 @@ def _once(values: list[T]) -> list[T]:
 
 def _meter(used: float, reserved: float, total: float, unit: str) -> Meter | None:
     """Return the meter of `used` and `reserved`; None if the total is unknown."""
-    if not 0 < total < UNLIMITED:
+    if not 0 < total < inf:
         return None
     short = used + reserved > total
     show = gib if unit == "MiB" else "{:.4g}".format

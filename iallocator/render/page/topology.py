@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from math import inf
 
 from iallocator.errors import shown
 from iallocator.render.page.health import effects
@@ -161,7 +162,7 @@ def add_topology(
             rows = []
             for names in node["held"]:
                 memory = [sizes[one]["memory"] for one in names]
-                whole = max(total if total < float("inf") else 0, sum(memory), 1)
+                whole = max(total if total < inf else 0, sum(memory), 1)
                 row = []
                 for one, mib in zip(names, memory):
                     width = round(100 * mib / whole, 1)
@@ -242,7 +243,7 @@ def _amounts(node: Json) -> list[str]:
     """Return the use of each resource in words."""
     found = []
     for name, (used, _, total, unit) in zip(RESOURCES, node["resources"]):
-        if 0 < total < float("inf"):
+        if 0 < total < inf:
             show = gib if unit else "{:.4g}".format
             found.append(f"{name}: {100 * used / total:.0f} %, {show(used)} of {show(total)}")
     return found
