@@ -100,7 +100,7 @@ class Aim:
 
     @property
     def cluster(self) -> Cluster:
-        """Return the cluster, whose nodes are switched on and off."""
+        """Return the cluster; attempts switch its nodes on and off."""
         return self.failures.state.cluster
 
 
