@@ -219,16 +219,19 @@ def effective_settings(
         from iallocator.settings import effective
 
         settings = effective(settings, cluster, asked, remarks)
-    if settings.behaviour.reads_settings and (settings.strategy != "score" or settings.by_group):
-        # Let nodes advertise the memory that the strategies of their groups advertise
+    if settings.behaviour.reads_settings and (
+        settings.strategy != "score" or settings.memory_ratio != 1 or settings.by_group
+    ):
+        # Let nodes advertise the memory that the strategies of their groups advertise, or lend
+        # the memory that the ratio of their group allows
         from iallocator.ranking.advertised import advertise
 
         whole = settings
 
-        def strategy_of(group: Group) -> str:
-            return whole.by_group.get(group.index, whole).strategy
+        def settings_of(group: Group) -> Settings:
+            return whole.by_group.get(group.index, whole)
 
-        advertise(cluster, strategy_of, settings.tag_prefix)
+        advertise(cluster, settings_of, settings.tag_prefix)
     return settings
 
 

@@ -134,6 +134,10 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             "": BY_SCORE,
         },
     ),
+    "memory_ratio": (
+        EVERY - {"snapshot"},
+        {"": DECIDES_NOTHING},
+    ),
     "make_room": (REQUESTS | {"make-room"}, {"": "only a request may lack room"}),
     "cost": (
         REQUESTS | BALANCERS | {"balance-groups", "make-room"},

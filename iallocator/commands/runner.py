@@ -61,7 +61,9 @@ def run(command: Command) -> int:
     _check_outputs(settings, command)
 
     def again() -> Cluster:
-        return read_again(command)
+        cluster = read_again(command)
+        effective_settings(cluster, {}, settings, [])  # sets how much memory nodes may allocate
+        return cluster
 
     module = import_module(f"iallocator.commands.{command.row.module}")
     work = getattr(module, command.name.replace("-", "_"))

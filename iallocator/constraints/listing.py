@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
         affinity_overhead: int
         ignore_soft_errors: bool
+        origins: Mapping[str, str]
         restrict_allocation_to: list[str] | None
         stickiness: int
         strategy: str
@@ -405,6 +406,21 @@ class PlacementKeysListing(ConstraintListing):
                     LOCATION, SHOULD, name, f"near {key.value:.12g} of {word} key {key.name}",
                     where, weight=key.weight,
                 )  # fmt: skip
+
+
+class MemoryRatioListing(ConstraintListing):
+    """The memory that may be allocated on a node, where the setting memory-ratio raises it."""
+
+    def of_node(self, node: Node) -> Iterator[Constraint]:
+        if node.lent_memory:
+            settings = self._facts.settings
+            own = settings.by_group.get(node.group.index, settings)
+            amount = node.total_memory - node.reserved_memory + node.lent_memory
+            yield Constraint(
+                CAPACITY, MUST, EVERY,
+                f"at most {amount:.12g} MiB of memory for instances on {node.name}",
+                own.origins.get("memory_ratio", "option --memory-ratio"),
+            )  # fmt: skip
 
 
 class ExclusionTagsListing(ConstraintListing):

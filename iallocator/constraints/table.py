@@ -721,6 +721,7 @@ CONSTRAINTS: tuple[PlacementConstraint, ...] = (
     LOCATION_TAGS,
     MigrationTags(),
     ListedConstraint("PlacementKeysListing"),
+    ListedConstraint("MemoryRatioListing"),
     INSTANCE_POLICY,
     _MEMORY_LIMIT,
     _disk_limit(),

@@ -50,8 +50,8 @@ def quantity(amount: float, unit: str) -> str:
 
 
 def memory(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
-    free = b.memory_later if later else b.memory
-    return f"needs {i.memory} MiB memory, {free:.12g} free{_when(later) or ONE_MUST_REMAIN}"
+    rest = "" if later else ONE_MUST_REMAIN
+    return f"needs {i.memory} MiB memory, {_free_memory(b, later)}{rest}"
 
 
 def disk(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
@@ -83,7 +83,7 @@ def spindles(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
 
 def n1(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
     return (
-        f"{a.memory:.12g} MiB memory would remain free, "
+        f"{a.memory:.12g} MiB memory would remain free{_lent(a)}, "
         f"{a.reserved:.12g} are reserved for failovers"
     )
 
@@ -101,8 +101,18 @@ def tags(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
 
 
 def failover(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
+    return f"could not take over its {i.takeover_memory} MiB memory, {_free_memory(b, later)}"
+
+
+def _free_memory(b: NodeView, later: bool) -> str:
+    """Return the free memory of a node, with the part that its memory ratio adds."""
     free = b.memory_later if later else b.memory
-    return f"could not take over its {i.takeover_memory} MiB memory, {free:.12g} free{_when(later)}"
+    return f"{free:.12g} free{_when(later)}{_lent(b)}"
+
+
+def _lent(view: NodeView) -> str:
+    """Return how much the memory ratio adds to the memory of a node; "" for nothing."""
+    return f" ({view.lent_memory:.12g} of them by memory-ratio)" if view.lent_memory else ""
 
 
 def _when(later: bool) -> str:

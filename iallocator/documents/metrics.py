@@ -176,7 +176,7 @@ def health_metrics(
         add("instances", group, running, state="running")
         add("instances", group, len(primaries) - running, state="stopped")
         column = {k: sum(state.columns[k][node.index] for node in online) for k in (MEMORY, DISK)}
-        total = sum(node.total_memory * node.memory_ratio for node in online)
+        total = sum(node.allocatable_memory for node in online)
         add("memory_bytes", group, total * MIB, state="total")
         add("memory_bytes", group, column[MEMORY] * MIB, state="free")
         reserved = sum(state.reserved[node.index] for node in online)

@@ -132,7 +132,7 @@ def nodes_at(state: State, title: str) -> Json:
 
 def _node_in(state: State, node: Node) -> Json:
     column = [values[node.index] for values in state.columns]
-    memory = node.total_memory * node.memory_ratio
+    memory = node.allocatable_memory
     spindles: tuple[float, float] = column[SPINDLES], node.high_spindles
     if node.exclusive_storage:
         spindles = node.total_spindles - column[FREE_SPINDLES], node.total_spindles

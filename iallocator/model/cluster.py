@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from math import floor
+
 from iallocator.model.instance import primary_vector, secondary_vector
 from iallocator.model.policy import Policy
+from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,9 +164,13 @@ class Node:
     memory_ratio:
         MiB of memory that may be allocated for each MiB that the node has, at least 1. Strategies
         that support overcommitment promise so much.
+    allocation_ratio:
+        MiB of memory that may be allocated for each MiB that the node has for instances, at least
+        1: the setting ``memory-ratio`` of its group.
     """
 
     __slots__ = (
+        "allocation_ratio",
         "cpu_speed",
         "drained",
         "exclusive_storage",
@@ -222,6 +229,7 @@ class Node:
         self.reserve_slack = 0.0
         self.total_memory = memory.total
         self.memory_ratio: float = 1
+        self.allocation_ratio: float = 1
         self.reserved_memory = memory.reserved
         self.reported_memory = memory.free
         self.load: float = 0
@@ -242,6 +250,19 @@ class Node:
         self.locations: frozenset[str] = frozenset()
         self.migration: frozenset[str] = frozenset()
         self.receives: frozenset[str] = frozenset()
+
+    @property
+    def lent_memory(self) -> int:
+        """Return the memory in MiB that may be allocated beyond what the node has for instances."""
+        if self.allocation_ratio == 1:
+            return 0
+        own = max(0, self.total_memory - self.reserved_memory)
+        return floor((self.allocation_ratio - 1) * own + AMOUNT)
+
+    @property
+    def allocatable_memory(self) -> float:
+        """Return the memory in MiB that may be allocated, with what the node itself uses."""
+        return self.total_memory * self.memory_ratio + self.lent_memory
 
 
 class Cluster:

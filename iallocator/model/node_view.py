@@ -69,6 +69,7 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
         min_disk * node.total_disk,
         1 if node.online and node.has_internal else 0,
         node.new_statistics,
+        node.lent_memory,
     )
 
 
@@ -157,6 +158,7 @@ class NodeView:
     disk_reserve: Quantity  # MiB of disk that must stay free
     stored: Quantity  # 1 if it is online and may have storage of its own, else 0
     new_statistics: Quantity  # 1; 0 with --compat hail
+    lent_memory: Quantity  # MiB that may be allocated beyond what the node has for instances
     # Values that are not sums over instances
     reserved: Quantity  # MiB of memory kept free for the failover of the worst peer
     domain_conflicts: Quantity  # relative to the current state; only for candidates
@@ -181,7 +183,7 @@ class NodeView:
             self.online, self.per_memory, self.per_disk, self.per_own_spindle, self.no_disk,
             self.per_cpu, self.total_cpus, self.per_speed, self.per_spindle,
             self.vcpu_ratio, self.high_spindles, self.exclusive, self.disk_reserve,
-            self.stored, self.new_statistics,
+            self.stored, self.new_statistics, self.lent_memory,
         ) = fixed  # fmt: skip
         self.reserved = reserved
         self.at = at

@@ -113,7 +113,7 @@ class State(Holdings):
 
         Free memory is the smaller of what the instances leave and what the node reports. Free disk
         and spindles are as reported. If more memory may be allocated than the node has, both values
-        are multiplied by that ratio.
+        are multiplied by that ratio, or what the node lends is added (`Node.lent_memory`).
         """
         for instance in self.cluster.instances:
             if instance.nodes:
@@ -125,9 +125,12 @@ class State(Holdings):
             advertised = node.total_memory * node.memory_ratio
             recorded = columns[MEMORY][index] + advertised - node.reserved_memory
             reported = node.reported_memory * node.memory_ratio
-            columns[MEMORY][index] = min(recorded, reported)
+            columns[MEMORY][index] = min(recorded, reported) + node.lent_memory
             if node.reserve_slack and columns[MEMORY][index] == self.reserved[index] > 0:
                 self.reserved[index] -= node.reserve_slack
+            if node.lent_memory:
+                # The node reports what is not in use: here, memory may be allocated but unused
+                reported = columns[MEMORY][index]
             columns[MEMORY_LATER][index] = reported - sum(
                 i.memory for i in self.primaries[index].values() if not i.uses_memory
             )

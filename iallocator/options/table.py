@@ -18,6 +18,7 @@ from iallocator.options.values import (
     gibibytes,
     mebibytes,
     name_list,
+    number_between,
     positive,
     score,
     signed,
@@ -44,6 +45,9 @@ of it; what a result may do; how it is shown; how a plan is executed; how the se
 
 MOST_STEPS = 10_000
 """System rounds of the placement keys; with more, rounds are less than 0.01 points apart."""
+
+MOST_RATIO = 1000
+"""The highest ratio of memory that may be allocated to memory that a node has."""
 
 MOST_ROOM = 20
 """Moves of other instances that make room: with more, use a planner."""
@@ -223,6 +227,9 @@ COMMON = (
            gibibytes, "SIZE", group=LIMITS),
     Option("--top", "list the N best placements of each group (default 1)",
            whole_between(1), "N", group=OUTPUT),
+    Option("--memory-ratio",
+           "allocate up to N times the memory that nodes have for instances (default 1)",
+           number_between(1, MOST_RATIO), "N", group=LIMITS),
     Option("--affinity-overhead",
            "affinity: memory that a node keeps free beside a new instance (default 1024 MiB); MiB "
            "without a unit", mebibytes, "SIZE", group=TUNING, rare=True),

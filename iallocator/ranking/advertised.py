@@ -1,9 +1,13 @@
-"""Memory overcommit of nodes, by the strategy of their group.
+"""Memory overcommit of nodes, by the strategy or by the memory ratio of their group.
 
 With placement keys, a node can have a contention ratio.  With the Pacemaker strategies that use
 capacities, a node can advertise more memory than it has.  Both assume that instances do not use all
 of their memory.  All limits of a node use the advertised memory.  Each new instance must also fit
 into the memory that is really free.
+
+With the setting ``memory-ratio``, every limit allows that ratio of the memory that a node has for
+instances: its total memory, less what the node itself uses. The memory ratio has no effect on nodes
+for which a strategy sets a ratio above 1.
 """
 
 from __future__ import annotations
@@ -11,10 +15,18 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+
+    class AdvertisingSettings(Protocol):
+        """The settings of a group that decide how much memory its nodes may allocate."""
+
+        memory_ratio: float
+        strategy: str
+
 
 __all__ = ["advertise", "memory_lack", "really_free"]
 
@@ -25,11 +37,18 @@ MEMORY = "memory"
 """The utilization attribute for memory, in MiB."""
 
 
-def advertise(cluster: Cluster, strategy_of: Callable[[Group], str], prefix: str) -> None:
-    """Set `Node.memory_ratio` of every node.  Call it before a state of `cluster` is created."""
+def advertise(
+    cluster: Cluster, settings_of: Callable[[Group], AdvertisingSettings], prefix: str
+) -> None:
+    """Set how much memory of every node may be allocated.
+
+    These are `Node.memory_ratio` and `Node.allocation_ratio`.  Call it before a state of `cluster`
+    is created.
+    """
     capacity: list[dict[str, float]] | None = None
     for node in cluster.nodes:
-        strategy = strategy_of(node.group)
+        settings = settings_of(node.group)
+        strategy = settings.strategy
         ratio: float = 1
         if strategy == "affinity":
             from iallocator.tags.placement_keys import NodeTags
@@ -42,6 +61,7 @@ def advertise(cluster: Cluster, strategy_of: Callable[[Group], str], prefix: str
                 capacity = PacemakerTags(cluster, (), [], prefix).capacity
             ratio = capacity[node.index].get(MEMORY, 0) / node.total_memory
         node.memory_ratio = max(1, ratio)
+        node.allocation_ratio = settings.memory_ratio if node.memory_ratio == 1 else 1
 
 
 def memory_lack(

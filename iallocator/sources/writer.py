@@ -104,12 +104,15 @@ def _node_line(node: Node, state: State, is_master: bool, reported: bool) -> str
     columns = state.columns
     # What the node would report if all its primaries were running
     sleeping = sum(i.memory for i in state.primaries[node.index].values() if not i.uses_memory)
+    free = columns[MEMORY_LATER][node.index] + sleeping - node.lent_memory
+    if node.lent_memory:
+        free = max(0, free)
     exclusive = node.exclusive_storage
     return _line(
         _cell(node.name),
         node.total_memory,
         node.reserved_memory,
-        int(node.reported_memory if reported else columns[MEMORY_LATER][node.index] + sleeping),
+        int(node.reported_memory if reported else free),
         node.total_disk,
         int(columns[DISK][node.index]),
         node.total_cpus,

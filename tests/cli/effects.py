@@ -109,6 +109,7 @@ ANSWERS = {
     "--ignore-dynu": Effect(NEW, "--ignore-dynu"),
     "--restrict-allocation-to": Effect(NEW, "--restrict-allocation-to=node1"),
     "--static-kvm-node-memory": stored(KVM, "--static-kvm-node-memory=0"),
+    "--memory-ratio": stored(KVM, "--memory-ratio=5"),
     "--compat": stored("allocate/tie-of-nodes", "--compat=hail"),
     "--inter-group": stored("node-evacuate/remote-offer-taken", "--inter-group=yes"),
     "--exact-search": stored(EXACT, "--exact-search=no", "--strategy=balanced"),
@@ -187,7 +188,7 @@ CONFIGURED = {
         "--tag-prefix": "x:", "--strategy": "affinity", "--stickiness": "3", "--top": "3",
         "--make-room": "3", "--cost": "3", "--affinity-overhead": "3",
         "--initial-msav": "3", "--final-msav": "3",
-        "--msav-steps": "3", "--seed": "3",
+        "--msav-steps": "3", "--seed": "3", "--memory-ratio": "3",
     }.items()},
     **{name: Effect(NEW, name) for name in (
         "--no-capacity-checks", "--ignore-soft-errors", "--ignore-dynu", "--optimal", "--json",
@@ -227,6 +228,7 @@ LISTED = {
     "--ignore-soft-errors": stored("allocate/exclusion-tag-conflict", "--ignore-soft-errors"),
     "--restrict-allocation-to": Effect(NEW, "--restrict-allocation-to=node1"),
     "--tag-prefix": Effect(BOUND, "--tag-prefix=x:"),
+    "--memory-ratio": Effect(BOUND, "--memory-ratio=3"),
     "--all": Effect(BOUND, "--all"),
     "--strategy": stored(KEYED, "--strategy=affinity", "--all"),
     "--stickiness": Effect(BOUND, "--stickiness=7", ("--all", "--strategy=pacemaker-balanced")),
@@ -401,7 +403,7 @@ MAKING_ROOM = {
     "--offline": Effect(ROOMY, "--offline=node3", ("--n1=off",)),
     **{name: ANSWERS[name] for name in (
         "--no-capacity-checks", "--inter-group", "--exact-search",
-        "--static-kvm-node-memory", "--final-msav",
+        "--static-kvm-node-memory", "--memory-ratio", "--final-msav",
         "--affinity-overhead",
     )},
     "--n1": replace(ANSWERS["--n1"], words=("--make-room=1",)),
@@ -451,6 +453,7 @@ _add("report", {
     "--validate": Effect(CROWDED, "--validate"),
     "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0"),
+    "--memory-ratio": Effect(NODES_OF_KVM, "--memory-ratio=5"),
     "--tag-prefix": Effect(SEPARATED, "--tag-prefix=x:"),
 })  # fmt: skip
 PAGE_OF_SHOW = ("--html={folder}/page.html",)
@@ -473,6 +476,7 @@ _add("show", {
                        "--compat=hail", ("-p",)),
     "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0", ("-p",)),
+    "--memory-ratio": Effect(NODES_OF_KVM, "--memory-ratio=5", ("-p",)),
 })  # fmt: skip
 SICK = cluster(4, instances={
     "a": instance("node1", "node2", tags=["ganeti:watcher:autorepair:fix-storage"]),
@@ -536,6 +540,7 @@ REPAIRS = {
     "--static-kvm-node-memory": Effect(
         {**QUIET, "enabled_hypervisors": ["kvm"]}, "--static-kvm-node-memory=16000"
     ),
+    "--memory-ratio": Effect(TIGHT, "--memory-ratio=5"),
     "--ignore-dynu": Effect(BUSY, "--ignore-dynu", ("--json",)),
     **measuring(EITHER, "--json"),
 }

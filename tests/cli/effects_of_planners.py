@@ -149,6 +149,7 @@ BALANCING = {
     "--ignore-soft-errors": Effect(PAIR, "--ignore-soft-errors"),
     "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0"),
+    "--memory-ratio": Effect(KVM, "--memory-ratio=5"),
     "--compat": stored("allocate/cpu-speed", "--compat=hail"),
     "--time-limit": Effect(CROWDED, "--time-limit=0"),
     "--tag-prefix": stored("constraints/balance-moves-partners-as-one", "--tag-prefix=x:"),
@@ -255,6 +256,7 @@ def between(
         "--ignore-soft-errors": Effect(hindered, "--ignore-soft-errors"),
         "--restrict-allocation-to": Effect(document, "--restrict-allocation-to=node3"),
         "--static-kvm-node-memory": Effect(kvm, "--static-kvm-node-memory=0"),
+        "--memory-ratio": Effect(kvm, "--memory-ratio=5"),
         "--inter-group": Effect(document, "--inter-group=no"),
         "--time-limit": Effect(document, "--time-limit=0"),
         "--tag-prefix": Effect(marked, "--tag-prefix=x:"),
@@ -337,6 +339,7 @@ PLACE = {
     "--static-kvm-node-memory": stored(
         "allocate/kvm-node-memory", "--static-kvm-node-memory=0", *PLACED
     ),
+    "--memory-ratio": stored("allocate/kvm-node-memory", "--memory-ratio=5", *PLACED),
     "--exact-search": stored("allocate/kvm-node-memory", "--exact-search=no", *PLACED),
     "--time-limit": stored("allocate/kvm-node-memory", "--time-limit=0", *PLACED),
     "--tag-prefix": stored("constraints/apart-by-rack", "--tag-prefix=x:", *PLACED),
@@ -361,6 +364,7 @@ SQUEEZE = {
     "--ignore-soft-errors": Effect(PAIR, "--ignore-soft-errors"),
     "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0"),
+    "--memory-ratio": Effect(KVM, "--memory-ratio=5"),
     "--compat": Effect(CROWDED, "--compat=hail"),
     "--exact-search": Effect(PACKED, "--exact-search=no", PACKED_TIGHTLY),
     "--time-limit": Effect(CROWDED, "--time-limit=0"),
@@ -438,6 +442,7 @@ CAPACITY = {
     "--static-kvm-node-memory": Effect(
         changed(ROOM, enabled_hypervisors=["kvm"]), "--static-kvm-node-memory=0"
     ),
+    "--memory-ratio": Effect(ROOM, "--memory-ratio=1.5"),
     "--compat": Effect(SICK, "--compat=hail"),
     "--time-limit": Effect(ROOM, "--time-limit=0"),
     "--tag-prefix": Effect(closed(ROOM), "--tag-prefix=x:"),
@@ -447,7 +452,7 @@ OF_CAPACITY = (
     "--group", "--exact-search", "--standard-alloc", "--disk-template", "--spindle-use",
     "--offline", "--max-cpu", "--min-disk", "--n1", "--no-capacity-checks",
     "--ignore-soft-errors", "--ignore-dynu", "--restrict-allocation-to",
-    "--static-kvm-node-memory", "--tag-prefix",
+    "--static-kvm-node-memory", "--memory-ratio", "--tag-prefix",
 )  # fmt: skip
 
 METRICS = {
@@ -527,6 +532,7 @@ REBOOT = {
     "--ignore-soft-errors": Effect(PAIR, "--ignore-soft-errors", FORCE),
     "--ignore-dynu": Effect(UNEVEN, "--ignore-dynu", ("--print-moves", *FORCE)),
     "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0", FORCE),
+    "--memory-ratio": Effect(KVM, "--memory-ratio=5", FORCE),
     "--time-limit": Effect(ROUNDS, "--time-limit=0", FORCE),
     "--tag-prefix": stored("constraints/balance-keeps-apart", "--tag-prefix=x:", *FORCE),
 }

@@ -83,6 +83,7 @@ RULES: list[Rule] = [
             "hard node score",
             "migration tags",
             "group setting: soft errors",
+            "group setting: memory ratio",
             "keep-running",
         ),
         SECONDARIES,
@@ -138,6 +139,26 @@ RULES: list[Rule] = [
         "it lowers the score of the cluster, whatever ranks single requests",
     ),
     (("group setting: strategy",), _paths("place"), "the command line names the strategy"),
+    (
+        ("group setting: memory ratio",),
+        frozenset(name for name in PATHS if name.endswith(", affinity")),
+        "the strategy keeps more memory free than the ratio adds on `best`",
+    ),
+    (
+        ("group setting: memory ratio",),
+        BALANCE | _paths("live execution"),
+        "the score spreads free memory, so a move that fills `best` gains nothing",
+    ),
+    (
+        ("group setting: memory ratio",),
+        _paths("place"),
+        "the strategy prefers free memory, which `source` has",
+    ),
+    (
+        ("group setting: memory ratio",),
+        _paths("squeeze up"),
+        "no node is short of memory with the ratio, so `best` stays off",
+    ),
     (
         ("group setting: strategy", "location tags", "should with a price"),
         FORCED - _paths("redistribute", "place"),

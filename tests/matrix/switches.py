@@ -250,7 +250,7 @@ def _alone(settings: Any) -> None:
     settings.by_group = {}
 
 
-for _name in ("n1", "soft errors", "strategy"):
+for _name in ("n1", "soft errors", "strategy", "memory ratio"):
     SWITCHES[f"group setting: {_name}"] = _groups(_alone)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from statistics import pstdev
 
 from tests.builders import Json
@@ -15,6 +16,7 @@ from tests.builders import Json
 __all__ = ["Plain", "Resident"]
 
 STATIC_KVM_MEMORY = 4096
+MEMORY_RATIO = "iallocator:memory-ratio:"
 WITH_DISKS = ("drbd", "plain")
 
 
@@ -108,8 +110,20 @@ class Plain:
 
     def free_memory(self, node: str) -> int:
         """Return the memory that the instances leave, less the initially missing memory."""
+        return self._free_memory(node, self.now.values())
+
+    def _free_memory(self, node: str, instances: Iterable[Resident]) -> int:
         missing = self._recorded(node, self.before) - self.number(node, "free_memory")
-        return self._recorded(node, self.now.values()) - max(0, missing)
+        return self._recorded(node, instances) - max(0, missing) + self._lent(node)
+
+    def _lent(self, node: str) -> int:
+        """Return the memory that the tag memory-ratio of the group or the cluster adds."""
+        ratio = Fraction(1)
+        group: Json = self.groups[self.nodes[node]["group"]]
+        for tag in (*self.document.get("cluster_tags", ()), *group.get("tags", ())):
+            if tag.startswith(MEMORY_RATIO):
+                ratio = Fraction(tag.removeprefix(MEMORY_RATIO))
+        return int((ratio - 1) * self._recorded(node, ()))
 
     def _recorded(self, node: str, instances: Iterable[Resident]) -> int:
         kvm = self.document["enabled_hypervisors"][:1] == ["kvm"]
@@ -122,7 +136,10 @@ class Plain:
         idle = sum(i.memory for i in _primaries(self.before, node) if not i.runs)
         come = sum(i.memory for i in self.primaries(node))
         gone = sum(i.memory for i in _primaries(self.before, node))
-        return self.number(node, "free_memory") - idle - (come - gone)
+        first = self.number(node, "free_memory")
+        if self._lent(node):
+            first = self._free_memory(node, self.before)
+        return first - idle - (come - gone)
 
     def reserved(self, node: str) -> int:
         """Return the most memory that the failure of one other node needs here."""

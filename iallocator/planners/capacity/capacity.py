@@ -15,6 +15,7 @@ from iallocator.deadline import SIGNALLED, SIMULATIONS, TIME_IS_UP, Deadline, St
 from iallocator.errors import UsageError
 from iallocator.limits.fit_horizon import Horizon
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
+from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
 from iallocator.n1 import Rules
 from iallocator.n1.tolerance import FailureTolerance
@@ -513,11 +514,18 @@ class _Names:
 
 
 def failing_nodes(state: State) -> list[int]:
-    """Return the nodes with less reported memory than a failover of their worst peer requires."""
+    """Return the nodes with less reported memory than a failover of their worst peer requires.
+
+    On a node that may allocate more memory than it has, the free memory of `state` counts.
+    """
+    free = [
+        state.columns[MEMORY][node.index] if node.lent_memory else node.reported_memory
+        for node in state.cluster.nodes
+    ]
     return [
         node.index
         for node in state.cluster.nodes
-        if node.online and node.reported_memory < state.reserved[node.index]
+        if node.online and free[node.index] < state.reserved[node.index]
     ]
 
 

@@ -17,7 +17,7 @@ class Totals:
     Attributes
     ----------
     memory, disk:
-        MiB.
+        MiB; memory with what may be allocated beyond it (`Node.lent_memory`).
     overhead:
         MiB of memory that nodes use themselves, or that is neither free nor used by known
         instances; less if nodes report more free memory than their instances leave.
@@ -32,7 +32,7 @@ class Totals:
     def __init__(self, state: State) -> None:
         nodes = state.cluster.nodes
         self.nodes = len(nodes)
-        self.memory = sum(node.total_memory for node in nodes)
+        self.memory = sum(node.total_memory + node.lent_memory for node in nodes)
         self.overhead = int(
             sum(node.reserved_memory + state.missing(node.index)[0] for node in nodes)
         )

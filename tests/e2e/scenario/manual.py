@@ -21,6 +21,7 @@ PAGES = (
     "how-to/spread-over-racks",
     "how-to/pin-an-instance-to-ssd-nodes",
     "how-to/restrict-instances-to-labelled-nodes",
+    "how-to/over-commit-memory",
     "how-to/set-up-storage-pools",
     "how-to/set-priorities-and-order",
 )
