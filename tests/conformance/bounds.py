@@ -1,9 +1,10 @@
 """Compare the bounds of planners with the best result, found by trying everything.
 
 ``python -m tests.conformance.bounds --clusters N [--start K] [-j JOBS] [--planner NAME]`` checks N
-clusters of 3 to 4 nodes (capacity, squeeze and reboot: up to 6) for each planner and each kind of
-storage, and ends with status 1 if a bound is wrong. For balance, some clusters have an offline
-node, exclusion tags, or instances that may not move. Clusters that take too long are left out.
+clusters of 3 to 4 nodes (most planners: up to 6) for each planner and each kind of storage, and
+ends with status 1 if a bound is wrong. For balance, some clusters have an offline node, exclusion
+tags, or instances that may not move. For compress, redistribute and place, some have offline nodes,
+nodes that are too full, and other modes of N+1. Clusters that take too long are left out.
 """
 
 from __future__ import annotations
@@ -37,15 +38,30 @@ from iallocator.options.settings import Settings
 from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.capacity.capacity import CapacityOptions, study
+from iallocator.planners.intergroup.compress import compress
+from iallocator.planners.intergroup.context import IntergroupContext
+from iallocator.planners.intergroup.redistribute import redistribute
+from iallocator.planners.place.place import place_anew
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.planners.quality import Quality
 from iallocator.planners.reboot.drain_plan import RebootOptions
 from iallocator.planners.reboot.reboot import plan_reboots
+from iallocator.planners.result import PlanResult
 from iallocator.planners.squeeze.headroom import SqueezeOptions
 from iallocator.planners.squeeze.squeeze import squeeze_cluster
 from iallocator.scoring.scalar import kernel_of
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
+from tests.conformance.whole_groups import (
+    KINDS,
+    Case,
+    compress_case,
+    fewest_left_out,
+    fewest_unhealthy,
+    largest_share,
+    place_case,
+    redistribute_case,
+)
 
 __all__ = ["COUNTED", "Found", "balance_bound", "clusters", "lowest"]
 
@@ -199,6 +215,8 @@ class Counted(NamedTuple):
             return f"the bound is {self.bound:g}, the best possible number {self.best:g}"
         if sign * self.reached < sign * self.bound:
             return f"{self.reached:g} is better than the bound {self.bound:g}"
+        if sign * self.reached < sign * self.best:
+            return f"{self.reached:g} is better than the best possible number {self.best:g}"
         return ""
 
 
@@ -243,10 +261,58 @@ def reboot_bound(seed: int, kind: str) -> Counted | None:
     return Counted(done.bounding(), best[1], done.reached, False)
 
 
+def settings_of(case: Case) -> Settings:
+    """Return the options of a case."""
+    settings = Settings()
+    settings.n1, settings.ignore_soft_errors = case.n1, case.lenient
+    return settings
+
+
+def compress_bound(seed: int, kind: str) -> Counted | None:
+    """Return the bound of compress, to 9 places; None if the largest share is not known."""
+    case = compress_case(seed, kind)
+    best = largest_share(case)
+    if best is None:
+        return None
+    return _counted(compress(IntergroupContext(read(case.text()), settings_of(case))), best, True)
+
+
+def redistribute_bound(seed: int, kind: str) -> Counted | None:
+    """Return the bound of redistribute; None if the best number is not known."""
+    case = redistribute_case(seed, kind)
+    best = fewest_unhealthy(case)
+    if best is None:
+        return None
+    context = IntergroupContext(read(case.text()), settings_of(case))
+    return _counted(redistribute(context), best, False)
+
+
+def place_bound(seed: int, kind: str) -> Counted | None:
+    """Return the bound of place; None if the best number is not known."""
+    case = place_case(seed, kind)
+    best = fewest_left_out(case)
+    if best is None:
+        return None
+    cluster = read(case.text())
+    strategy = "pacemaker-default"
+    done = place_anew(cluster, settings_of(case), strategy, [*cluster.instances], ())
+    return _counted(done, best, False)
+
+
+def _counted(done: PlanResult, best: float, most: bool) -> Counted:
+    assert done.bounding is not None
+    bound = done.bounding()
+    assert bound is not None
+    return Counted(round(bound, 9), round(best, 9), round(done.reached, 9), most)
+
+
 COUNTED: dict[str, tuple[Callable[[int, str], Counted | None], Sequence[str]]] = {
     "capacity": (capacity_bound, [*TEMPLATES]),
     "squeeze": (squeeze_bound, [*MOVABLE]),
     "reboot": (reboot_bound, [*MOVABLE]),
+    "compress": (compress_bound, [*KINDS]),
+    "redistribute": (redistribute_bound, [*KINDS]),
+    "place": (place_bound, [*KINDS]),
 }
 """Planner with a number as result -> the function that bounds it, and the kinds of storage."""
 

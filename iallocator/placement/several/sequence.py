@@ -134,9 +134,12 @@ class JointResult:
         How few of the others must be left out, and where the rest go; None as `status`.
     limit:
         What ended the search; "" if nothing did.
+    doubtful:
+        Whether an answer was rejected that another order of the places might allow. Then the search
+        proves nothing.
     """
 
-    __slots__ = ("asked", "hopeless", "limit", "most", "status")
+    __slots__ = ("asked", "doubtful", "hopeless", "limit", "most", "status")
 
     def __init__(self, asked: int) -> None:
         self.asked = asked
@@ -144,6 +147,7 @@ class JointResult:
         self.status = ""
         self.most: Most | None = None
         self.limit = ""
+        self.doubtful = False
 
     @property
     def places(self) -> dict[str, Any]:
@@ -157,7 +161,7 @@ class JointResult:
         only if all instances have one priority.
         """
         hopeless = len(self.hopeless)
-        if self.most is None or not self.most.left_out:
+        if self.most is None or not self.most.left_out or self.doubtful:
             return hopeless
         if self.most.proved and len(self.most.left_out) == 1:
             return hopeless + sum(self.most.left_out.values())
@@ -169,16 +173,18 @@ class JointResult:
             return "; no exact search: its solver (highspy) is not installed"
         if self.status == FOUND:
             return "; placed together by exact search"
+        if self.doubtful and not self.places:
+            return "; exact search found no better placement"
         if self.most is None and self.status == IMPOSSIBLE:
             return "; exact search proved that no placement of all exists"
         if self.most is None:
             return f"; exact search found no answer {self.limit}" if self.limit else ""
         if self.places:
-            proof = (
-                f"which proved {self._proof()}"
-                if self.most.proved
-                else f"{self._count()}, and no more {self.limit}"
-            )
+            proof = f"{self._count()}, and no more {self.limit}"
+            if self.doubtful:
+                proof = self._count()
+            elif self.most.proved:
+                proof = f"which proved {self._proof()}"
             return f"; placed together by exact search, {proof}"
         if self.most.proved:
             return f"; exact search proved {self._proof()}"

@@ -181,6 +181,7 @@ class _Compression:
         self.others_fit = True
         self.left = THOROUGH * context.settings.optimum_seconds
         self.statuses: dict[int, str] = {}
+        self.doubtful: set[int] = set()
 
     def share(self, group: Group) -> float:
         """Return the sum of the shares of the cluster's resources that `group` has free."""
@@ -239,7 +240,10 @@ class _Compression:
             return f"{homeless[0].name} has no place: {passed_over}"
         others = [row.group for row in self.done.groups if row.group is not group]
         free_there = plus(*(self.free[g.index] for g in others if self._in_use(g)))
+        spares = any(map(self._spares_cpus, others))
         for kind, own, free in zip(KINDS, self.used[group.index], free_there):
+            if kind == "cpu" and (spares or own == free):
+                continue
             if own and own >= free:
                 unit = "" if kind == "cpu" else " MiB"
                 reason = f"uses {own:.12g}{unit} {kind}, the others have {free:.12g} free"
@@ -253,6 +257,11 @@ class _Compression:
     def _targets(self, instance: Instance, source: Group) -> list[Group]:
         """Return the groups of its partition that hold instances, or that an option names."""
         return [g for g in self.peers.of(instance, source) if self._in_use(g)]
+
+    def _spares_cpus(self, group: Group) -> bool:
+        """Return whether instances can come to `group` beyond its ratio of virtual cpus."""
+        limit_policy = self.context.evaluator(group).limit_policies.new
+        return self._in_use(group) and limit_policy.primary.spares
 
     def _in_use(self, group: Group) -> bool:
         """Return whether `group` holds instances, or an option names nodes of it."""
@@ -293,6 +302,8 @@ class _Compression:
             self.statuses[group.index], row.reason = OUT_OF_TIME, QUICK
             return None
         self.statuses[group.index] = done.status
+        if done.doubtful:
+            self.doubtful.add(group.index)
         if done.failed is not None:
             passed_over = self._passed_over(instances, group)
             why = "; ".join(filter(None, (done.reason, passed_over)))
@@ -325,12 +336,15 @@ class _Compression:
 
     def bound(self) -> float:
         """Return the largest free share of a group for which no proof exists that it must stay."""
-        statuses = self.statuses
+        known = {
+            index
+            for index, status in self.statuses.items()
+            if status == NOTHING or (status == IMPOSSIBLE and index not in self.doubtful)
+        }
         open_to = [
             row.group
             for row in self.done.groups
-            if self.only in (None, row.group)
-            and statuses.get(row.group.index) not in (IMPOSSIBLE, NOTHING)
+            if self.only in (None, row.group) and row.group.index not in known
         ]
         return max(map(self.share, open_to), default=0.0)
 

@@ -45,15 +45,19 @@ class Evacuation:
         Why `failed` cannot be placed; or how all were placed, if not one after the other.
     status:
         What is known about the group, such as `iallocator.planners.intergroup.context.FOUND`.
+    doubtful:
+        Whether the status `IMPOSSIBLE` is no proof about the ends of all plans, see
+        `Mover.doubtful`.
     """
 
-    __slots__ = ("entries", "failed", "reason", "status")
+    __slots__ = ("doubtful", "entries", "failed", "reason", "status")
 
     def __init__(self) -> None:
         self.entries: list[PlanEntry] = []
         self.failed: Instance | None = None
         self.reason = ""
         self.status = FOUND
+        self.doubtful = False
 
     def give_up(self, reason: str, status: str) -> None:
         """Append why nothing more is tried, and set the status."""
@@ -101,6 +105,7 @@ def evacuate(
             done.give_up(f"; what has to leave {proof}", IMPOSSIBLE)
             return done
         made = _at_once(mover, instances, targets, done, done.failed)
+        done.doubtful = mover.doubtful
     if done.failed is not None and context.effort.undecided > undecided:
         done.give_up("; not all failures were analysed, because that takes too long", OUT_OF_TIME)
     return _planned(mover, done, made)
@@ -134,6 +139,7 @@ def _at_once(
     if mover.immovable(failed):
         done.status = IMPOSSIBLE
         return []
+    mover.doubtful = False
     first = mover.relocate(failed, targets(failed)).best
     unknown = first is None and mover.gave_up_early
     if first is None and not unknown:
@@ -177,6 +183,7 @@ def _at_once(
         )
 
     tasks = [task(instance) for instance in instances]
+    mover.doubtful = False
     found = move_together(context, tasks, [failed], context.search_budget)
     hopeless = [one.name for one in instances if one.name in found.hopeless]
     note = f"; {hopeless[0]} has no place even if it comes first" if hopeless else found.note()

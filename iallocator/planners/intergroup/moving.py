@@ -42,13 +42,18 @@ class Mover:
     gave_up_early:
         Whether the last instance without a place was given up before every node was checked; only
         if several instances are placed by one ranking.
+    doubtful:
+        Whether a place was rejected that another order of the moves, or an exact check of N+1,
+        might allow. Callers reset it. A search that sets it proves nothing.
     """
 
     __slots__ = (
+        "_exact_n1",
         "_queue",
         "_rejections",
         "_steps",
         "context",
+        "doubtful",
         "gave_up_early",
         "ranking",
     )
@@ -59,7 +64,9 @@ class Mover:
         self._queue: _Queue | None = None
         self._rejections: Kept[int, _Rejections] = {}
         self._steps: dict[int, Evaluator] = {}
+        self._exact_n1: dict[int, bool] = {}
         self.gave_up_early = False
+        self.doubtful = False
 
     def put(self, instance: Instance, nodes: Nodes) -> None:
         """Move `instance` to `nodes` in the state; with (), only remove it."""
@@ -157,12 +164,42 @@ class Mover:
         """Return the move to an acceptable placement; None if the steps or N+1 do not allow it."""
         rejections = self._rejections_of(group)
         key = instance.shape
-        if rejections.hold(key, nodes) or self._rejected_before_others_move(instance, nodes[0]):
+        if rejections.hold(key, nodes):
+            self._note_doubt(instance, group)
+            return None
+        if self._rejected_before_others_move(instance, nodes[0]):
+            self.doubtful = True
             return None
         if self.ranking.twins and rejections.count(instance.memory) >= PATIENCE:
-            self.gave_up_early = True
+            self.gave_up_early = self.doubtful = True
             return None
-        return self.way(instance, nodes) if self.keeps_n1(instance, group, nodes) else None
+        if not self.keeps_n1(instance, group, nodes):
+            self._note_doubt(instance, group)
+            return None
+        move = self.way(instance, nodes)
+        if move is None:  # there may be steps after other moves
+            self.doubtful = True
+        return move
+
+    def _note_doubt(self, instance: Instance, group: Group) -> None:
+        """Set `doubtful` if the end of a plan could keep N+1 in spite of a rejection by N+1.
+
+        An instance that comes is checked more strictly than the end if a failure is not tolerated
+        already, with ``no-worse``. The other modes restart instances one by one, each on the best
+        node: another choice of nodes might restart all.
+        """
+        context = self.context
+        rules = context.evaluator(group).rules
+        exact = self._exact_n1.get(group.index)
+        if exact is None:
+            if rules.exact:
+                failing = rules.of_online(context.cluster, group)
+                exact = len(self.tolerance(group).tolerated(failing)) == len(failing)
+            else:
+                exact = all(one.required_nodes > 1 for one in context.cluster.members(group))
+            self._exact_n1[group.index] = exact
+        if not exact or (not rules.exact and instance.required_nodes == 1):
+            self.doubtful = True
 
     def keeps_n1(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
         """Return whether N+1 allows `instance` on `nodes` of `group`; rejections are kept."""

@@ -166,6 +166,8 @@ class RedistributionResult(IntergroupResult):
         Index of a group -> its health before the plan.
     unhealthy:
         How many groups the planner tried to repair.
+    untried:
+        How many other groups are unhealthy; with ``--group``, only that group counts.
     """
 
     measure = UNHEALTHY_GROUPS
@@ -176,11 +178,12 @@ class RedistributionResult(IntergroupResult):
         self.repairs: list[tuple[Group, Sequence[PlanEntry]]] = []
         self.health: dict[int, Health] = {}
         self.unhealthy = 0
+        self.untried = 0
 
     @property
     def reached(self) -> float:
-        """The number of groups that the planner tried to repair and that stay unhealthy."""
-        return self.unhealthy - len(self.repairs)
+        """The number of groups that stay unhealthy."""
+        return self.untried + self.unhealthy - len(self.repairs)
 
     def without(self, problem: Problem, reason: str) -> str:
         """Leave out all moves of the group: fewer of them do not repair it."""
@@ -276,6 +279,8 @@ class _Redistribution:
     ----------
     hopeless:
         How many groups cannot be repaired, whatever happens to the others.
+    others_ill:
+        Whether several groups are unhealthy.
     """
 
     def __init__(
@@ -292,6 +297,7 @@ class _Redistribution:
         self.targets: dict[str, list[Group]] = {}
         self.statuses: dict[int, str] = {}
         self.hopeless = 0
+        self.others_ill = False
 
     def run(self) -> str:
         """Examine all groups, then repair the unhealthy ones; return why it ends."""
@@ -300,9 +306,16 @@ class _Redistribution:
             self.health[row.group.index] = examine(self.mover, row.group)
             row.reason = peers.alone(row.group)
         done.plan.before = float(sum(h.troubles(done.before) for h in self.health.values()))
+        ill = [one.group for one in self.health.values() if one.state != HEALTHY]
+        self.others_ill = len(ill) > 1
+        done.untried = sum(self.only in (None, group) for group in ill)
         hindered = forbidden(self.context.settings)
         if hindered:
+            self.hopeless = done.untried
             return hindered
+        for group in ill:
+            if self.only in (None, group) and self.keeps_all(group):
+                self.hopeless += 1
         concerned = [row.group for row in done.groups if not row.reason]
         self.healthy = [g for g in concerned if self.health[g.index].state == HEALTHY]
         unhealthy = [g for g in concerned if g not in self.healthy and self.only in (None, g)]
@@ -321,6 +334,7 @@ class _Redistribution:
         if not self.healthy:
             return "no group is healthy"
         done.unhealthy = len(unhealthy)
+        done.untried -= len(unhealthy)
         search = LocalSearch(
             [_Repair(unhealthy)],
             lambda work: (work.done.plan.after,),
@@ -409,6 +423,16 @@ class _Redistribution:
             if hindered:
                 return hindered
         return ""
+
+    def keeps_all(self, group: Group) -> bool:
+        """Return whether `group` stays unhealthy for sure, because instances cannot leave it.
+
+        No instance has access to another group, or one on an offline node cannot be moved.
+        """
+        held = (i for index in group.nodes for i in self.context.state.instances_on(index))
+        return any(map(self.hindered, self.forced(group))) or not any(
+            self.peers.of(one, group) for one in held
+        )
 
     def forced(self, group: Group) -> list[Instance]:
         """Return the instances on offline nodes of `group`: it is unhealthy unless they leave."""
@@ -499,8 +523,6 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
         """Return the moves that make `group` healthy; None, with the reason noted, if not found."""
         row = work.done.row(group)
         forced = work.forced(group)
-        if any(map(work.hindered, forced)):
-            work.hopeless += 1
         taken, reason = work.taken(group)
         if reason:
             row.reason = reason
@@ -513,7 +535,8 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
         if done.failed is not None:
             # With one unhealthy group, all others are targets; other choices of instances differ
             only_forced = all(any(member in forced for member in work.unit(one)) for one in taken)
-            if done.status == IMPOSSIBLE and work.done.unhealthy == 1 and only_forced:
+            proved = done.status == IMPOSSIBLE and not done.doubtful and only_forced
+            if proved and not (work.others_ill or work.keeps_all(group)):
                 work.hopeless += 1
             row.reason = (
                 f"{len(taken)} instances would have to leave; "

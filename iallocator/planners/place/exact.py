@@ -18,6 +18,7 @@ from iallocator.constraints.rows import AffinityRows, ConstraintRows, SoftAffini
 from iallocator.deadline import LISTED, Deadline, Held
 from iallocator.model.constraints import ORDER
 from iallocator.model.moves import Move
+from iallocator.n1 import MOVED
 from iallocator.placement.several.sequence import JointResult
 from iallocator.planners.place.scheduler import stopped_disks
 from iallocator.solver.most import Most, find_all_or_most
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Nodes
     from iallocator.constraints.rows import Program, Row
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.place.scheduler import PlannedPlace, SchedulingPass
     from iallocator.solver.problem import Problem
 
@@ -86,10 +89,10 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
         rows = _Rows(one, order)
         program = rows.problem(budget)
         if program is not None:
+            check = _Check(one, order)
             found.most = Most(rows.priorities(), left_out)
-            found.status = find_all_or_most(
-                program, lambda nodes: _broken(one, order, nodes), budget, found.most
-            )
+            found.status = find_all_or_most(program, check.broken, budget, found.most)
+            found.doubtful = check.doubtful
     found.limit = budget.ended
     context.interrupted |= held.asked
     return found
@@ -121,6 +124,10 @@ class _Rows:
             if context.settings_of(group).ignore_soft_errors
             for index in group.nodes
         }
+        for instance in self._order:
+            place = one.places[instance.name]
+            if one.openings.forced(place):
+                lenient.update(context.cluster.nodes[place.before[0]].group.nodes)
         collected = PlacementProblem(context.state, lenient, constraints=constraints)
         for instance in self._order:
             if budget.must_end:
@@ -190,13 +197,18 @@ class _Rows:
                     cost += self._scaled_price(instance, prices[index])
                 pairs: list[Nodes] = [(index,)]
                 if instance.required_nodes > 1:
+                    unusable = one.openings.unusable_secondary(place, index)
                     pairs = [
                         (index, secondary)
                         for secondary in one.openings.secondaries_for(place, index)
+                        if secondary not in unusable
                     ]
+                    # Any other secondary is better than an unusable one
+                    pairs += [(index, secondary) for secondary in unusable]
                 for nodes in pairs:
                     moves = sum(node not in place.before for node in nodes)
-                    yield self._unit * (cost + moves) / 4, nodes
+                    more = len(nodes) if not all(one.facts.usable[k] for k in nodes) else 0
+                    yield self._unit * (cost + moves + more) / 4, nodes
 
 
 class _PacemakerRows(ConstraintRows):
@@ -234,34 +246,95 @@ class _PacemakerRows(ConstraintRows):
         program.bounds.update(self._bounds)
 
 
-def _broken(
-    one: SchedulingPass, order: Sequence[Instance], nodes: Mapping[str, Nodes]
-) -> list[str] | None:
-    """Place the instances one by one; return the first one that fails, and those before it."""
-    state = one.context.state
-    placed: list[Instance] = []
-    idle: list[str] = []
-    with state.trial():
-        for instance in order:
-            disks = stopped_disks(instance, one.places[instance.name].before)
-            if disks and instance.name not in nodes:
-                state.keep_disks(instance, disks)
-                idle.append(instance.name)
-        for instance in order:
-            taken = nodes.get(instance.name)
-            if taken is None:
-                continue
-            if not _possible(one, one.places[instance.name], taken):
-                return [*idle, *(other.name for other in placed), instance.name]
-            state.place(instance, taken)
-            placed.append(instance)
-    return None
+class _Check:
+    """The check of answers: it places the instances one by one.
 
+    Instances that leave a node that is not online come last: soft limits do not keep them off.
 
-def _possible(one: SchedulingPass, place: PlannedPlace, nodes: Nodes) -> bool:
-    """Return whether an instance may go to `nodes` as the state is now, without capacities."""
-    rejection = one.openings.rejection
-    if rejection(place, nodes[:1]) or (len(nodes) > 1 and rejection(place, nodes)):
+    Attributes
+    ----------
+    doubtful:
+        Whether an answer was rejected that another order of the places might allow.
+    """
+
+    def __init__(self, one: SchedulingPass, order: Sequence[Instance]) -> None:
+        self._one = one
+        self._order = sorted(order, key=lambda i: one.openings.forced(one.places[i.name]))
+        nodes = one.context.cluster.nodes
+        starts = [one.places[instance.name].before[:1] for instance in order]
+        self._returning = {nodes[k].group for start in starts for k in start if not nodes[k].online}
+        self.doubtful = self._some_may_stay()
+
+    def _some_may_stay(self) -> bool:
+        """Return whether some instances may stay on nodes that have too little for all of them.
+
+        The rows of the program do not know this exception.
+        """
+        one, state = self._one, self._one.context.state
+        with state.trial():
+            existing = [i for i in self._order if one.places[i.name].before]
+            for instance in existing:
+                state.place(instance, one.places[instance.name].before)
+            for instance in existing:
+                place = one.places[instance.name]
+                state.remove(instance, place.before)
+                if one.openings.may_only_stay(place):
+                    return True
+                state.place(instance, place.before)
         return False
-    tolerance = one.tolerance(nodes[0], place)
-    return tolerance is None or tolerance.allows(Move(place.instance, (), nodes))
+
+    def broken(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
+        """Return the first instance that fails in its place, and those before it; None if none."""
+        one, state = self._one, self._one.context.state
+        placed: list[Instance] = []
+        idle: list[str] = []
+        late: dict[Group, FailureTolerance] = {}
+        with state.trial():
+            for instance in self._order:
+                disks = stopped_disks(instance, one.places[instance.name].before)
+                if disks and instance.name not in nodes:
+                    state.keep_disks(instance, disks)
+                    idle.append(instance.name)
+            for instance in self._order:
+                taken = nodes.get(instance.name)
+                if taken is None:
+                    continue
+                place = one.places[instance.name]
+                allowed = _limits_allow(one, place, taken)
+                tolerance = one.tolerance(taken[0], place) if allowed else None
+                if tolerance is not None and not self._tolerates(tolerance, instance, taken):
+                    group = state.cluster.nodes[taken[0]].group
+                    if tolerance.rules.exact and place.before and group in self._returning:
+                        late[group] = tolerance  # instances that return allow more to be lost
+                    else:
+                        allowed = False
+                if not allowed:
+                    return [*idle, *(other.name for other in placed), instance.name]
+                state.place(instance, taken)
+                placed.append(instance)
+            if any(one.comparison.broken(MOVED, rescues=True) for one in late.values()):
+                return [instance.name for instance in self._order]
+        return None
+
+    def _tolerates(self, tolerance: FailureTolerance, instance: Instance, nodes: Nodes) -> bool:
+        """Return whether N+1 allows a place; note whether a rejection is no proof."""
+        effort = self._one.context.effort
+        undecided = effort.undecided
+        if tolerance.allows(Move(instance, (), nodes)):
+            return True
+        cluster = self._one.context.cluster
+        # The other modes restart instances one by one, each on the best node
+        members = cluster.members(cluster.nodes[nodes[0]].group)
+        simulated = not tolerance.rules.exact and any(i.required_nodes == 1 for i in members)
+        new = bool(self._returning) and not self._one.places[instance.name].before
+        self.doubtful |= simulated or new or effort.undecided > undecided
+        return False
+
+
+def _limits_allow(one: SchedulingPass, place: PlannedPlace, nodes: Nodes) -> bool:
+    """Return whether an instance may go to `nodes` as the state is now.
+
+    Capacities and N+1 are not checked.
+    """
+    rejection = one.openings.rejection
+    return not (rejection(place, nodes[:1]) or (len(nodes) > 1 and rejection(place, nodes)))

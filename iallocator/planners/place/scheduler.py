@@ -178,7 +178,7 @@ class Openings:
         of them. `with_normal_limits`: soft limits are checked even if it leaves a node that is not
         online.
         """
-        if len(nodes) > 1 and self._unusable_secondary(place, nodes[0]) == [nodes[1]]:
+        if len(nodes) > 1 and self.unusable_secondary(place, nodes[0]) == [nodes[1]]:
             nodes = nodes[:1]
         evaluator = self._evaluator(self._group[nodes[0]], with_normal_limits)
         found = evaluator.check(Move(place.instance, place.before, nodes))
@@ -245,6 +245,32 @@ class Openings:
         )
         return memory_lack(state, node, place.instance, waiting=waiting) or None
 
+    def forced(self, place: PlannedPlace) -> bool:
+        """Return whether soft limits do not keep an instance off nodes, because it must leave.
+
+        They do where the settings enforce them for all moves.
+        """
+        if not place.before:
+            return False
+        home = self.context.cluster.nodes[place.before[0]]
+        evaluator = self.context.evaluator(home.group)
+        return not home.online and evaluator.limit_policies.off(home).primary.spares
+
+    def may_only_stay(self, place: PlannedPlace) -> bool:
+        """Return whether an instance that is off the state may stay, though nodes lack something.
+
+        All other instances must be where they are initially.
+        """
+        evaluator = self._evaluator(self._group[place.before[0]], False)
+        if not self.facts.usable[place.before[0]]:
+            return False
+        ends = [place.before] if all(self.facts.usable[k] for k in place.before) else []
+        return any(
+            found is not None and found.reason in REASONS
+            for nodes in [place.before[:1], *ends]
+            for found in [evaluator.check(Move(place.instance, place.before, nodes))]
+        )
+
     def secondaries_for(
         self, place: PlannedPlace, primary: int, with_normal_limits: bool = False
     ) -> list[int]:
@@ -268,9 +294,9 @@ class Openings:
             if index not in rejected
             or self._objection(place, (primary, index), rejected[index]) is None
         ]
-        return found or self._unusable_secondary(place, primary)
+        return found or self.unusable_secondary(place, primary)
 
-    def _unusable_secondary(self, place: PlannedPlace, primary: int) -> list[int]:
+    def unusable_secondary(self, place: PlannedPlace, primary: int) -> list[int]:
         """Return the other node of the instance, if it may not be used."""
         others = [index for index in place.before if index != primary]
         return [i for i in others if len(others) == 1 and not self.facts.usable[i]]
