@@ -18,8 +18,8 @@ SCHEMAS = load()
 
 OF_COMMAND = {
     **dict.fromkeys(
-        ("balance", "balance-groups", "check", "compress", "make-room", "place", "reboot",
-         "redistribute", "squeeze"),
+        ("balance", "balance-groups", "check", "compress", "maintain", "make-room", "place",
+         "reboot", "redistribute", "squeeze"),
         "plan",
     ),
     **{name: name for name in ("capacity", "constraints", "metrics", "repair", "show")},

@@ -41,7 +41,7 @@ HTOOLS = {
 }  # fmt: skip
 """A program of htools -> what to use for it."""
 
-PLANNERS, OTHERS = "planner_options", "other_options"
+PLANNERS, OTHERS, MAINTENANCE = "planner_options", "other_options", "maintenance_options"
 """The modules with the options of commands."""
 
 READS_ITSELF = "reads-itself"
@@ -71,8 +71,8 @@ class Row:
     module:
         The module with the function that does its work, which is named as the command, with ``_``
         for hyphens. It takes the `Command`, and without `READS_ITSELF` a deadline. It returns a
-        `Result`, or with the document ``plan`` or ``reboots`` a `PlanResult`, which is verified
-        before it is shown. If executions are followed, the module has a ``follower``.
+        `Result`, or with a document of `PLANS` a `PlanResult`, which is verified before it is
+        shown. If executions are followed, the module has a ``follower``.
     document:
         The type of the document that it returns: a row of `iallocator.render.RENDERERS`.
     request:
@@ -109,7 +109,7 @@ class Row:
         self.traits = traits
 
 
-PLANS = ("plan", "reboots")
+PLANS = ("plan", "reboots", "campaign")
 """The documents of plans, which are verified before they are shown."""
 
 PLANNED = ("original", "planned")
@@ -155,6 +155,11 @@ COMMANDS = {
     "history": Row(
         SEE, "list the calls of Ganeti that --capture stored",
         OTHERS, "show", "calls", traits=[READS_ITSELF],
+    ),
+    "maintain": Row(
+        OPERATE, "take nodes through maintenance, group by group",
+        MAINTENANCE, "maintain", "campaign", states=("original", "maintained"),
+        traits=[SETS_OFFLINE],
     ),
     "make-room": Row(
         PLAN, "plan the few moves after which a request fits",

@@ -25,7 +25,9 @@ BALANCERS = frozenset({"balance", "check"})
 INTERGROUP = frozenset({"balance-groups", "compress", "redistribute"})
 
 PLANNERS = (
-    frozenset({"capacity", "make-room", "place", "reboot", "squeeze"}) | BALANCERS | INTERGROUP
+    frozenset({"capacity", "make-room", "place", "reboot", "squeeze", "maintain"})
+    | BALANCERS
+    | INTERGROUP
 )
 
 LISTS = frozenset({"show", "snapshot"})
@@ -76,7 +78,16 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             (REQUESTS - {"replay"})
             | BALANCERS
             | INTERGROUP
-            | {"make-room", "metrics", "reboot", "repair", "report", "show", "squeeze"},
+            | {
+                "maintain",
+                "make-room",
+                "metrics",
+                "reboot",
+                "repair",
+                "report",
+                "show",
+                "squeeze",
+            },
             {
                 "snapshot": "a file cannot contain it",
                 "replay": "every case says what it reads",
@@ -114,8 +125,8 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         },
     ),
     "optimal": (
-        REQUESTS | {"reboot"},
-        {"": "only requests and reboot search for an optimum"},
+        REQUESTS | {"maintain", "reboot"},
+        {"": "only requests, reboot and maintain search for an optimum"},
     ),
     "time_limit": (
         REQUESTS | PLANNERS | {"metrics", "repair", "report", "show"},
@@ -145,6 +156,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             "compress": "a group that is emptied in part gives nothing back",
             "redistribute": "a group that is repaired in part is still unhealthy",
             "place": "a part of its plan may break limits that the whole plan keeps",
+            "maintain": "nodes are emptied as a whole",
             "reboot": "nodes are emptied as a whole",
             "squeeze": "nodes are emptied as a whole",
             "repair": "it repairs every instance that tags allow: --group limits the repairs",
@@ -277,6 +289,8 @@ OF_POLICY = "it uses the limit of the policy"
 
 CASES = "each case is stored with its own options"
 
+NOT_AWAY = {"": "it takes no nodes out of service for a while"}
+
 EXECUTED = {"": NOTHING_EXECUTED}
 
 BALANCED = {"": NO_BALANCING}
@@ -327,6 +341,7 @@ LACKED: dict[str, Reasons] = {
         "compress": "a group that is emptied in part gives nothing back",
         "make-room": "--make-room N limits the moves",
         "place": "a part of its plan may break limits that the whole plan keeps",
+        "maintain": "nodes are emptied as a whole: --only limits the plan",
         "reboot": "nodes are emptied as a whole: --one-step-only limits the plan",
         "redistribute": "a group that is repaired in part is still unhealthy",
         "repair": "it repairs every instance that tags allow: --group limits the repairs",
@@ -337,6 +352,13 @@ LACKED: dict[str, Reasons] = {
     "--machine-readable": {"": "the program of htools has no such form, or there is none"},
     "--boot-timeout": {"": "it neither powers on nor reboots nodes"},
     "--master-node": {"": "it neither powers down nor reboots nodes"},
+    **dict.fromkeys(
+        (
+            "--full-evacuation", "--skip-non-redundant", "--ignore-non-redundant", "--node-tags",
+            "--force -f",
+        ),
+        NOT_AWAY,
+    ),
     "--request": {
         "ask": "the words of the question are its request",
         "": "it answers no request",

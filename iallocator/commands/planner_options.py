@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Balance", "BalanceGroups", "Balancing", "BetweenGroups", "Capacity", "Check", "Compress",
-    "MakeRoom", "Metrics", "Place", "Reboot", "Redistribute", "Squeeze", "StandardSize",
+    "MakeRoom", "Metrics", "NodesAway", "Place", "Reboot", "Redistribute", "Squeeze",
+    "StandardSize",
 ]  # fmt: skip
 
 
@@ -565,16 +566,10 @@ class Place(Planning):
     offline: Sequence[str] = OFFLINE
 
 
-class Reboot(Planning):
-    """The options of ``iallocator reboot``."""
+class NodesAway(CommandSettings):
+    """The options of the commands that take nodes out of service for a while."""
 
-    boot_timeout: float = BOOT
     offline: Sequence[str] = OFFLINE
-    offline_maintenance: bool = option(
-        "--offline-maintenance",
-        "all instances are shut down before the reboots, so none is moved",
-        group=LIMITS,
-    )
     full_evacuation: bool = option(
         "--full-evacuation", "also move secondaries off the nodes", group=LIMITS, rare=True
     )
@@ -596,10 +591,6 @@ class Reboot(Planning):
         (),
         group=SELECTION,
     )
-    done: Sequence[str] = option(
-        "--done", "leave out these nodes, which are rebooted already", name_list, "NODE,...",
-        (), group=SELECTION, rare=True,
-    )  # fmt: skip
     group: str = GROUP
     master_node: str = option(
         "--master-node", "the master node, which is rebooted last", str, "NODE", "", group=SELECTION
@@ -607,6 +598,29 @@ class Reboot(Planning):
     force: bool = option(
         "--force -f", "continue if the master node is unknown", group=SELECTION, rare=True
     )
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject two ways to treat instances without a secondary."""
+        if self.skip_non_redundant and self.ignore_non_redundant:
+            raise UsageError(
+                "--skip-non-redundant and --ignore-non-redundant contradict each other"
+            )
+        reject_master_node(self, positional)
+
+
+class Reboot(Planning, NodesAway):
+    """The options of ``iallocator reboot``."""
+
+    boot_timeout: float = BOOT
+    offline_maintenance: bool = option(
+        "--offline-maintenance",
+        "all instances are shut down before the reboots, so none is moved",
+        group=LIMITS,
+    )
+    done: Sequence[str] = option(
+        "--done", "leave out these nodes, which are rebooted already", name_list, "NODE,...",
+        (), group=SELECTION, rare=True,
+    )  # fmt: skip
     one_step_only: bool = option(
         "--one-step-only", "only the first group, one node on each line", group=OUTPUT, rare=True
     )
@@ -619,12 +633,8 @@ class Reboot(Planning):
     no_headers: bool = option("--no-headers", "print no titles", group=OUTPUT, rare=True)
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject two ways to treat instances without a secondary."""
-        if self.skip_non_redundant and self.ignore_non_redundant:
-            raise UsageError(
-                "--skip-non-redundant and --ignore-non-redundant contradict each other"
-            )
-        reject_master_node(self, positional)
+        """Reject options that contradict each other."""
+        NodesAway.check(self, positional)
         super().check(positional)
 
 

@@ -349,7 +349,7 @@ def _check_outputs(settings: Any, command: Command) -> None:
             raise UsageError(
                 f"{option}: expected the name of a file: {others[0]} writes to standard output, too"
             )
-    if html is None and "bandwidth" in settings.chosen:
+    if html is None and "bandwidth" in settings.chosen and not given("estimates_durations"):
         raise UsageError("--bandwidth estimates durations on a page: it goes with --html")
     if html is not None:
         from iallocator.render.page.view import check_library

@@ -199,6 +199,23 @@ USAGE = {
             ),
         ),
     ),
+    "maintain": Usage(
+        "Nodes that can be away together form a group, as in reboot. The nodes of a group are "
+        "drained and emptied, maintained and rebooted, checked, and undrained. Then its instances "
+        "return, stay, or are balanced (--after). N+1 holds throughout. The output is the whole "
+        "campaign.",
+        f"A node is left out. {PLAN_FAILED}",
+        (
+            Example(
+                "maintain --master-node b3 -t racks.data",
+                "Show the campaign for all nodes, with a person at each node.",
+            ),
+            Example(
+                "maintain --master-node b3 --only b1,b2 --run 'ssh {node} reboot' -t racks.data",
+                "Two nodes, with a command for each.",
+            ),
+        ),
+    ),
     "metrics": Usage(
         "The output is OpenMetrics text for the textfile collector of Prometheus' node exporter. "
         "Requests are counted from the file of --log, or from the folder of --capture. Every "

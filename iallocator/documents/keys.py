@@ -147,6 +147,7 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
     ),
     "explain": _EXPLANATION,
     "history": (("calls[].time", "unix_time"), ("calls[].type", "request_type")),
+    "maintain": (*_PLAN, ("reboots[].moves", "placements")),
     "place": (*_PLAN, ("instances[].why", "reason")),
     "reboot": (*_PLAN, ("reboots[].moves", "placements")),
     "redistribute": _EFFECT,

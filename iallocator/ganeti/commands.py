@@ -10,7 +10,7 @@ from iallocator.transition import step as kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.transition.step import Step
@@ -91,14 +91,31 @@ def _line(names: Iterable[str]) -> str:
     return " ".join(map(quote, names))
 
 
-def script(cluster: Cluster, sets: JobSets) -> list[str]:
-    """Return lines for a shell: job sets in order, the jobs of each, the commands of a job."""
+def script(
+    cluster: Cluster, sets: JobSets, hand_commands: Mapping[int, Sequence[str]] | None = None
+) -> list[str]:
+    """Return lines for a shell: job sets in order, the jobs of each, the commands of a job.
+
+    `hand_commands`: index of a node -> the command that reboots it, and the command that checks it
+    afterwards; "" if a person does that.
+    """
+    known = hand_commands or {}
     lines: list[str] = []
     for number, jobs in enumerate(sets, start=1):
         lines.append(f"echo jobset {number}, {len(jobs)} jobs")
         for job, steps in enumerate(jobs, start=1):
             lines.append(f"  echo job {number}/{job}")
-            lines += (f"  {step_command(step.action, cluster)}" for step in steps)
+            for action in (step.action for step in steps):
+                before, after = "", ""
+                if action.kind == kinds.REBOOT and action.node is not None:
+                    before, after = known.get(action.node, ("", ""))
+                line = step_command(action, cluster)
+                if before:  # it fails if the connection is lost
+                    lines.append(f"  ( {before} ) || true")
+                    line = _by_hand(f"wait until {line.partition(f'{kinds.REBOOT} ')[2]}")
+                lines.append(f"  {line}")
+                if after:
+                    lines.append(f"  ( {after} )")
     return lines
 
 

@@ -13,7 +13,7 @@ from iallocator.scoring.scalar import kernel_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from iallocator.aliases import Json
     from iallocator.deadline import Deadline
@@ -160,6 +160,14 @@ class PlanResult:
     def leaving(self) -> Collection[int]:
         """Indices of the nodes that are empty and off in the end."""
         return ()
+
+    @property
+    def hand_commands(self) -> Mapping[int, Sequence[str]]:
+        """Return the index of a node that is rebooted -> two commands, "" for none.
+
+        The first one reboots the node; the second one checks it when it is back.
+        """
+        return {}
 
     @property
     def coming(self) -> Collection[int]:

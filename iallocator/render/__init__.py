@@ -23,6 +23,7 @@ PLAN = {TEXT: "plan:plan", PAGE: "page.plan_page:plan", DRAWING: "drawing:graph"
 
 RENDERERS = {
     "calls": {TEXT: "listings:calls"},
+    "campaign": {**PLAN, TEXT: "campaign:campaign"},
     "capacity": {TEXT: "capacity:capacity", PAGE: "page.capacity_page:capacity"},
     "check": {TEXT: "checkup:check", PAGE: "page.check_page:check"},
     "cluster": {TEXT: "listings:cluster", PAGE: "page.check_page:report"},

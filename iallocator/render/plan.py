@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.render.table import Page
 
-__all__ = ["plan", "reboots", "repairs", "switched_nodes", "tell_transition"]
+__all__ = [
+    "NAMED", "WELL", "kept_nodes", "plan", "reboots", "repairs", "switched_nodes",
+    "tell_transition",
+]  # fmt: skip
 
 WELL = "Verified, all is well: no order of the steps that was tried breaks a limit"
 """The end of the text with ``--verify-plan``."""
@@ -79,7 +82,7 @@ def plan(plan: Json, facts: Json, page: Page) -> None:
 
     if plan.get("kept"):
         page.heading("Left as they are")
-        _kept(page, plan)
+        kept_nodes(page, plan)
     tell_transition(page, transition)
     page.say_left_out()
     if facts["verified"]:
@@ -111,7 +114,7 @@ def _sums(plan: Json, page: Page) -> list[str]:
     return sums
 
 
-def _kept(page: Page, plan: Json) -> None:
+def kept_nodes(page: Page, plan: Json) -> None:
     """Add the nodes that the plan leaves as they are, and the reasons."""
     table = Table("node", "why")
     for one in plan["kept"]:
@@ -151,7 +154,7 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
             _reboot_groups(page, groups, settings.print_moves)
         if plan["kept"]:
             page.heading("Not rebooted")
-            _kept(page, plan)
+            kept_nodes(page, plan)
         page.say_left_out()
     if facts["verified"]:
         page.verbatim(WELL)

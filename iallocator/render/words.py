@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.constraints.table import REASONS as LIMITS
 from iallocator.scoring import metrics
 
-__all__ = ["GAINS", "REASONS", "RESULT_WORDS", "STATISTICS", "many"]
+__all__ = ["GAINS", "REASONS", "RESULT_WORDS", "STATISTICS", "duration_words", "many"]
 
 STATISTICS = {
     **{statistic.name: statistic.more for statistic in metrics.STATISTICS},
@@ -30,3 +30,10 @@ RESULT_WORDS = {"refused": "rejected"}
 def many(count: int, noun: str, plural: str = "") -> str:
     """Return ``1 move`` or ``2 moves``; `plural` is for nouns with another plural."""
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
+
+
+def duration_words(seconds: float) -> str:
+    """Return a duration in seconds, minutes or hours."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"

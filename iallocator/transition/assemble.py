@@ -133,12 +133,14 @@ class Round:
     orders.
 
     `nodes` are indices. `master`: the node that cannot be drained; -1 if it is not known.
+    `settles`: whether the moves after the reboots wait until all nodes are back.
     """
 
     nodes: Sequence[int]
     out: Sequence[Move]
     back: Sequence[Move]
     master: int = -1
+    settles: bool = False
 
 
 def transition_of_rounds(
@@ -175,6 +177,11 @@ class _Steps:
         self._reboots = {index: Step(REBOOT, node=index) for index in one.nodes}
         self._opened = {index: Step(UNDRAIN, node=index) for index in switched}
         self._back = _chains(cluster, one.back)
+        last: dict[str, Step] = {}
+        for steps in self._back:  # an instance may move more than once
+            if steps[0].name in last:
+                steps[0].needs[last[steps[0].name]] = "the step before"
+            last[steps[0].name] = steps[-1]
 
         def ran(step: Step, index: int) -> bool:
             """Return whether the instance runs on that node before the step, and not after it."""
@@ -198,7 +205,7 @@ class _Steps:
                 opened.needs[reboot] = f"{name} is up again"
             for steps in self._back:
                 for step in steps:
-                    if step.comes_to(index):
+                    if step.comes_to(index) or one.settles:
                         step.needs[opened] = f"{name} takes instances"
 
     def after(self, earlier: Sequence[Step]) -> None:

@@ -563,6 +563,7 @@ for command in ("balance", "squeeze", "balance-groups", "compress", "redistribut
     _add(command, planned(CROWDED) | LOADED)
 _add("repair", REPAIRS)
 _add("reboot", planned(CROWDED, "--force"))
+_add("maintain", planned(CROWDED, "--force") | measuring(CROWDED, "--force", "--print-instances"))
 _add("make-room", planned(ROOMY, "--n1=off") | measuring(ROOMY, *WITH_SCORES) | MAKING_ROOM)
 _add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
 for command, short in (("check", ()), ("capacity", QUICKLY)):

@@ -537,12 +537,53 @@ REBOOT = {
     "--tag-prefix": stored("constraints/balance-keeps-apart", "--tag-prefix=x:", *FORCE),
 }
 
+MAINTAIN = {
+    **{
+        name: REBOOT[name]
+        for name in (
+            "--optimal",
+            "--verify-plan",
+            "--offline",
+            "--full-evacuation",
+            "--skip-non-redundant",
+            "--ignore-non-redundant",
+            "--node-tags",
+            "--group",
+            "--master-node",
+            "--force",
+            "--n1",
+            "--no-capacity-checks",
+            "--ignore-soft-errors",
+            "--ignore-dynu",
+            "--static-kvm-node-memory",
+            "--memory-ratio",
+            "--time-limit",
+            "--tag-prefix",
+        )
+    },
+    **{
+        name: Effect(ROUNDS, name, FORCE)
+        for name in ("--full-evacuation", "--ignore-non-redundant")
+    },
+    "--ignore-dynu": Effect(UNEVEN, "--ignore-dynu", FORCE),
+    "--bandwidth": Effect(ROUNDS, "--bandwidth=1", FORCE),
+    "--run": Effect(ROUNDS, "--run=ssh {node} reboot", FORCE),
+    "--check": Effect(ROUNDS, "--check=ping {node}", FORCE),
+    "--after": Effect(ROUNDS, "--after=stay", FORCE),
+    "--only": Effect(ROUNDS, "--only=node1", FORCE),
+    "--skip": Effect(ROUNDS, "--skip=node1", FORCE),
+    "--parallel": Effect(ROUNDS, "--parallel=1", FORCE),
+    "--local-node": Effect(ROUNDS, "--local-node=node1", FORCE),
+    "--work-time": Effect(ROUNDS, "--work-time=60", FORCE),
+}
+
 BY_COMMAND = {
     "balance": BALANCE,
     "balance-groups": BALANCE_GROUPS,
     "capacity": CAPACITY,
     "check": CHECK,
     "compress": COMPRESS,
+    "maintain": MAINTAIN,
     "metrics": METRICS,
     "place": PLACE,
     "reboot": REBOOT,

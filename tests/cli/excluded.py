@@ -63,6 +63,7 @@ EXCLUDED: dict[str, tuple[Json, tuple[str, ...]]] = {
     "config": (NEW, ()),
     "constraints": (CROWDED, ("--kind=apart",)),
     "explain": (NEW, ("--json",)),
+    "maintain": (CROWDED, ("--json", "--force")),
     "make-room": (FULL, ("--json", "--n1=off")),
     "metrics": (CROWDED, ("--no-capacity",)),
     "place": (CROWDED, ("--json", "--strategy=pacemaker-balanced")),

@@ -29,6 +29,7 @@ LINES = {
     "config": (CLUSTER,),
     "constraints": (CLUSTER,),
     "explain": (REQUEST,),
+    "maintain": ("--force", "-t", GROUPS),
     "make-room": ("docs/examples/full.json",),
     "metrics": ("--no-capacity", CLUSTER),
     "place": ("--strategy=pacemaker-balanced", CLUSTER),

@@ -35,6 +35,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "capacity": ("--json", "--standard-alloc=1g,1g,1", "--tiered-alloc=2g,2g,1", "-l2",
                  "--disk-template=rbd"),
     "explain": ("--json",),
+    "maintain": ("--json", "--force"),
     "make-room": ("--json",),
     "reboot": ("--json", "--force"),
     "report": (),

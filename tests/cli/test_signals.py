@@ -217,6 +217,7 @@ SOMEWHEN = {
     "constraints": "constraints --all --json -t crowded",
     "explain": "explain --json doc",
     "history": "history --json calls",
+    "maintain": "maintain --json --force --after=stay -t crowded",
     "make-room": "make-room --json doc",
     "metrics": "metrics --json -t crowded",
     "place": "place --json --strategy=pacemaker-minimal -t crowded",

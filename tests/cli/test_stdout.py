@@ -155,6 +155,7 @@ CASES = {
     "constraints": Case("constraints --all doc", batch()),
     "explain": Case("explain --n1=off doc", batch(), solver=True),
     "history": Case("history calls", batch()),
+    "maintain": Case("maintain doc", cluster(3, instances={"i1": instance("node1", "node2")})),
     "make-room": Case("make-room --make-room=2 doc", evacuation(0, "rbd", "all"), solver=True),
     "metrics": Case("metrics doc", crowded(), solver=True),
     "place": Case(

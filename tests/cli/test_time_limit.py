@@ -103,6 +103,7 @@ PATHS: dict[str, tuple[Callable[[], Json], tuple[str, ...]]] = {
     "squeeze": (lambda: crowded(100, 40, 5), ("squeeze", "--json")),
     "squeeze all": (lambda: crowded(100, 40, 5, "drbd"), ("squeeze", "--json", "--all")),
     "reboot": (lambda: crowded(100, 40, 5), ("reboot", "--json", "--force")),
+    "maintain": (lambda: crowded(100, 40, 5), ("maintain", "--json", "--force", "--after=stay")),
     "redistribute": (sick, ("redistribute", "--json")),
     "compress": (lambda: crowded(120, 40, 8, groups=10), ("compress", "--json")),
     "balance-groups": (lambda: crowded(200, 80, 8, groups=20), ("balance-groups", "--json")),

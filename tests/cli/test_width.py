@@ -21,6 +21,7 @@ LINES = (
     "balance", "balance -v", "balance -p --print-instances", "balance-groups", "capacity",
     "capacity --standard-alloc=1g,1g,1", "check", "check --failures=2", "compress", "config",
     "constraints --all", "explain", "explain -v", "explain --all", "make-room",
+    "maintain --force", "maintain --force --parallel=1",
     "place --strategy=pacemaker-balanced", "reboot --force", "reboot --force --print-moves",
     "redistribute", "repair", "show", "show -p --print-instances",
     "squeeze --minimal-resources=0 --target-resources=0",

@@ -21,7 +21,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 PLANNERS = (
     "balance", "squeeze", "redistribute", "compress", "balance-groups", "check", "capacity",
-    "place", "reboot", "repair", "constraints", "config", "make-room",
+    "place", "reboot", "maintain", "repair", "constraints", "config", "make-room",
 )  # fmt: skip
 
 REQUEST_OPTIONS = (
@@ -61,6 +61,11 @@ PLANNER_OPTIONS = {
     "reboot": (
         "--force", "--master-node=node1", "--full-evacuation", "--print-moves", "--one-step-only",
         "--offline-maintenance", "--verify-plan", "-C", "--n1=off", "--ignore-non-redundant",
+    ),
+    "maintain": (
+        "--force", "--master-node=node1", "--full-evacuation", "--after=stay", "--after=balance",
+        "--parallel=1", "--verify-plan", "-C", "--run=ssh {node} reboot", "--only=node1,node2",
+        "--skip=node1", "--local-node=node2",
     ),
     "repair": ("--dry-run", "--job-delay=3"),
     "make-room": ("--make-room=1", "--n1=off", "--cost=1", "-C", "--graph=-", "--verify-plan"),

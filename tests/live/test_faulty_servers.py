@@ -46,7 +46,7 @@ COMMANDS = {
         name: [name]
         for name in (
             "balance", "balance-groups", "capacity", "check", "compress", "constraints",
-            "reboot", "redistribute", "repair", "report", "show", "snapshot", "squeeze",
+            "maintain", "reboot", "redistribute", "repair", "report", "show", "snapshot", "squeeze",
         )
     },
     "make-room": ["make-room", "--request=allocate --memory 1G --disk 1G --template plain"],

@@ -152,6 +152,10 @@ PLANNERS = [
         for name, kind in (("reboot", SHARED), ("reboot with drbd", DRBD))
     ),
     *(
+        _plan(name, (kind,), planners.maintain, "maintain")
+        for name, kind in (("maintain", SHARED), ("maintain with drbd", DRBD))
+    ),
+    *(
         Path(name, (kind,), False, planners.repair, planners.ask_repair, planners.read_repair,
              checks_n1=checks_n1)
         for name, kind, checks_n1 in (

@@ -135,6 +135,13 @@ def ask_reboot(scene: Scene) -> Json:
     return plan | {"moves": plan["moves"][: len(plan["moves"]) // 2]}
 
 
+def maintain(kind: str, split: bool) -> Scene:
+    """Return a cluster in which the node of the subject is maintained, and the subject stays."""
+    scene = reboot(kind, split)
+    scene.options += ["--after=stay"]
+    return scene
+
+
 def repair(kind: str, split: bool) -> Scene:
     """Return a cluster in which the node of the subject is offline."""
     scene = moving_world(kind, split)

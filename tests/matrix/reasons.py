@@ -325,8 +325,12 @@ RULES: list[Rule] = [
         "the score counts conflicts, so a move that adds one gains nothing",
     ),
     (("together",), _paths("reboot"), "a move back to a violated hard constraint is impossible"),
-    (("N+1 strict",), _paths("reboot with drbd"), "`doomed` is the best secondary"),
-    (("not running",), _paths("reboot"), "a stopped instance need not leave the node"),
+    (
+        ("N+1 strict",),
+        _paths("reboot with drbd", "maintain with drbd"),
+        "`doomed` is the best secondary",
+    ),
+    (("not running",), _paths("reboot", "maintain"), "a stopped instance need not leave the node"),
     (("offline",), _paths("squeeze up"), "a node that is powered on is offline before"),
     (("apart (domain)",), _paths("detours"), "the temporary move ends in the forbidden rack"),
     (

@@ -101,6 +101,12 @@ class RebootOptions:
         Whether only the first group of nodes is planned.
     done:
         Names of nodes that have been rebooted already.
+    only:
+        Names of the only nodes to reboot; () for all nodes.
+    most:
+        The largest number of nodes in a group; 0 for any number.
+    stays:
+        Whether instances need not be able to return.
     force:
         Whether to plan without knowing the master node.
     optimal:
@@ -118,6 +124,9 @@ class RebootOptions:
     master: str = ""
     first_only: bool = False
     done: Collection[str] = ()
+    only: Collection[str] = ()
+    most: int = 0
+    stays: bool = False
     force: bool = False
     optimal: bool = False
     trusting: bool = False
@@ -350,7 +359,7 @@ class DrainPlanner:
         leaving = self._leaving(drained)
         for instance in () if self._options.trusting else leaving:
             reason = self._immovable(instance)
-            if not reason:
+            if not (reason or self._options.stays):
                 left = next(index for index in instance.nodes if index in drained)
                 key = instance.name, left
                 if key not in self._known_returns:

@@ -14,6 +14,8 @@ there are groups.
 
 from __future__ import annotations
 
+from math import ceil
+
 from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 from iallocator.solver.branch_and_bound import BranchAndBound
@@ -66,7 +68,7 @@ def takeover_conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[
 
 
 class Grouping:
-    """A search for groups of nodes.
+    """A search for groups of nodes, with at most `most` nodes in each (0: any number).
 
     Attributes
     ----------
@@ -87,8 +89,10 @@ class Grouping:
         cluster: Cluster,
         planner: DrainPlanner,
         report: Callable[[int, int], None] = lambda done, total: None,
+        most: int = 0,
     ) -> None:
         self._report = report
+        self._most = most or len(cluster.nodes)
         self.groups: list[Group] = []
         self.left: dict[int, str] = {}
         self.bound = 0
@@ -133,7 +137,11 @@ class Grouping:
             return
         self.apart = conflicts(self._cluster, nodes)
         classes, proved = _classes(self.apart)
-        self.bound = max(len(classes) if proved else 1, self._planner.bound.fewest(nodes))
+        self.bound = max(
+            len(classes) if proved else 1,
+            self._planner.bound.fewest(nodes),
+            ceil(len(nodes) / self._most),
+        )
         for way in self._ways(classes, nodes):
             self._growing = []
             for one in way:
@@ -170,6 +178,9 @@ class Grouping:
                     both = 1 << k | 1 << m
                     possible = [can and mask & both != both for mask, can in enumerate(possible)]
         for mask in range(1, len(possible)):
+            if mask.bit_count() > self._most:
+                possible[mask] = False
+                continue
             known = self._known.get(frozenset(_members(nodes, mask)))
             if known is not None and known.reason and known.proved:
                 possible[mask] = False
@@ -246,6 +257,8 @@ class Grouping:
     def can(self, group: Sequence[int]) -> bool:
         """Return whether these nodes can be drained together."""
         members = set(group)
+        if len(members) > self._most:
+            return False
         if any(not members.isdisjoint(self.apart[index]) for index in group):
             return False
         return not self.plan(group).reason

@@ -36,7 +36,14 @@ if TYPE_CHECKING:
     from iallocator.planners.verify import Problem
     from iallocator.transition.transition import Transition
 
-__all__ = ["RebootGroup", "RebootResult", "nodes_to_reboot", "plan_reboots"]
+__all__ = [
+    "RebootGroup",
+    "RebootResult",
+    "chosen_nodes",
+    "nodes_to_reboot",
+    "plan_reboots",
+    "shortfalls",
+]
 
 SHOWN = 5
 """The number of nodes named among those that were not looked at."""
@@ -70,9 +77,12 @@ class RebootResult(PlanResult):
         Node -> why it is not rebooted.
     complete:
         Whether it is a plan for every node.
+    settles:
+        Whether the moves after a reboot wait until all nodes of the group are back.
     """
 
     returns = True
+    settles = False
     measure = GROUPS
 
     def __init__(self, context: RebootContext, master: int = -1) -> None:
@@ -145,6 +155,7 @@ class RebootResult(PlanResult):
                 [entry.move for entry in one.out],
                 [entry.move for entry in one.back],
                 self.master,
+                self.settles,
             )
             for one in self.rounds
         ]
@@ -202,12 +213,12 @@ def plan_reboots(
     Raises
     ------
     NotFoundError
-        If the group, the master node, or a node of `RebootOptions.done` is unknown.
+        If the group, the master node, or a node of `RebootOptions.done` or `only` is unknown.
     """
     known = bool(options.master) or options.force
     nodes = [node.index for node in nodes_to_reboot(cluster, options)] if known else []
     context = RebootContext(cluster, settings, deadline)
-    grouping = Grouping(cluster, DrainPlanner(context, options), report)
+    grouping = Grouping(cluster, DrainPlanner(context, options), report, options.most)
     if options.optimal:
         grouping.work *= THOROUGH
     stop: Stopped | None = None
@@ -245,27 +256,40 @@ def plan_reboots(
     if not known:
         done.plan.reason, done.complete = UNKNOWN_MASTER, False
         done.shortfalls.append(UNKNOWN_MASTER)
-    # A line for each node that is not rebooted; one line for all that the end came before
-    stopped = "" if stop is None else stop.reason
-    cut_off = [index for index, why in grouping.left.items() if why == stopped]
-    done.shortfalls += [
+    done.shortfalls += shortfalls(cluster, grouping.left, "" if stop is None else stop.reason)
+    return done
+
+
+def shortfalls(cluster: Cluster, left: Mapping[int, str], stopped: str) -> list[str]:
+    """Return a line for each node of `left`, which maps an index to why it is not rebooted.
+
+    The nodes with the reason `stopped`, the end of the search, share one line.
+    """
+    cut_off = [index for index, why in left.items() if why == stopped]
+    found = [
         f"{cluster.nodes[index].name} is not rebooted: {why}"
-        for index, why in grouping.left.items()
+        for index, why in left.items()
         if why != stopped
     ]
     if cut_off:
         some = ", ".join(cluster.node_names(cut_off[:SHOWN])) + ", ..." * (len(cut_off) > SHOWN)
         are = "1 node is" if len(cut_off) == 1 else f"{len(cut_off)} nodes are"
-        done.shortfalls.append(f"{are} not rebooted: {stopped} ({some})")
-    return done
+        found.append(f"{are} not rebooted: {stopped} ({some})")
+    return found
 
 
 def nodes_to_reboot(cluster: Cluster, options: RebootOptions) -> list[Node]:
     """Return the nodes to reboot: the online nodes that `options` do not exclude."""
+    return [node for node in chosen_nodes(cluster, options) if node.online]
+
+
+def chosen_nodes(cluster: Cluster, options: RebootOptions) -> list[Node]:
+    """Return the nodes that `options` do not exclude, also those that are not online."""
     if options.group:
         group_named(cluster, options.group)
     known = [node.name for node in cluster.nodes]
     done = {whole_name(name, known, "--done", "node") for name in options.done}
+    only = {whole_name(name, known, "--only", "node") for name in options.only}
     alone = {
         index
         for instance in cluster.instances
@@ -275,8 +299,8 @@ def nodes_to_reboot(cluster: Cluster, options: RebootOptions) -> list[Node]:
     return [
         node
         for node in cluster.nodes
-        if node.online
-        and node.name not in done
+        if node.name not in done
+        and (not only or node.name in only)
         and (not options.group or options.group in (node.group.name, node.group.uuid))
         and (not options.node_tags or not set(options.node_tags).isdisjoint(node.tags))
         and not (options.single == SKIPPED and node.index in alone)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
+from iallocator.render.campaign import campaign_lines
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.topology import add_topology
-from iallocator.render.page.transitions import add_transition, duration_words, estimate
+from iallocator.render.page.transitions import add_transition, estimate
 from iallocator.render.page.view import (
     SHOWN,
     Cell,
@@ -22,7 +23,7 @@ from iallocator.render.page.view import (
 from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, numeric
-from iallocator.render.words import GAINS, many
+from iallocator.render.words import GAINS, duration_words, many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
         details.append(ACTIONS[plan["action"]] + (f": {names}" if names else ""))
     if "strategy" in plan:
         details.append(f"Strategy {plan['strategy']}")
+    if "campaign" in plan:
+        details += campaign_lines(plan)
     details += filter(None, [quality_words(plan, decimals)])
     if plan.get("reason"):
         details.append(f"The plan ends here: {plan['reason']}")

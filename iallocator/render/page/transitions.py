@@ -21,6 +21,7 @@ from iallocator.render.page.view import (
     number_cell,
 )
 from iallocator.render.table import numeric
+from iallocator.render.words import duration_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ OTHERS = 10
 COPIES = {"migrate": "memory", "replace-disks": "disk", "move": "disk", "create": "disk"}
 """Kind of a step -> what it copies of the instance."""
 
-__all__ = ["Chip", "Lane", "TimelineView", "add_transition", "duration_words", "estimate"]
+__all__ = ["Chip", "Lane", "TimelineView", "add_transition", "estimate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,6 @@ def estimate(transition: Json, page: PageView) -> dict[int, tuple[float, float]]
         found[step["number"]] = begin, begin + seconds
         free.update(dict.fromkeys(nodes, begin + seconds))
     return found
-
-
-def duration_words(seconds: float) -> str:
-    """Return a duration in seconds, minutes or hours."""
-    if seconds < 99.5:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
 
 
 def add_transition(page: PageView, transition: Json, intro: str = "", count: str = "") -> None:

@@ -1,0 +1,80 @@
+"""The command ``maintain``: take nodes through maintenance, group by group."""
+
+from __future__ import annotations
+
+from socket import gethostname
+
+from iallocator.commands.command import enforced_relations
+from iallocator.commands.planner_options import Balancing
+from iallocator.commands.plans import balanced
+from iallocator.commands.progress import say_share
+from iallocator.execution.doors import runs
+from iallocator.names import meant, whole_name, whole_names
+from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.reboot.campaign import BACK, CampaignOptions, plan_campaign
+from iallocator.planners.reboot.drain_plan import IGNORED, MOVED, SKIPPED, RebootOptions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.commands.command import Command
+    from iallocator.deadline import Deadline
+    from iallocator.planners.plan import PlanEntry
+    from iallocator.planners.result import PlanResult
+
+__all__ = ["maintain"]
+
+
+def maintain(command: Command, deadline: Deadline) -> PlanResult:
+    """Plan which nodes are away together, the moves before, and what happens after."""
+    own, cluster, settings = command.settings, command.source.cluster, command.effective
+    names = [node.name for node in cluster.nodes]
+    ignored = IGNORED if own.ignore_non_redundant else MOVED
+    wanted = RebootOptions(
+        evacuate=own.full_evacuation,
+        single=SKIPPED if own.skip_non_redundant else ignored,
+        node_tags=own.node_tags,
+        group=own.group,
+        done=whole_names(own.skip, names, "--skip", "node"),
+        only=whole_names(own.only, names, "--only", "node"),
+        most=own.parallel,
+        master=command.master,
+        stays=own.after != BACK,
+        force=own.force,
+        optimal=settings.optimal,
+    )
+    campaign = CampaignOptions(
+        after=own.after,
+        run=own.run,
+        check=own.check_command,
+        local=_local_node(command, names),
+        bandwidth=own.bandwidth,
+        work_seconds=own.work_time,
+    )
+
+    def balance(groups: Sequence[str]) -> list[PlanEntry]:
+        """Return the moves that balance these node groups."""
+        how = Balancing()
+        how.tag_prefix, how.ignore_soft_errors = own.tag_prefix, own.ignore_soft_errors
+        found: list[PlanEntry] = []
+        for group in groups:
+            how.group = group
+            found += balanced(cluster, how, settings, deadline, True).entries
+        return found
+
+    limits = PlanLimits(settings, enforced_relations(cluster, settings))
+    return plan_campaign(
+        cluster, settings, wanted, campaign, limits, balance, deadline, say_share("nodes")
+    )
+
+
+def _local_node(command: Command, names: Sequence[str]) -> str:
+    """Return the name of the node on which the command runs; "" if it is none of the cluster."""
+    own = command.settings
+    if own.local_node:
+        return whole_name(own.local_node, names, "--local-node", "node")
+    if not runs(own):
+        return ""
+    found = meant(gethostname(), names)
+    return found[0] if len(found) == 1 else ""

@@ -1,0 +1,109 @@
+"""Campaigns of maintenance as text for people, made of the plain data that ``--json`` writes."""
+
+from __future__ import annotations
+
+from iallocator.names import domains_of
+from iallocator.render.plan import NAMED, WELL, kept_nodes
+from iallocator.render.quality import quality_words
+from iallocator.render.table import Table, numeric
+from iallocator.render.words import duration_words, many
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.render.table import Page
+
+__all__ = ["campaign", "campaign_lines"]
+
+DRAIN = "drain"
+"""The kind of a step that drains a node."""
+
+AFTER = {
+    "back": "the instances return",
+    "stay": "the instances stay where they are",
+    "balance": "the node groups are balanced",
+}
+"""Value of ``--after`` -> what happens after each group."""
+
+
+def campaign(plan: Json, facts: Json, page: Page) -> None:
+    """Add the groups of nodes of a campaign, what is done for each, and the nodes left out.
+
+    `facts` has the node group of each node, and whether other orders of the steps were verified.
+    """
+    groups, after = plan["reboots"], plan["campaign"]["after"]
+    drained = {one["node"] for one in plan["transition"]["steps"] if one["kind"] == DRAIN}
+    names = (move["instance"] for group in groups for move in group["moves"])
+    page.leave_out(domains_of(facts["group_of"], names))
+    for text in filter(None, [*campaign_lines(plan), quality_words(plan, page.score)]):
+        page.say(text, indent=0)
+    if groups:
+        page.heading("Groups, one after the other")
+        table = Table(
+            numeric("group"), numeric("nodes"), numeric("moves away"), numeric("moves after"),
+            numeric("GiB copied"), "about", "names",
+        )  # fmt: skip
+        for number, group in enumerate(groups, start=1):
+            counts = (len(group[key]) for key in ("nodes", "moves", "placements_after"))
+            nodes = group["nodes"]
+            few = page.some(nodes, NAMED) if page.rows else ", ".join(nodes)
+            copied, time = group["copied_mib"] / 1024, duration_words(group["estimated_seconds"])
+            table.add(str(number), *map(str, counts), f"{copied:.1f}", time, few)
+        page.table(table)
+        for number, group in enumerate(groups, start=1):
+            page.heading(f"Group {number}")
+            table = Table("what", "of", "where or how")
+            for row in _work(group, after, drained):
+                table.add(*row)
+            page.table(table)
+    if plan["kept"]:
+        page.heading("Left out")
+        kept_nodes(page, plan)
+    page.say_left_out()
+    if facts["verified"]:
+        page.verbatim(WELL)
+
+
+def campaign_lines(plan: Json) -> list[str]:
+    """Return the summary of a campaign: its size, its duration, and what happens after a group."""
+    groups, found = plan["reboots"], plan["campaign"]
+    nodes = sum(len(group["nodes"]) for group in groups)
+    away, after = (
+        sum(len(group[key]) for group in groups) for key in ("moves", "placements_after")
+    )
+    copied = found["copied_mib"] / 1024
+    lines = [
+        f"{many(nodes, 'node')} to maintain in {many(len(groups), 'group')}, "
+        f"{many(away + after, 'move')}, {copied:.1f} GiB copied, "
+        f"about {duration_words(found['estimated_seconds'])}",
+        f"After each group, {AFTER[found['after']]} (--after {found['after']})",
+    ]
+    return lines if groups else lines[:1]
+
+
+def _work(group: Json, after: str, drained: Collection[str]) -> Iterable[Sequence[str]]:
+    """Yield what is done for a group of nodes, in order: kind, node or instance, and details.
+
+    `drained`: the nodes that can be drained, which the master node cannot.
+    """
+    nodes = group["nodes"]
+    every, some = ", ".join(nodes), ", ".join(node for node in nodes if node in drained)
+    if some:
+        yield DRAIN, some, ""
+    for move in group["moves"]:
+        yield "move", move["instance"], f"to {':'.join(move['nodes'])}"
+    if group["shell_commands"]:
+        for node, command in zip(nodes, group["shell_commands"], strict=True):
+            yield "run", node, command
+    else:
+        yield "by hand", every, "maintain and reboot"
+    yield "wait", every, "until they answer and their drbd disks are in sync"
+    for node, command in zip(nodes, group["check_commands"]):
+        yield "check", node, command
+    if some:
+        yield "undrain", some, ""
+    for move in group["placements_after"]:
+        kind = "return" if after == "back" else "balance"
+        yield kind, move["instance"], f"to {':'.join(move['nodes'])}"

@@ -1,0 +1,249 @@
+"""Test campaigns of maintenance: their groups, what happens after each, and the nodes left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.builders import Json, as_bytes, cluster, instance
+from tests.command import complaint, run
+from tests.conformance.documents import KINDS
+from tests.conformance.documents import document as drawn
+from tests.matrix.plan_checks import problems
+from tests.schemas import conforms
+
+SHARED = cluster(
+    4,
+    instances={
+        f"s{k}": instance(f"node{k % 4 + 1}", disk_template="rbd", memory=900 + 10 * k)
+        for k in range(8)
+    },
+)
+"""Two instances on each of four nodes."""
+
+MIRRORED = cluster(
+    4, instances={f"d{k}": instance(f"node{k}", f"node{k % 4 + 1}") for k in range(1, 5)}
+)
+"""A ring: each node has the primary of one instance and the secondary of another one."""
+
+
+def campaign(document: Json, *options: str, status: int = 0) -> Json:
+    """Return a campaign, verified in many orders of its steps."""
+    words = ("--master-node=node4", "--json", "--verify-plan", *options)
+    done = run("maintain", *words, stdin=as_bytes(document))
+    assert done.returncode == status, done
+    found: Json = json.loads(done.stdout)
+    conforms(found, "plan")
+    assert problems(document, found) == []
+    return found
+
+
+def away(plan: Json) -> list[str]:
+    """Return all nodes of the groups, in order."""
+    return [node for group in plan["reboots"] for node in group["nodes"]]
+
+
+def ends(document: Json, plan: Json) -> dict[str, Any]:
+    """Return the nodes of each instance after all moves."""
+    found = {name: one["nodes"] for name, one in document["instances"].items()}
+    return found | {move["instance"]: move["to"] for move in plan["moves"]}
+
+
+@pytest.mark.parametrize("document", [SHARED, MIRRORED], ids=["shared", "mirrored"])
+@pytest.mark.parametrize("after", ["back", "stay", "balance"])
+def test_every_node_is_away_once_and_the_master_is_last(document: Json, after: str) -> None:
+    """Each node is drained, emptied, rebooted and undrained once; the master is only rebooted."""
+    plan = campaign(document, f"--after={after}")
+    assert sorted(away(plan)) == sorted(document["nodes"])
+    assert away(plan)[-1] == "node4"
+    where = {name: one["nodes"] for name, one in document["instances"].items()}
+    drained: set[str] = set()
+    for step in plan["transition"]["steps"]:
+        if step["kind"] == "drain":
+            drained.add(step["node"])
+        elif step["kind"] == "undrain":
+            drained.remove(step["node"])
+        elif step["kind"] == "reboot":
+            assert step["node"] in drained or step["node"] == "node4"
+            assert step["node"] not in {nodes[0] for nodes in where.values()}
+        else:
+            where[step["instance"]] = step["to"]
+            assert step["kind"] == "replace-disks" or step["to"][0] not in drained
+    assert not drained
+    assert where == ends(document, plan)
+    if after == "back":
+        assert where == {name: one["nodes"] for name, one in document["instances"].items()}
+
+
+def test_balance_moves_instances_back_to_the_empty_nodes() -> None:
+    """Where instances stay, the node that comes last is empty; balancing fills it."""
+    stay, balance = (campaign(SHARED, f"--after={after}") for after in ("stay", "balance"))
+    empty = [
+        set(SHARED["nodes"]) - {nodes[0] for nodes in ends(SHARED, plan).values()}
+        for plan in (stay, balance)
+    ]
+    assert "node4" in empty[0]
+    assert not empty[1]
+    assert any(group["placements_after"] for group in balance["reboots"])
+    assert not any(group["placements_after"] for group in stay["reboots"])
+
+
+def test_moves_of_a_balancing_wait_until_all_nodes_of_the_group_are_back() -> None:
+    """No balancing begins while a node of the group is drained."""
+    plan = campaign(SHARED, "--after=balance")
+    steps = {step["number"]: step for step in plan["transition"]["steps"]}
+
+    def before(number: int) -> set[int]:
+        direct = steps[number]["after"]
+        return {*direct}.union(*map(before, direct))
+
+    balancing = [
+        (move["instance"], group["nodes"]) for group in plan["reboots"]
+        for move in group["placements_after"]
+    ]  # fmt: skip
+    assert balancing
+    for name, nodes in balancing:
+        waits = before(next(n for n in reversed(steps) if steps[n].get("instance") == name))
+        undrained = {steps[n]["node"] for n in waits if steps[n]["kind"] == "undrain"}
+        assert undrained >= set(nodes) - {"node4"}
+
+
+@pytest.mark.parametrize("after", ["back", "stay"])
+@pytest.mark.parametrize("most", [1, 2])
+def test_parallel_limits_the_nodes_of_a_group(after: str, most: int) -> None:
+    """Without the limit and without N+1, all empty nodes are one group."""
+    document = cluster(5)
+    words = (f"--after={after}", "--n1=off")
+    assert [len(group["nodes"]) for group in campaign(document, *words)["reboots"]] == [5]
+    plan = campaign(document, *words, f"--parallel={most}")
+    sizes = [len(group["nodes"]) for group in plan["reboots"]]
+    assert (max(sizes), sum(sizes), len(sizes)) == (most, 5, -(-5 // most))
+    if after == "back":
+        assert (plan["bound"], plan["proved"]) == (len(sizes), True)
+
+
+def test_only_and_skip_choose_nodes() -> None:
+    """Other nodes are in no group, and are not reported as left out."""
+    plan = campaign(SHARED, "--only=node2")
+    assert (away(plan), plan["kept"]) == (["node2"], [])
+    plan = campaign(SHARED, "--skip=node1,node4")
+    assert (sorted(away(plan)), plan["kept"]) == (["node2", "node3"], [])
+
+
+def test_node_that_is_not_online_is_listed_and_counts_only_if_it_is_asked_for() -> None:
+    """The exit status is 1 only if --only names the node."""
+    document = cluster(4, changes={"node2": {"drained": True}, "node3": {"offline": True}})
+    plan = campaign(document)
+    assert plan["kept"] == [
+        {"node": "node2", "reason": "it is drained"}, {"node": "node3", "reason": "it is offline"}
+    ]  # fmt: skip
+    plan = campaign(document, "--only=node1,node3", status=1)
+    assert (away(plan), [one["node"] for one in plan["kept"]]) == (["node1"], ["node3"])
+
+
+def test_node_on_which_the_command_runs_is_left_out_with_a_reason() -> None:
+    """Its reboot would end the campaign; skipping it explicitly is no failure."""
+    plan = campaign(SHARED, "--local-node=node2", status=1)
+    assert "node2" not in away(plan)
+    (kept,) = plan["kept"]
+    assert kept["node"] == "node2"
+    assert "the command runs on it" in kept["reason"]
+    assert campaign(SHARED, "--local-node=node2", "--skip=node2")["kept"] == []
+
+
+def test_unknown_master_is_rejected() -> None:
+    """Without the master node, no order of the nodes is safe."""
+    done = run("maintain", "--json", stdin=as_bytes(SHARED))
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["reboots"] == []
+    assert b"the master node is unknown" in done.stderr
+
+
+def test_commands_are_those_of_each_node_in_document_text_and_script() -> None:
+    """The name of the node replaces every {node}; other braces stay."""
+    words = ("--run=ssh {node} 'a ${x} {node}'", "--check=ping -c1 {node}", "--only=node1,node2")
+    plan = campaign(SHARED, *words, "--parallel=1")
+    assert [group["shell_commands"] for group in plan["reboots"]] == [
+        ["ssh node1 'a ${x} node1'"], ["ssh node2 'a ${x} node2'"]
+    ]  # fmt: skip
+    assert [group["check_commands"] for group in plan["reboots"]] == [
+        ["ping -c1 node1"], ["ping -c1 node2"]
+    ]  # fmt: skip
+    done = run("maintain", "--force", "-C", *words, stdin=as_bytes(SHARED))
+    text = done.stdout.decode()
+    assert re.search(r"run +node1 +ssh node1 'a \$\{x\} node1'", text)
+    script = text[text.index("echo jobset") :].splitlines()
+    order = [
+        next(k for k, line in enumerate(script) if part in line)
+        for part in ("drained=yes --auto-promote node1", "( ssh node1", "wait until node1, and",
+                     "( ping -c1 node1", "drained=no node1")
+    ]  # fmt: skip
+    assert order == sorted(order)
+
+
+def test_person_is_asked_for_without_a_command() -> None:
+    """The script waits for a person at each node."""
+    done = run("maintain", "--force", "-C", "--only=node1", stdin=as_bytes(SHARED))
+    assert b"by hand  node1  maintain and reboot" in done.stdout
+    assert b"press Enter: reboot node1, and wait until" in done.stdout
+
+
+def test_estimate_is_the_copies_at_the_bandwidth_and_the_time_of_each_group() -> None:
+    """Each group takes the time of the work, and that of its moves."""
+    plan = campaign(SHARED, "--bandwidth=10", "--work-time=100", "--parallel=1")
+    for group in plan["reboots"]:
+        expected = 100 + group["copied_mib"] / 10
+        assert group["estimated_seconds"] == pytest.approx(expected, abs=1)
+    whole = plan["campaign"]
+    assert whole["copied_mib"] == sum(move["copied_mib"] for move in plan["moves"]) > 0
+    assert whole["estimated_seconds"] == sum(g["estimated_seconds"] for g in plan["reboots"])
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--run=reboot",), "--run: expected {node} in the command"),
+        (("--check=true",), "--check: expected {node} in the command"),
+        (("--only=node1", "--skip=node1"), "--only and --skip contradict each other: node1"),
+        (("--only=node9",), "--only: unknown node node9"),
+        (("--skip=node9",), "--skip: unknown node node9"),
+        (("--local-node=node9",), "--local-node: unknown node node9"),
+        (("--parallel=0",), "--parallel"),
+    ],
+)
+def test_options_that_cannot_act_are_rejected(words: tuple[str, ...], error: str) -> None:
+    """The message names the option, and what was expected."""
+    assert error in complaint(run("maintain", "--force", *words, stdin=as_bytes(SHARED)))
+
+
+def test_instance_that_would_violate_a_soft_limit_elsewhere_keeps_its_node() -> None:
+    """It may be on its secondary during a reboot, but may not stay there."""
+    document = cluster(
+        2, cpus=2,
+        instances={"a": instance("node1", "node2", vcpus=6), "b": instance("node2", vcpus=6,
+                   disk_template="plain")},
+    )  # fmt: skip
+    words = ("--force", "--json", "--n1=off", "--only=node1")
+    back, stay = (
+        run("maintain", *words, f"--after={after}", stdin=as_bytes(document))
+        for after in ("back", "stay")
+    )
+    assert away(json.loads(back.stdout)) == ["node1"]
+    assert away(json.loads(stay.stdout)) == []
+    assert "an instance would stay elsewhere" in json.loads(stay.stdout)["kept"][0]["reason"]
+
+
+@pytest.mark.parametrize("after", ["stay", "balance"])
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_campaigns_keep_all_limits(seed: int, after: str) -> None:
+    """The plan is checked against every limit by code that the planner does not use."""
+    document = drawn(seed, KINDS[seed % len(KINDS)])
+    words = ("--force", "--json", "--verify-plan", f"--after={after}")
+    done = run("maintain", *words, stdin=as_bytes(document))
+    assert done.returncode in (0, 1), done
+    assert b"left out: " not in done.stderr
+    plan = json.loads(done.stdout)
+    assert problems(document, plan) == []
