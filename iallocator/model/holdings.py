@@ -93,7 +93,14 @@ class Holdings:
         """Undo `_add`."""
         if len(nodes) > 1:
             self._drop_secondary(instance, nodes[1], nodes[0])
-        self._drop_primary(instance, nodes[0], nodes[1] if len(nodes) > 1 else None)
+        index = nodes[0]
+        secondary = nodes[1] if len(nodes) > 1 else None
+        self._apply(index, instance.as_primary, -1)
+        if self.access is not None:
+            self.access.add(instance, index, -1)
+        if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
+            self._count_tags(instance, index, secondary, -1)
+        del self.primaries[index][instance.name]
 
     def _add_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
         """Make node `index` the primary; `secondary` only matters for location tags."""
@@ -105,15 +112,6 @@ class Holdings:
         if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
             self._count_tags(instance, index, secondary, 1)
         self.primaries[index][instance.name] = instance
-
-    def _drop_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
-        """Undo `_add_primary`."""
-        self._apply(index, instance.as_primary, -1)
-        if self.access is not None:
-            self.access.add(instance, index, -1)
-        if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
-            self._count_tags(instance, index, secondary, -1)
-        del self.primaries[index][instance.name]
 
     def _add_alike(self, arrivals: Sequence[tuple[Instance, tuple[int, ...]]]) -> None:
         """Make each node the primary of an instance; all have one shape and no tags."""

@@ -367,7 +367,13 @@ class _Batch:
         nothing = (0.0,) * len(COLUMNS)
         vectors = np.array([coming[old] or nothing for old in order])
         self._arrive(vectors, [at[old] for old in order])
-        self._start_room()
+        # The free memory and disk of the open nodes; the failed node has none
+        self._free = np.take(self._memory, self._open, axis=1)
+        self._free_disk = np.take(self._disk, self._open, axis=1)
+        mine = self._column[self._own]
+        self._free[np.flatnonzero(mine >= 0), mine[mine >= 0]] = -np.inf
+        self._every: Indices = np.arange(self._rows.size)
+        self._first: Indices = self._every * self._open.size  # of each row, among all
         self._start_steps(moved, np.array([node for _, node in kinds], dtype=np.intp))
 
     def _open_positions(self, vectors: Floats) -> None:
@@ -429,15 +435,6 @@ class _Batch:
         mine = self._own[row] == node
         self._x_own[:, row[mine]] += change[:, mine]
 
-    def _start_room(self) -> None:
-        """Initialise the free memory and disk of the open nodes; the failed node has none."""
-        self._free = np.take(self._memory, self._open, axis=1)
-        self._free_disk = np.take(self._disk, self._open, axis=1)
-        mine = self._column[self._own]
-        self._free[np.flatnonzero(mine >= 0), mine[mine >= 0]] = -np.inf
-        self._every: Indices = np.arange(self._rows.size)
-        self._first: Indices = self._every * self._open.size  # of each row, among all
-
     def _start_steps(self, moved: Floats, own: Indices) -> None:
         """Initialise what each step moves: the capacity it needs, its effect on statistics.
 
@@ -487,8 +484,11 @@ class _Batch:
         slots[self._every[: self._rows.size], self._own] = 0
         self._lost[self._rows] = slots.sum(axis=1) < self._tails[:, 2]
 
-    def _keep(self, rows: Truths) -> None:
-        """Continue with these rows only."""
+    def _strand(self, stuck: Truths) -> None:
+        """Drop the rows in which an instance cannot be restarted."""
+        self._lost[self._rows[stuck]] = True
+        self._busy -= int(np.count_nonzero(stuck))
+        rows = ~stuck
         self._rows, self._left, self._own = self._rows[rows], self._left[rows], self._own[rows]
         self._tails = self._tails[rows]
         self._memory, self._disk = self._memory[rows], self._disk[rows]
@@ -497,12 +497,6 @@ class _Batch:
         self._rest = None if self._rest is None else self._rest.compress(rows, axis=1)
         self._x = self._x.compress(rows, axis=1)
         self._variances.keep(rows)
-
-    def _strand(self, stuck: Truths) -> None:
-        """Drop the rows in which an instance cannot be restarted."""
-        self._lost[self._rows[stuck]] = True
-        self._busy -= int(np.count_nonzero(stuck))
-        self._keep(~stuck)
 
     def _move(self, step: int, active: int) -> None:
         """Move instance number `step` of each of the `active` rows to the best node."""
@@ -527,17 +521,13 @@ class _Batch:
             self._strand(np.concatenate((stuck, np.zeros(self._rows.size - active, dtype=bool))))
             best, moves = best[~stuck], moves.of(~stuck)
         if best.size:
-            self._add(step, moves, best)
-
-    def _add(self, step: int, moves: VarianceChange, best: Indices) -> None:
-        """Add the moved instance of each of the first rows to its open node in `best`."""
-        rows = best.size
-        places = self._first[:rows] + best
-        self._free.reshape(-1)[places] -= self._needed[step, 0, :rows]
-        if self._disks:
-            self._free_disk.reshape(-1)[places] -= self._needed[step, 1, :rows]
-        x = self._x.reshape(len(self._x), -1)
-        x[:, places] = self._variances.add(moves, best, x.take(places, axis=1))
+            rows = best.size
+            places = self._first[:rows] + best
+            self._free.reshape(-1)[places] -= self._needed[step, 0, :rows]
+            if self._disks:
+                self._free_disk.reshape(-1)[places] -= self._needed[step, 1, :rows]
+            x = self._x.reshape(len(self._x), -1)
+            x[:, places] = self._variances.add(moves, best, x.take(places, axis=1))
 
 
 CELLS = 60_000
@@ -569,7 +559,15 @@ class BatchedSimulation:
         self._allowed = np.zeros(len(scope), dtype=bool)
         self._allowed[[self._position[index] for index in targets]] = True
         self._fixed = list(matrix[:, self._scope])
-        self._per_amount = self._coefficients()
+        # Compute from zero and one what one more in a column adds, so that the values are exact
+        nothing, one = np.zeros(self._scope.size), np.ones(self._scope.size)
+        found = np.empty((len(COLUMNS), len(STATISTICS), self._scope.size))
+        none = [nothing] * len(COLUMNS)
+        start = values_of(self._view(none), NO_CENTRES, nothing.shape)
+        for column in range(len(COLUMNS)):
+            after = self._view([*none[:column], one, *none[column + 1 :]])
+            found[column] = values_of(after, NO_CENTRES, nothing.shape) - start
+        self._per_amount = found
         view = self._view([np.zeros(len(scope))] * len(COLUMNS))
         self._counted = counted_by(view, len(scope))
         self._read: Kept[None, tuple[Floats, Floats]] = {}
@@ -649,17 +647,3 @@ class BatchedSimulation:
 
     def _view(self, columns: Sequence[Floats]) -> NodeView:
         return NodeView(columns, self._fixed, np.zeros(self._scope.size))
-
-    def _coefficients(self) -> Floats:
-        """Return columns × statistics × nodes: what one more in a column adds to a statistic.
-
-        Computed from zero and one, so that the values are exact.
-        """
-        nothing, one = np.zeros(self._scope.size), np.ones(self._scope.size)
-        found = np.empty((len(COLUMNS), len(STATISTICS), self._scope.size))
-        none = [nothing] * len(COLUMNS)
-        start = values_of(self._view(none), NO_CENTRES, nothing.shape)
-        for column in range(len(COLUMNS)):
-            after = self._view([*none[:column], one, *none[column + 1 :]])
-            found[column] = values_of(after, NO_CENTRES, nothing.shape) - start
-        return found

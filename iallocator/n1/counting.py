@@ -776,14 +776,12 @@ class Speculation:
         for number, predictions in enumerate(chosen):
             wrong = [one for one, gone in zip(predictions, found) if gone is not one.rejected]
             for prediction in wrong:
-                self._learn(prediction)
+                self._wrong = prediction
+                self._checks.learn(
+                    prediction.node, None if prediction.rejected else prediction.undecided[0]
+                )
+                if not prediction.rejected:
+                    self._recent = [*self._recent, prediction.undecided[0]][-RECENT:]
             if wrong:
                 return number
         return count
-
-    def _learn(self, wrong: _Prediction) -> None:
-        """Remember the result of a failure that was predicted wrongly."""
-        self._wrong = wrong
-        self._checks.learn(wrong.node, None if wrong.rejected else wrong.undecided[0])
-        if not wrong.rejected:
-            self._recent = [*self._recent, wrong.undecided[0]][-RECENT:]

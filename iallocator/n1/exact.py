@@ -496,22 +496,18 @@ class FailureSlack:
             part = self._by_node.get(nodes[0])
             return False if part is None else part.misses(taken)
         if instance.needs_secondary:
-            return self._is_worse_with_failover(taken, nodes)
+            secondary = nodes[1:]
+            if not secondary or not self._evacuation.can_fail_over(*nodes):
+                return True
+            part = self._by_node.get(secondary[0])
+            if part is not None:
+                return part.misses(taken) if part.fails_over else None
+            if self._evacuation.targets.limits or self._evacuation.rules.strict:
+                return None
+            return taken > max(0, self._memory[secondary[0]] - 1)
         if not (colocated or instance.restricted) and any(part.lost for part in self._parts):
             return True
         return None
-
-    def _is_worse_with_failover(self, taken: float, nodes: Nodes) -> bool | None:
-        """Return the result for a new primary on a failing node with a secondary."""
-        secondary = nodes[1:]
-        if not secondary or not self._evacuation.can_fail_over(*nodes):
-            return True
-        part = self._by_node.get(secondary[0])
-        if part is not None:
-            return part.misses(taken) if part.fails_over else None
-        if self._evacuation.targets.limits or self._evacuation.rules.strict:
-            return None
-        return taken > max(0, self._memory[secondary[0]] - 1)
 
 
 class ExactSearch:

@@ -234,25 +234,21 @@ class FailureWatch:
         now = state.stamps
         changed = [index for index, then in self._stamps.items() if now[index] != then]
         if changed:
-            self._renew(changed, rules, demands)
+            state = self._state
+            for index in changed:
+                memory = state.columns[MEMORY][index]
+                self._spare.vanish(self._memory[index] - memory)
+                self._memory[index] = memory
+            concerned = {one for index in changed for one in self._sources.get(index, ())}
+            again = {one for one in concerned if not self._still_saved(one, changed)}
+            again |= self._unbounded.union(self._spare.doubtful(0))
+            again |= {one for index in changed for one in self._of_node.get(index, ())}
+            self._ask(again, rules, demands)
+            for index in self._sources:
+                self._memory.setdefault(index, state.columns[MEMORY][index])
+                self._stamps.setdefault(index, state.stamps[index])
+            self._stamps |= {index: state.stamps[index] for index in changed}
         return True
-
-    def _renew(self, changed: Sequence[int], rules: Rules, demands: Demands) -> None:
-        """Evaluate the failures that the `changed` nodes affect."""
-        state = self._state
-        for index in changed:
-            memory = state.columns[MEMORY][index]
-            self._spare.vanish(self._memory[index] - memory)
-            self._memory[index] = memory
-        concerned = {one for index in changed for one in self._sources.get(index, ())}
-        again = {one for one in concerned if not self._still_saved(one, changed)}
-        again |= self._unbounded.union(self._spare.doubtful(0))
-        again |= {one for index in changed for one in self._of_node.get(index, ())}
-        self._ask(again, rules, demands)
-        for index in self._sources:
-            self._memory.setdefault(index, state.columns[MEMORY][index])
-            self._stamps.setdefault(index, state.stamps[index])
-        self._stamps |= {index: state.stamps[index] for index in changed}
 
     def _still_saved(self, failure: Failure, changed: Sequence[int]) -> bool:
         """Return whether the failovers of `failure` still succeed if only targets `changed`."""
@@ -310,7 +306,29 @@ class FailureWatch:
             lost = instance.memory + len(self._targets[group]) * larger
             return self._spare.least(failure) >= lost
         if instance.uses_memory and not instance.needs_secondary:
-            return self._disk_suffices(failure, rules, instance, nodes[0])
+            node = nodes[0]
+            state, demand = self._state, self._demands[failure]
+            group = state.cluster.nodes[node].group
+            if rules.strict or demand.intricate or demand.single or demand.failovers:
+                return False
+            if demand.shares is not None or instance.restricted or instance.name in rules.units:
+                return False
+            if demand.parts or demand.group is not group:
+                return False
+            targets = self._targets[group]
+            if move_rejections(state.cluster, node, targets):
+                return False
+            if self._created is None or self._created[0] is not instance:
+                self._created = instance, not entry_rejection(group, instance)
+            need = max(demand.largest, instance.memory)
+            size = max(demand.largest_disk, instance.disk)
+            memory, disk = state.columns[MEMORY], state.columns[DISK]
+            kind, _ = sum_of_shares(
+                ((memory[t] - need, disk[t] - size) for t in targets if t not in failure),
+                demand.moved + instance.memory - need,
+                demand.plain_disk + instance.disk - size,
+            )
+            return self._created[1] and kind == SAFE
         if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
             return False
         cluster = self._state.cluster
@@ -320,31 +338,3 @@ class FailureWatch:
             return False
         amount = demand.failovers.get(nodes[1], 0) + instance.memory
         return self._state.columns[MEMORY][nodes[1]] - amount > 0
-
-    def _disk_suffices(self, failure: Failure, rules: Rules, instance: Instance, node: int) -> bool:
-        """Return whether `check_bounds` proves `failure` tolerated with `instance` on `node`.
-
-        The instance has local disks and one node.
-        """
-        state, demand = self._state, self._demands[failure]
-        group = state.cluster.nodes[node].group
-        if rules.strict or demand.intricate or demand.single or demand.failovers:
-            return False
-        if demand.shares is not None or instance.restricted or instance.name in rules.units:
-            return False
-        if demand.parts or demand.group is not group:
-            return False
-        targets = self._targets[group]
-        if move_rejections(state.cluster, node, targets):
-            return False
-        if self._created is None or self._created[0] is not instance:
-            self._created = instance, not entry_rejection(group, instance)
-        need = max(demand.largest, instance.memory)
-        size = max(demand.largest_disk, instance.disk)
-        memory, disk = state.columns[MEMORY], state.columns[DISK]
-        kind, _ = sum_of_shares(
-            ((memory[t] - need, disk[t] - size) for t in targets if t not in failure),
-            demand.moved + instance.memory - need,
-            demand.plain_disk + instance.disk - size,
-        )
-        return self._created[1] and kind == SAFE

@@ -137,27 +137,35 @@ class _Batch:
             barred.update(failure)
             allowed[k, [position[t] for t in targets if t not in barred]] = True
         self._allowed = allowed
-        self._vectors, self._memory, self._left = _queues(movers)
-        self._kinds, self._reach = _reaches(state, group, movers)
+        # Per failure: the vector and the memory of each item, and the number of items
+        longest = max((len(queue) for queue in movers), default=0)
+        vectors = np.zeros((len(movers), longest, len(COLUMNS)))
+        memory = np.zeros((len(movers), longest))
+        for k, queue in enumerate(movers):
+            if queue:
+                vectors[k, : len(queue)] = [_vector(item) for item in queue]
+                memory[k, : len(queue)] = [
+                    sum(one.memory for one in item if one.uses_memory) for item in queue
+                ]
+        left = np.array([len(queue) for queue in movers], dtype=np.intp)
+        self._vectors, self._memory, self._left = vectors, memory, left
+        # Per failure and item: the kind of nodes with access; per kind and node: whether so
+        kinds = np.full((len(movers), longest), -1, dtype=np.intp)
+        known: dict[frozenset[int] | None, int] = {None: 0}
+        for k, queue in enumerate(movers):
+            for n, item in enumerate(queue):
+                kinds[k, n] = known.setdefault(state.cluster.reach_of_all(item), len(known))
+        reach = np.ones((len(known), len(group.nodes)), dtype=bool)
+        for nodes, kind in known.items():
+            if nodes is not None:
+                reach[kind] = [index in nodes for index in group.nodes]
+        self._kinds, self._reach = kinds, reach
         self._tails = _tails(self._memory, self._kinds, self._left)
 
     def run(self) -> list[Failure]:
         """Restart all instances; return the failures in which one cannot be restarted."""
         if not self._failing.size:
             return self.lost
-        self._start_sums()
-        for step in range(self._vectors.shape[1]):
-            self._decide(step)
-            if not self._failing.size:
-                break
-            self._rules.spend(self._allowed.size)
-            self._move(step)
-        return self.lost
-
-    def _view(self, columns: Floats, reserved: Floats, fixed: Floats) -> NodeView:
-        return NodeView(list(columns), list(fixed), reserved)
-
-    def _start_sums(self) -> None:
         view = self._view(self._columns, self._reserved, self._fixed)
         shape = self._reserved.shape
         raw = values_of(view, NO_CENTRES, shape)
@@ -171,32 +179,54 @@ class _Batch:
         self._values = values_of(view, self._centres, shape)
         self._sums = self._values.sum(axis=2, keepdims=True)
         self._squares = (self._values * self._values).sum(axis=2, keepdims=True)
+        for step in range(self._vectors.shape[1]):
+            # Drop the failures that bounds decide before an instance is moved
+            queued = self._memory[:, step:]
+            moved = queued.sum(axis=1)
+            safe = np.ones(moved.size, dtype=bool)
+            hopeless = np.zeros(moved.size, dtype=bool)
+            for kind, reach in enumerate(self._reach):
+                waiting = self._kinds[:, step:] == kind
+                memory = np.where(self._allowed & reach, self._columns[MEMORY] - 1, -1)
+                need = (queued * waiting).max(axis=1, initial=0)
+                room = np.maximum(memory - need[:, None] + 1, 0) * (memory >= 0)
+                some = waiting.any(axis=1)
+                safe &= ~some | (room.sum(axis=1) > moved - need)
+                bound = sum(
+                    (queued * (self._kinds[:, step:] == k)).sum(axis=1)
+                    for k, other in enumerate(self._reach)
+                    if not (other & ~reach).any()
+                )
+                hopeless |= some & (np.maximum(memory, 0).sum(axis=1) < bound)
+                hopeless |= some & (memory.max(axis=1) < need)
+            slots, wanted = self._equal_slots(step)
+            safe |= slots >= wanted
+            hopeless |= slots < wanted
+            done = (self._left <= step) | safe
+            self._record_lost(lost=hopeless & ~done, done=done)
+            if not self._failing.size:
+                break
+            self._rules.spend(self._allowed.size)
+            # Move the next instance of every failure to the node with the best score
+            vector = self._vectors[:, step].T  # columns × failures
+            rows = np.arange(self._failing.size)
+            self._add(rows, self._own[:, step], -vector)
+            after = self._view(self._columns + vector[:, :, None], self._reserved, self._fixed)
+            new = values_of(after, self._centres, self._reserved.shape)
+            added = new - self._values
+            totals = Totals(self._counts, self._centres, list(self._sums), list(self._squares))
+            change = list(zip(added, added * (new + self._values)))
+            scores = np.round(sum(terms(totals, (change,), np.sqrt)), DECIMALS)
+            allowed = self._allowed & self._reach[self._kinds[:, step]]
+            scores = np.where(allowed & (after.memory > 0), scores, np.inf)
+            best = scores.argmin(axis=1)
+            self._add(rows, best, vector)
+            stuck = ~np.isfinite(scores[rows, best])
+            self._record_lost(lost=stuck, done=np.zeros_like(stuck))
+        return self.lost
 
-    def _decide(self, step: int) -> None:
-        """Drop the failures that bounds decide before instance number `step` is moved."""
-        queued = self._memory[:, step:]
-        moved = queued.sum(axis=1)
-        safe = np.ones(moved.size, dtype=bool)
-        hopeless = np.zeros(moved.size, dtype=bool)
-        for kind, reach in enumerate(self._reach):
-            waiting = self._kinds[:, step:] == kind
-            memory = np.where(self._allowed & reach, self._columns[MEMORY] - 1, -1)
-            need = (queued * waiting).max(axis=1, initial=0)
-            room = np.maximum(memory - need[:, None] + 1, 0) * (memory >= 0)
-            some = waiting.any(axis=1)
-            safe &= ~some | (room.sum(axis=1) > moved - need)
-            bound = sum(
-                (queued * (self._kinds[:, step:] == k)).sum(axis=1)
-                for k, other in enumerate(self._reach)
-                if not (other & ~reach).any()
-            )
-            hopeless |= some & (np.maximum(memory, 0).sum(axis=1) < bound)
-            hopeless |= some & (memory.max(axis=1) < need)
-        slots, wanted = self._equal_slots(step)
-        safe |= slots >= wanted
-        hopeless |= slots < wanted
-        done = (self._left <= step) | safe
-        self._record_lost(lost=hopeless & ~done, done=done)
+    def _view(self, columns: Floats, reserved: Floats, fixed: Floats) -> NodeView:
+        return NodeView(list(columns), list(fixed), reserved)
 
     def _equal_slots(self, step: int) -> tuple[Floats, Floats]:
         """Return the slots, and those needed, where all instances that are left are equal.
@@ -221,24 +251,6 @@ class _Batch:
         for name in ("_columns", "_values", "_sums", "_squares"):
             setattr(self, name, getattr(self, name)[:, keep])
 
-    def _move(self, step: int) -> None:
-        """Move instance number `step` of every failure to the node with the best score."""
-        vector = self._vectors[:, step].T  # columns × failures
-        rows = np.arange(self._failing.size)
-        self._add(rows, self._own[:, step], -vector)
-        after = self._view(self._columns + vector[:, :, None], self._reserved, self._fixed)
-        new = values_of(after, self._centres, self._reserved.shape)
-        added = new - self._values
-        totals = Totals(self._counts, self._centres, list(self._sums), list(self._squares))
-        change = list(zip(added, added * (new + self._values)))
-        scores = np.round(sum(terms(totals, (change,), np.sqrt)), DECIMALS)
-        allowed = self._allowed & self._reach[self._kinds[:, step]]
-        scores = np.where(allowed & (after.memory > 0), scores, np.inf)
-        best = scores.argmin(axis=1)
-        self._add(rows, best, vector)
-        stuck = ~np.isfinite(scores[rows, best])
-        self._record_lost(lost=stuck, done=np.zeros_like(stuck))
-
     def _add(self, rows: NDArray[np.intp], nodes: NDArray[np.intp], amounts: Floats) -> None:
         """Add `amounts` (columns × failures) at one node of each failure, and to the sums."""
         self._columns[:, rows, nodes] += amounts
@@ -250,43 +262,6 @@ class _Batch:
         self._values[:, rows, nodes] = new
         self._sums[:, rows, 0] += new - old
         self._squares[:, rows, 0] += new * new - old * old
-
-
-def _reaches(
-    state: State, group: Group, movers: Sequence[Sequence[Sequence[Instance]]]
-) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return per failure and item the kind of nodes with access, and per kind and node whether so.
-
-    A failure with fewer items than others has -1 in their places.
-    """
-    longest = max((len(queue) for queue in movers), default=0)
-    kinds = np.full((len(movers), longest), -1, dtype=np.intp)
-    known: dict[frozenset[int] | None, int] = {None: 0}
-    for k, queue in enumerate(movers):
-        for n, item in enumerate(queue):
-            kinds[k, n] = known.setdefault(state.cluster.reach_of_all(item), len(known))
-    reach = np.ones((len(known), len(group.nodes)), dtype=bool)
-    for nodes, kind in known.items():
-        if nodes is not None:
-            reach[kind] = [index in nodes for index in group.nodes]
-    return kinds, reach
-
-
-def _queues(
-    movers: Sequence[Sequence[Sequence[Instance]]],
-) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Return per failure the vector and the memory of each item, and the number of items."""
-    longest = max((len(queue) for queue in movers), default=0)
-    vectors = np.zeros((len(movers), longest, len(COLUMNS)))
-    memory = np.zeros((len(movers), longest))
-    for k, queue in enumerate(movers):
-        if queue:
-            vectors[k, : len(queue)] = [_vector(item) for item in queue]
-            memory[k, : len(queue)] = [
-                sum(one.memory for one in item if one.uses_memory) for item in queue
-            ]
-    left = np.array([len(queue) for queue in movers], dtype=np.intp)
-    return vectors, memory, left
 
 
 def _vector(item: Sequence[Instance]) -> Sequence[float]:

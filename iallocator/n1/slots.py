@@ -272,10 +272,6 @@ class Queue:
             else:
                 self._runs.append(_Run(need))
         self.disks = any(run.need[1] for run in self._runs)
-        self.required = self._requirements()
-
-    def _requirements(self) -> Required:
-        """Return `required`; of several runs of one size the last needs most."""
         found: Required = {}
         memory = 0
         for place, run in enumerate(self._runs):
@@ -285,7 +281,7 @@ class Queue:
             own = run.count if any(run.need) else 1
             found[run.need] = before + own, memory + (run.count - 1) * run.need[0]
             memory += run.count * run.need[0]
-        return found
+        self.required = found
 
 
 def _least(given: Need, need: Need) -> int:
@@ -397,24 +393,19 @@ class _FailureSlots:
         """Count the instances that leave `node`."""
         self._disks[place] = self._needs_disks(node)
         for need, (units, before) in self._required(node).items():
-            size = self._size(need)
+            size = self._sizes.get(need)
+            if size is None:
+                size = self._sizes[need] = len(self._sizes)
+                self._needs = np.concatenate((self._needs, [need]))
+                absent = np.full((1, len(self._failing)), ABSENT, dtype=np.int64)
+                self._wanted = np.concatenate((self._wanted, absent))
+                self._before = np.concatenate((self._before, absent))
+                self._taken = np.concatenate((self._taken, absent))
+                nodes = list(self._place)
+                slots, closing = slots_left(self._state, self._needs[-1:], nodes, (0, 0))
+                self._slots = np.concatenate((self._slots, slots * self._targets))
+                self._closing = np.concatenate((self._closing, closing * self._targets))
             self._wanted[size, place], self._before[size, place] = units, before
-
-    def _size(self, need: Need) -> int:
-        """Return the row of a size, which may be new."""
-        found = self._sizes.get(need)
-        if found is None:
-            found = self._sizes[need] = len(self._sizes)
-            self._needs = np.concatenate((self._needs, [need]))
-            absent = np.full((1, len(self._failing)), ABSENT, dtype=np.int64)
-            self._wanted = np.concatenate((self._wanted, absent))
-            self._before = np.concatenate((self._before, absent))
-            self._taken = np.concatenate((self._taken, absent))
-            nodes = list(self._place)
-            slots, closing = slots_left(self._state, self._needs[-1:], nodes, (0, 0))
-            self._slots = np.concatenate((self._slots, slots * self._targets))
-            self._closing = np.concatenate((self._closing, closing * self._targets))
-        return found
 
     def _room(self, nodes: Sequence[int], taken: Need) -> tuple[Integers, Integers]:
         """Return sizes × nodes: slots, and MiB that close them, after each node gives `taken`."""
@@ -540,21 +531,6 @@ class SpareSlots(_FailureSlots):
 
     def count(self, instance: Instance) -> int:
         """Return the number for `instance`, which may be another one in each call."""
-        self._compare(instance)
-        self._renew()
-        own = fits_into(instance)
-        slots, closing = self._others
-        cost = np.array([[cost_of(own, need)] for need in self._sizes], dtype=np.int64)
-        some = (slots - self._wanted) // np.maximum(cost, 1)
-        found = np.where(cost > 0, some, ANY_NUMBER * (slots >= self._wanted))
-        free = closing - self._before
-        more = (free - 1) // own[0] if own[0] else np.full_like(free, ANY_NUMBER)
-        found = np.where((free > 0) & ~self._disks, np.maximum(found, more), found)
-        found[self._wanted == ABSENT] = ANY_NUMBER
-        return max(0, int(found.min(initial=ANY_NUMBER)))
-
-    def _compare(self, instance: Instance) -> None:
-        """Mark the nodes where `instance` has another place in the restarts than the last one."""
         known, self._instance = self._instance, instance
         if (
             known is None
@@ -567,6 +543,17 @@ class SpareSlots(_FailureSlots):
             if self._positions.get(node) != position:
                 self._positions[node] = position
                 self._changed.add(node)
+        self._renew()
+        own = fits_into(instance)
+        slots, closing = self._others
+        cost = np.array([[cost_of(own, need)] for need in self._sizes], dtype=np.int64)
+        some = (slots - self._wanted) // np.maximum(cost, 1)
+        found = np.where(cost > 0, some, ANY_NUMBER * (slots >= self._wanted))
+        free = closing - self._before
+        more = (free - 1) // own[0] if own[0] else np.full_like(free, ANY_NUMBER)
+        found = np.where((free > 0) & ~self._disks, np.maximum(found, more), found)
+        found[self._wanted == ABSENT] = ANY_NUMBER
+        return max(0, int(found.min(initial=ANY_NUMBER)))
 
     def _required(self, node: int) -> Required:
         assert self._instance is not None

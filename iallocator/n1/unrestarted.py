@@ -429,7 +429,21 @@ class InteractingNodes:
 
     def __init__(self, state: State, failures: UnrestartedSearch, online: Sequence[int]) -> None:
         nodes = state.cluster.nodes
-        connected = _connected_groups(state)
+        # Find for each group the first group that instances in both connect it with
+        parts = list(range(len(state.cluster.groups)))
+
+        def root(index: int) -> int:
+            while parts[index] != index:
+                parts[index] = index = parts[parts[index]]
+            return index
+
+        for where in state.where.values():
+            for index in where[1:]:
+                first, other = sorted(
+                    (root(nodes[where[0]].group.index), root(nodes[index].group.index))
+                )
+                parts[other] = first
+        connected = [root(index) for index in range(len(parts))]
         self._part = {index: connected[nodes[index].group.index] for index in online}
         self._members: dict[int, list[int]] = {}  # part -> its nodes, if all of them interact
         for index in online:
@@ -552,25 +566,6 @@ def _bits_of(nodes: Iterable[int]) -> int:
     for index in nodes:
         bits |= 1 << index
     return bits
-
-
-def _connected_groups(state: State) -> list[int]:
-    """Return for each group the first group that instances in both connect it with."""
-    nodes = state.cluster.nodes
-    parts = list(range(len(state.cluster.groups)))
-
-    def root(index: int) -> int:
-        while parts[index] != index:
-            parts[index] = index = parts[parts[index]]
-        return index
-
-    for where in state.where.values():
-        for index in where[1:]:
-            first, other = sorted(
-                (root(nodes[where[0]].group.index), root(nodes[index].group.index))
-            )
-            parts[other] = first
-    return [root(index) for index in range(len(parts))]
 
 
 Needed = dict[int, float]

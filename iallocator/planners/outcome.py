@@ -191,9 +191,6 @@ class Outcome:
                 *self._of_secondaries(name, before, after),
             ]
             yield from ((name, f"{name}: {text}") for text in texts)
-        yield from self._violated_constraints(state)
-
-    def _violated_constraints(self, state: State) -> Iterator[Found]:
         relations = self._limits.relations
         if relations is None:
             return

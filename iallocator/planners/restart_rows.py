@@ -40,8 +40,18 @@ class RestartRows:
         self._problem = problem
         self._failure = failure
         self._evacuation = tolerance.evacuation(failure)
-        self._add_items()
-        self._add_bounds()
+        # Every item that leaves restarts on one of its nodes
+        for number, (item, count) in enumerate(self._alike()):
+            choices = [Choice(b, 0.0, self._uses(item, b)) for b in sorted(item.bins)]
+            members = [f"{self._failure} item {number} {k}" for k in range(count)]
+            self._problem.kinds.append(Kind(members, choices))
+        # Each node that takes over has bounds
+        targets, failure = self._evacuation.targets, self._failure
+        for b, index in enumerate(targets.nodes):
+            self._problem.at_most(("restart", failure, "memory", b), max(0, targets.memory[b]))
+            self._problem.at_most(("restart", failure, "disk", b), targets.disk[b])
+            for k, left in enumerate(self._evacuation.others.get(index, ())):
+                self._problem.at_most(("restart", failure, k, b), left)
 
     def add(self, kind: Kind, instance: Instance) -> None:
         """Add what the members of `kind` use; `instance` is one of them, and on no node.
@@ -78,22 +88,6 @@ class RestartRows:
             members = [f"{failure} {node} {number} {k}" for k in range(len(kind.members))]
             self._problem.kinds.append(Kind(members, choices, 0.0))
             self._problem.at_most(row, 0)
-
-    def _add_items(self) -> None:
-        """Let every item that leaves restart on one of its nodes."""
-        for number, (item, count) in enumerate(self._alike()):
-            choices = [Choice(b, 0.0, self._uses(item, b)) for b in sorted(item.bins)]
-            members = [f"{self._failure} item {number} {k}" for k in range(count)]
-            self._problem.kinds.append(Kind(members, choices))
-
-    def _add_bounds(self) -> None:
-        """Bound what each node that takes over can give."""
-        targets, failure = self._evacuation.targets, self._failure
-        for b, index in enumerate(targets.nodes):
-            self._problem.at_most(("restart", failure, "memory", b), max(0, targets.memory[b]))
-            self._problem.at_most(("restart", failure, "disk", b), targets.disk[b])
-            for k, left in enumerate(self._evacuation.others.get(index, ())):
-                self._problem.at_most(("restart", failure, k, b), left)
 
     def _alike(self) -> Iterator[tuple[Item, int]]:
         """Yield the items that leave, equal ones once with their number."""

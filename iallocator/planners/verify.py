@@ -303,7 +303,8 @@ def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations)
         action, instance = step.action, step.action.instance
         if action.kind == FENCE:
             fenced.add(action.node)
-        if instance is None or not _runs(action.before):
+        place = action.before
+        if instance is None or not (place is not None and place.running):
             continue
         if action.kind == STOP and instance.name in relations.keep_running:
             yield f"step {step.number}: {instance.name}: must keep running, and is stopped"
@@ -311,10 +312,6 @@ def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations)
         leaves = action.after is None or action.after.nodes[0] != home or action.kind == STOP
         if instance.name in relations.stuck and leaves and home not in fenced:
             yield f"step {step.number}: {instance.name}: {STUCK}"
-
-
-def _runs(place: Place | None) -> bool:
-    return place is not None and place.running
 
 
 def _overlap_problems(

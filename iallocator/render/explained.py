@@ -48,7 +48,9 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
     domain = domain_of(names)
     page.leave_out([domain] if domain else [])
     if not page.hail:
-        _remarks(page, found.remarks)
+        remarks = found.remarks
+        for remark in remarks if page.verbose else few_details(remarks):
+            page.say(remark, indent=0)
     decisions = found.decisions
     if page.rows and len(decisions) > DETAILED and not node:
         _summary(page, found)
@@ -106,12 +108,6 @@ def _summary(page: Page, found: Explanation) -> None:
     page.say(f"Details: --instance NAME, or {page.option} for all instances.", tone="faint")
 
 
-def _remarks(page: Page, remarks: Sequence[str]) -> None:
-    """Add what was noticed about the input; the details of a warning are lines below it."""
-    for remark in remarks if page.verbose else few_details(remarks):
-        page.say(remark, indent=0)
-
-
 def _body(page: Page, decision: Decision, word: str) -> None:
     """Add all but the name; the answer is called `word`."""
     for note in decision.notes:
@@ -124,7 +120,29 @@ def _body(page: Page, decision: Decision, word: str) -> None:
         if decision.groups:
             page.heading(f"Move of {decision.instance} to group {decision.groups[0].name}")
     if not decision.present:
-        _groups(page, decision)
+        page.heading("Groups")
+        scored = decision.by_score
+        titles = ["group", "policy", "best placement", "score", "possible", "rejected", "result"]
+        numbers = ("score", "possible", "rejected")
+        shown = [title for title in titles if scored or title != "score"]
+        table = Table(*(Column(title, title in numbers) for title in shown))
+        for group in decision.groups:
+            best = group.placements[0] if group.placements else None
+            chosen = best is not None and best is decision.answer
+            score = page.rounded(best.scored) if best and group.ranked_by == "score" else "-"
+            result = group.obstacle or page.rounded(group.comparison)
+            result = result or ("" if best else "nothing fits")
+            table.add(
+                group.name,
+                group.alloc_policy,
+                best.where if best else "-",
+                *([score] if scored else []),
+                str(group.successes),
+                str(sum(group.failures.values())),
+                "the answer" if chosen else result,
+                tone="good" if chosen else "" if best else "bad",
+            )
+        page.table(table)
     rivals = decision.rivals if decision.answer is not None and decision.groups else ()
     few = rivals[:COMPARED] if page.rows else rivals
     for label, rival in few:
@@ -186,33 +204,6 @@ def _answer(page: Page, decision: Decision, word: str) -> None:
                 f"{rival.where} has a lower score, {page.score(rival.score)}, but a penalty of "
                 f"{rival.penalty:.12g} for violated soft constraints."
             )
-
-
-def _groups(page: Page, decision: Decision) -> None:
-    """Add one line for every group: its offer, and the reason of its rank."""
-    page.heading("Groups")
-    scored = decision.by_score
-    titles = ["group", "policy", "best placement", "score", "possible", "rejected", "result"]
-    numbers = ("score", "possible", "rejected")
-    shown = [title for title in titles if scored or title != "score"]
-    table = Table(*(Column(title, title in numbers) for title in shown))
-    for group in decision.groups:
-        best = group.placements[0] if group.placements else None
-        chosen = best is not None and best is decision.answer
-        score = page.rounded(best.scored) if best and group.ranked_by == "score" else "-"
-        result = group.obstacle or page.rounded(group.comparison)
-        result = result or ("" if best else "nothing fits")
-        table.add(
-            group.name,
-            group.alloc_policy,
-            best.where if best else "-",
-            *([score] if scored else []),
-            str(group.successes),
-            str(sum(group.failures.values())),
-            "the answer" if chosen else result,
-            tone="good" if chosen else "" if best else "bad",
-        )
-    page.table(table)
 
 
 SHOWN = 12

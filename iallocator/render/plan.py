@@ -12,7 +12,7 @@ from iallocator.wire.codec import on_one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from iallocator.aliases import Json
@@ -151,7 +151,17 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
             page.say(text, indent=0)
         if groups:
             page.heading("First group" if single else "Groups, rebooted one after the other")
-            _reboot_groups(page, groups, settings.print_moves)
+            with_moves = settings.print_moves
+            table = Table(numeric("group"), numeric("nodes"), numeric("moves"), "names")
+            for number, group in enumerate(groups, start=1):
+                nodes, moves = group["nodes"], group["moves"]
+                few = page.some(nodes, NAMED) if page.rows else ", ".join(nodes)
+                table.add(str(number), str(len(nodes)), str(len(moves)), few)
+                for move in moves if with_moves else ():
+                    if move["chosen"]:
+                        text = f"{move['instance']} -> {':'.join(move['nodes'])}"
+                        table.add("", "", "", text)
+            page.table(table)
         if plan["kept"]:
             page.heading("Not rebooted")
             kept_nodes(page, plan)
@@ -162,20 +172,6 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
 
 NAMED = 8
 """On a terminal, so many nodes of a group of nodes are named."""
-
-
-def _reboot_groups(page: Page, groups: Sequence[Json], with_moves: bool) -> None:
-    """Add a row for each group of nodes, and `with_moves` a row for each chosen move away."""
-    table = Table(numeric("group"), numeric("nodes"), numeric("moves"), "names")
-    for number, group in enumerate(groups, start=1):
-        nodes, moves = group["nodes"], group["moves"]
-        few = page.some(nodes, NAMED) if page.rows else ", ".join(nodes)
-        table.add(str(number), str(len(nodes)), str(len(moves)), few)
-        for move in moves if with_moves else ():
-            if move["chosen"]:
-                text = f"{move['instance']} -> {':'.join(move['nodes'])}"
-                table.add("", "", "", text)
-    page.table(table)
 
 
 def switched_nodes(plan: Json) -> list[str]:

@@ -544,7 +544,30 @@ class PairScores:
     def bounds(self) -> Floats:
         """Return a lower bound of the scores for each primary."""
         size = self._peers.shape[1] + len(self._peers.amounts)
-        bounds = _bounds(self._totals, self._first, self._second, size)
+        totals = self._totals
+        first = self._first
+        second = self._second
+        lows, others, slack = np.zeros(1), np.zeros(size), SLACK
+        for k, statistic in enumerate(STATISTICS):
+            count, weight = totals.counts[k], statistic.weight
+            (added, squares), (more, more_squares) = first[k], second[k]
+            if not statistic.spread:
+                lows = lows + weight * (totals.sums[k] + added)
+                others += weight * more
+                continue
+            mean = totals.sums[k] / count
+            square = totals.squares[k] / count - mean * mean
+            own = _variance(added, squares, mean, count)
+            other = _variance(more, more_squares, mean, count)
+            cross = 2 * np.abs(added).max() * np.abs(more).max() / count**2
+            lowest = max(0.0, square + own.min() + other.min() - cross)
+            highest = max(lowest, square + own.max() + other.max() + cross)
+            slope = weight / (lowest**0.5 + highest**0.5) if highest > 0 else 0.0
+            lows = lows + weight * lowest**0.5 + slope * (square - cross - lowest + own)
+            others += slope * other
+            most = totals.squares[k] + np.max(squares) + np.max(more_squares)
+            slack += weight * (ROUNDING * max(0.0, float(most) / count)) ** 0.5
+        bounds: Floats = lows + others.min() - slack
         return np.broadcast_to(bounds, self._peers.shape[0])
 
 
@@ -590,35 +613,6 @@ def _rows(quantity: Quantity, rows: Indices) -> Quantity:
 def _upright(quantity: Quantity, rows: Indices) -> Quantity:
     """Return some elements of an array over primaries as a column, which broadcasts to pairs."""
     return quantity[rows][:, None] if np.ndim(quantity) == 1 else quantity
-
-
-def _bounds(totals: Totals, first: Change, second: Change, size: int) -> Floats:
-    """Return a lower bound of the scores of all pairs for each primary.
-
-    `first` and `second` are the changes by primaries and by `size` secondaries: arrays or numbers.
-    """
-    lows, others, slack = np.zeros(1), np.zeros(size), SLACK
-    for k, statistic in enumerate(STATISTICS):
-        count, weight = totals.counts[k], statistic.weight
-        (added, squares), (more, more_squares) = first[k], second[k]
-        if not statistic.spread:
-            lows = lows + weight * (totals.sums[k] + added)
-            others += weight * more
-            continue
-        mean = totals.sums[k] / count
-        square = totals.squares[k] / count - mean * mean
-        own = _variance(added, squares, mean, count)
-        other = _variance(more, more_squares, mean, count)
-        cross = 2 * np.abs(added).max() * np.abs(more).max() / count**2
-        lowest = max(0.0, square + own.min() + other.min() - cross)
-        highest = max(lowest, square + own.max() + other.max() + cross)
-        slope = weight / (lowest**0.5 + highest**0.5) if highest > 0 else 0.0
-        lows = lows + weight * lowest**0.5 + slope * (square - cross - lowest + own)
-        others += slope * other
-        most = totals.squares[k] + np.max(squares) + np.max(more_squares)
-        slack += weight * (ROUNDING * max(0.0, float(most) / count)) ** 0.5
-    found: Floats = lows + others.min() - slack
-    return found
 
 
 def _variance(added: Quantity, square: Quantity, mean: float, count: int) -> Floats:

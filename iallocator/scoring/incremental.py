@@ -367,15 +367,12 @@ class IncrementalSingles(IncrementalScores):
             if self._ahead[index] <= 0:
                 self._look(index)
 
-    def _catch_up(self) -> None:
+    def _scores(self) -> Floats:
+        """Return the score with the next instance on each node; infinite if it does not fit."""
         if self._stale:
             x = self._origin + self._came * self._primary
             self._x = x - self._share * x.sum(axis=1, keepdims=True)
             self._stale = False
-
-    def _scores(self) -> Floats:
-        """Return the score with the next instance on each node; infinite if it does not fit."""
-        self._catch_up()
         square = self._squares()[:, None]
         variance = self._x * self._p_slope
         variance += self._p_rest
@@ -469,7 +466,12 @@ def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
     if at.raised is not None:
         found += _running(at.raised[nodes], 0.0)[:, None]
     for k, weight in enumerate(at.weights):
-        square, mean = _variance_sums(at, k, nodes, came)
+        # Variance and mean of the statistic before each step
+        values, change = at.values[k], at.change[k][nodes].astype(np.longdouble)
+        before = values[nodes] + came[np.arange(nodes.size), nodes] * change
+        sums = _running(change, 0.0) / at.counts[k]
+        squares = _running(change * (2 * before + change), float(values @ values)) / at.counts[k]
+        square, mean = (squares - sums * sums).astype(np.float64), sums.astype(np.float64)
         slope, change = at.slope[k], at.change[k]
         variance = came * (slope * change)
         variance += slope * at.values[k] + at.rest[k]
@@ -485,18 +487,6 @@ def _came_before(nodes: Indices, count: int) -> Floats:
     came = np.zeros((nodes.size, count))
     came[np.arange(1, nodes.size), nodes[:-1]] = 1
     return came.cumsum(axis=0, out=came)
-
-
-def _variance_sums(at: _PathStart, k: int, nodes: Indices, came: Floats) -> tuple[Floats, Floats]:
-    """Return variance and mean of statistic `k` before each step.
-
-    They are added up in the longest floats available: long sums must not lose digits.
-    """
-    values, change = at.values[k], at.change[k][nodes].astype(np.longdouble)
-    before = values[nodes] + came[np.arange(nodes.size), nodes] * change
-    sums = _running(change, 0.0) / at.counts[k]
-    squares = _running(change * (2 * before + change), float(values @ values)) / at.counts[k]
-    return (squares - sums * sums).astype(np.float64), sums.astype(np.float64)
 
 
 def _running(steps: Floats, start: float) -> Floats:

@@ -100,14 +100,6 @@ class _Allocation:
         full = np.minimum(self._most, self._total)
         low = float(base.sum()) / count
         high = low + min(float((step * full).sum()), float(step.max()) * self._total) / count
-        return self._over(low, high) / count
-
-    def _over(self, low: float, high: float) -> float:
-        """Return a lower bound of the sum of squares for all means between `low` and `high`.
-
-        For a fixed allocation, the sum of squares around m is ``count · m²`` plus a line in m. So
-        the least one, less ``count · m²``, is concave: it is above its chord on an interval.
-        """
         count = self._count
         known: dict[float, float] = {}
 
@@ -134,7 +126,7 @@ class _Allocation:
             between = (one + other) / 2
             for start, end in ((one, between), (between, other)):
                 heappush(parts, (bound(start, end), start, end))
-        return max(0.0, parts[0][0])
+        return max(0.0, parts[0][0]) / count
 
     def _around(self, mean: float) -> float:
         """Return a lower bound of the sum of the squares of the distances to `mean`.

@@ -226,7 +226,11 @@ class _ExactValues:
         found = {primary: self._as_primary(primary, shared)}
         for secondary in place[1:]:
             peers = self._state.peers[secondary].get(primary, 0)
-            found[secondary] = self._as_secondary(secondary, peers)
+            key = secondary, peers, 0
+            if key not in self._after:
+                view = after_secondary(self.view(secondary), self._instance, peers, max)
+                self._after[key] = _values(view)
+            found[secondary] = self._after[key]
         return found
 
     def domain_conflicts(self, place: Nodes) -> float:
@@ -247,13 +251,6 @@ class _ExactValues:
                 view.conflicts += conflicts
                 view.misplaced += misplaced
             view.misplaced += shared
-            self._after[key] = _values(view)
-        return self._after[key]
-
-    def _as_secondary(self, index: int, peers: float) -> Values:
-        key = index, peers, 0
-        if key not in self._after:
-            view = after_secondary(self.view(index), self._instance, peers, max)
             self._after[key] = _values(view)
         return self._after[key]
 

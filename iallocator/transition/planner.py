@@ -122,7 +122,21 @@ class TransitionPlanner(PlanningState):
             raise LookupError(f"unknown instances: {', '.join(unknown)}")
         for name in sorted(wanted):
             self._begin(known[name], wanted[name])
-        self.orders = self._sort_orders()
+        hard = [order for order in self.demands.orders if order[2] == MUST]
+        for cycle in circular(hard):
+            words = " after ".join((*cycle, cycle[0]))
+            for name in cycle:
+                if name in self.routes:
+                    self.drop(name, f"must start after itself: {words}")
+        hard = [o for o in hard if o[0] in self.routes and o[1] in self.routes]
+        gone = [name for name, _ in self.left if name in self.new]
+        gone += (name for name, route in self.routes.items() if route.wanted is None)
+        for name in sorted(gone):
+            self.without(name)
+        soft = [order for order in self.demands.orders if order[2] != MUST]
+        kept, dropped = without_cycles(hard, soft)
+        self.remarks += (f"{b} does not wait for {a}: a circle of orders" for a, b, _ in dropped)
+        self.orders = kept
         self._best: list[Step] = []
 
     def plan(self) -> list[list[Step]]:
@@ -244,24 +258,6 @@ class TransitionPlanner(PlanningState):
             f"{instance.name} passes a node where it must not be, for lack of others"
         )
         return direct
-
-    def _sort_orders(self) -> list[tuple[str, str, str]]:
-        """Return the orders that can be met; instances in a cycle of hard orders stay."""
-        hard = [order for order in self.demands.orders if order[2] == MUST]
-        for cycle in circular(hard):
-            words = " after ".join((*cycle, cycle[0]))
-            for name in cycle:
-                if name in self.routes:
-                    self.drop(name, f"must start after itself: {words}")
-        hard = [o for o in hard if o[0] in self.routes and o[1] in self.routes]
-        gone = [name for name, _ in self.left if name in self.new]
-        gone += (name for name, route in self.routes.items() if route.wanted is None)
-        for name in sorted(gone):
-            self.without(name)
-        soft = [order for order in self.demands.orders if order[2] != MUST]
-        kept, dropped = without_cycles(hard, soft)
-        self.remarks += (f"{b} does not wait for {a}: a circle of orders" for a, b, _ in dropped)
-        return kept
 
     def _relax(self) -> bool:
         """Drop the soft orders that prevent a sequence, the last ones first."""

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Nodes, Truths
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
-    from iallocator.planners.balance.scan.arrays import Whole
     from iallocator.planners.search import Objective
 
     Allows = Callable[[Step], bool]
@@ -202,7 +201,20 @@ class PlacementScores:
             reserved = self._peers + sum(p[d] for p, d in zip(peers, rows))
             if self._failing:
                 homes = [homes_[row] for homes_, row in zip(at, rows)]
-                keeps = self._tolerated(columns[ok][:, MEMORY], reserved, homes, memory)
+                # Sums of memory rule out some placements for N+1
+                free = columns[ok][:, MEMORY]
+                keeps: Truths = np.ones(len(free), dtype=bool)
+                for failing in self._failing:
+                    others = self._up.copy()
+                    others[failing] = False
+                    spare = np.maximum(free, 0.0) * others
+                    # each secondary has the memory, and is online
+                    keeps &= (reserved[:, :, failing] <= spare).all(axis=1)
+                    demand, largest = np.zeros(len(free)), np.zeros(len(free))
+                    for home, amount in zip(homes, memory):
+                        demand += amount * (home == failing)
+                        largest = np.maximum(largest, amount * (home == failing))
+                    keeps &= (demand <= spare.sum(axis=1)) & (largest <= spare.max(axis=1))
                 ok[ok] = keeps
                 rows, reserved = [row[keeps] for row in rows], reserved[keeps]
             columns = columns[ok]
@@ -240,32 +252,6 @@ class PlacementScores:
             amounts.append(added - added[0])  # relative to the present nodes
             peers.append(kept - kept[0])
         return amounts, peers
-
-    def _tolerated(
-        self,
-        free: Floats,
-        reserved: Floats,
-        homes: Sequence[Whole],
-        memory: Sequence[float],
-    ) -> Truths:
-        """Return which placements sums of memory do not rule out for N+1.
-
-        `free`: placements × nodes; `reserved`: placements × nodes × peers; `homes`: for each
-        instance the positions of its primaries; `memory`: of each instance, in MiB.
-        """
-        kept: Truths = np.ones(len(free), dtype=bool)
-        for failing in self._failing:
-            others = self._up.copy()
-            others[failing] = False
-            spare = np.maximum(free, 0.0) * others
-            # each secondary has the memory, and is online
-            kept &= (reserved[:, :, failing] <= spare).all(axis=1)
-            demand, largest = np.zeros(len(free)), np.zeros(len(free))
-            for home, amount in zip(homes, memory):
-                demand += amount * (home == failing)
-                largest = np.maximum(largest, amount * (home == failing))
-            kept &= (demand <= spare.sum(axis=1)) & (largest <= spare.max(axis=1))
-        return kept
 
     def _scores(self, columns: Floats, reserved: Floats) -> Floats:
         """Return the scores of placements × columns × nodes; `reserved`: placements × nodes."""
@@ -333,17 +319,13 @@ class _Ways:
             if move is not None:
                 yield move
             elif len(self._target[name]) == 2:
-                yield from self._halfway(name)
+                before, after = self._where[name], self._target[name]
+                for move in self._anywhere(name, self._instances[name]):
+                    if len({*move.after} & {*after}) > len({*before} & {*after}):
+                        yield move
         if parking:
             for name, instance in self._instances.items():
                 yield from self._anywhere(name, instance)
-
-    def _halfway(self, name: str) -> Iterator[Move]:
-        """Yield the moves of a drbd instance after which one move may be left."""
-        before, after = self._where[name], self._target[name]
-        for move in self._anywhere(name, self._instances[name]):
-            if len({*move.after} & {*after}) > len({*before} & {*after}):
-                yield move
 
     def _anywhere(self, name: str, instance: Instance) -> Iterator[Move]:
         """Yield the legal moves of an instance."""

@@ -42,7 +42,14 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     model = ScoreModel(problem, state)
     fixed = model.fixed_sums()
     least = _spreads(model) + _reserved_total(model, fixed[RESERVED_TOTAL])
-    stays = _cheapest_stay(model)
+    # At least so much adds one instance that stays on an offline node
+    costs = []
+    for parts in model.parts:
+        for part in parts:
+            if part.present not in model.place:
+                roles = {part.vector, *(other.vector for other in parts)}
+                costs.append(min(sum(model.added(one, part.present)) for one in roles))
+    stays = min(costs, default=None)
     if stays is not None:  # leaving one more instance on an offline node may be better for the rest
         least = min(least, stays + fixed[RESERVED_TOTAL])
     found = least + fsum(fixed) - fixed[RESERVED_TOTAL]
@@ -50,20 +57,6 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     if exact is not None:
         found = max(found, exact)
     return max(0.0, found * (1 - SAFETY) - SAFETY)
-
-
-def _cheapest_stay(model: ScoreModel) -> float | None:
-    """Return what one instance at least adds to the score if it stays on an offline node.
-
-    Return None if no instance can leave such a node.
-    """
-    costs = []
-    for parts in model.parts:
-        for part in parts:
-            if part.present not in model.place:
-                roles = {part.vector, *(other.vector for other in parts)}
-                costs.append(min(sum(model.added(one, part.present)) for one in roles))
-    return min(costs, default=None)
 
 
 def _spreads(model: ScoreModel) -> float:

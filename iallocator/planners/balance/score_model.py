@@ -126,35 +126,28 @@ class ScoreModel:
             if len(roles) == 2 and not self._problem.rules.disk_moves:
                 allowed = here
             else:
-                allowed = (self._fitting(instance, role) & ~closed) | here
+                key = (role, instance.as_primary, instance.as_secondary, instance.template,
+                       instance.counts_disk, instance.memory, instance.takeover_memory)  # fmt: skip
+                if key not in self._fits:
+                    before = self.view()
+                    after = (
+                        after_primary(before, instance)
+                        if role == 0
+                        else after_secondary(before, instance, 0, np.maximum)
+                    )
+                    limits: RoleLimits = PRIMARY if role == 0 else SECONDARY
+                    fits = np.ones(len(self.online), dtype=bool)
+                    for one in checks_for(limits, instance, FORCED_LIMITS):
+                        if one.lacks.resource is not None and not one.access:
+                            fits &= ~np.asarray(one.fails(before, after, instance), dtype=bool)
+                    self._fits[key] = fits
+                allowed = (self._fits[key] & ~closed) | here
             if len(roles) == 1 and len(present) == 2:  # the primary stays, and is no secondary
                 allowed = allowed & ~np.isin(self.online, present[0])
             if allowed.any():
                 yield MovableRole(instance, role == 0, present[role], allowed)
             else:
                 self._add(_vector(instance, role), present[role], 1)
-
-    def _fitting(self, instance: Instance, role: int) -> Bools:
-        """Return on which nodes the limits of sums allow the role, if only fixed parts are there.
-
-        Other instances can only take more of these sums.
-        """
-        key = (role, instance.as_primary, instance.as_secondary, instance.template,
-               instance.counts_disk, instance.memory, instance.takeover_memory)  # fmt: skip
-        if key not in self._fits:
-            before = self.view()
-            after = (
-                after_primary(before, instance)
-                if role == 0
-                else after_secondary(before, instance, 0, np.maximum)
-            )
-            limits: RoleLimits = PRIMARY if role == 0 else SECONDARY
-            fits = np.ones(len(self.online), dtype=bool)
-            for one in checks_for(limits, instance, FORCED_LIMITS):
-                if one.lacks.resource is not None and not one.access:
-                    fits &= ~np.asarray(one.fails(before, after, instance), dtype=bool)
-            self._fits[key] = fits
-        return self._fits[key]
 
     def present(self, instance: Instance) -> tuple[int, ...]:
         """Return the nodes on which an instance is now, primary first."""

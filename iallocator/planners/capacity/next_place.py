@@ -73,7 +73,20 @@ class NextPlace:
         alone = len(self._groups) == 1
         speculation = self._n1.speculation(instance, self._groups[0]) if alone else None
         if speculation is not None:
-            return self._simulated(speculation)
+            # A simulation of several placements confirms some of them
+            while True:
+                check()
+                guessed, exhausted = self._guess(speculation)
+                known = speculation.confirmed() if guessed else 0
+                if known is None or (not guessed and exhausted):
+                    return []
+                if known == len(guessed):
+                    self._ahead = min(2 * self._ahead, MOST_AHEAD)
+                else:
+                    self._ahead = max(FEW_AHEAD, known + 1)
+                    speculation.look_around(self._scores.nearest(AROUND))
+                if known:
+                    return [(node,) for node in guessed[:known]]
         best = self._scores.best()
         return [best] if best and self._n1.accepts(instance, best, False) else []
 
@@ -81,25 +94,6 @@ class NextPlace:
         """Note that instances have been placed along `path`."""
         self._certain -= len(path)
         self._scores.placed_along(path)
-
-    def _simulated(self, speculation: Speculation) -> Sequence[Nodes]:
-        """Return places that a simulation of several placements confirms; [] if none is known.
-
-        Each simulation either finds a place, or learns why a guess was wrong.
-        """
-        while True:
-            check()
-            guessed, exhausted = self._guess(speculation)
-            known = speculation.confirmed() if guessed else 0
-            if known is None or (not guessed and exhausted):
-                return []
-            if known == len(guessed):
-                self._ahead = min(2 * self._ahead, MOST_AHEAD)
-            else:
-                self._ahead = max(FEW_AHEAD, known + 1)
-                speculation.look_around(self._scores.nearest(AROUND))
-            if known:
-                return [(node,) for node in guessed[:known]]
 
     def _guess(self, speculation: Speculation) -> tuple[list[int], bool]:
         """Return guesses of the next places, and whether the place after them is undecided."""

@@ -58,30 +58,26 @@ def study_document(study: CapacityReport) -> Json:
     }
     for kind, run in (("tiered", study.tiered), ("standard", study.standard)):
         if run is not None:
-            document[kind] = _run(study, run)
+            filling, cluster = run.filling, study.before.cluster
+            quality = {} if run.quality is None else run.quality.document()
+            document[kind] = quality | {
+                "start": _size(run.size),
+                "scores": {"before": study.initial.score, "after": run.figures.score},
+                "count": len(filling.placed),
+                "sizes": [{**_size(size), "count": count} for size, count in tiers(run)],
+                "after": _figures(run.figures, study.totals),
+                "reason": None if filling.ended or study.nowhere else filling.reason,
+                "failures": {name: count for name, count in filling.failures.items() if count},
+                "end": end_of(study, run),
+                "closest": run.closest,
+                "instances": [
+                    {"name": placed.instance.name, "nodes": cluster.node_names(placed.nodes)}
+                    for placed in filling.placed
+                ],
+            }
     if study.forecast is not None:
         document["forecast"] = study.forecast.document()
     return document
-
-
-def _run(study: CapacityReport, run: Run) -> Json:
-    filling, cluster = run.filling, study.before.cluster
-    quality = {} if run.quality is None else run.quality.document()
-    return quality | {
-        "start": _size(run.size),
-        "scores": {"before": study.initial.score, "after": run.figures.score},
-        "count": len(filling.placed),
-        "sizes": [{**_size(size), "count": count} for size, count in tiers(run)],
-        "after": _figures(run.figures, study.totals),
-        "reason": None if filling.ended or study.nowhere else filling.reason,
-        "failures": {name: count for name, count in filling.failures.items() if count},
-        "end": end_of(study, run),
-        "closest": run.closest,
-        "instances": [
-            {"name": placed.instance.name, "nodes": cluster.node_names(placed.nodes)}
-            for placed in filling.placed
-        ],
-    }
 
 
 def _size(size: Size) -> Json:
@@ -139,39 +135,36 @@ def _keys(study: CapacityReport) -> Iterator[tuple[str, str]]:
     if study.nowhere:
         return
     if study.tiered is not None:
-        yield from _tiered(study, study.tiered)
+        run = study.tiered
+        before, after, totals = study.initial, run.figures, study.totals
+        yield from _size_keys("TSPEC_INI", run.size)
+        yield from _figure_keys("TRL", after, totals)
+        specs = (
+            f"{size.memory},{size.disk},{size.cpus},{size.spindles}={count}"
+            for size, count in tiers(run)
+        )
+        yield "TSPEC", " ".join(specs)
+        used_disk, left_disk = totals.disk - before.free_disk, totals.disk - after.free_disk
+        used_spindles = totals.spindles - before.free_spindles
+        yield "KM_USED_CPU", str(before.used_cpus)
+        yield "KM_USED_NPU", _shown(before.used_cores)
+        yield "KM_USED_MEM", str(before.used_memory)
+        yield "KM_USED_DSK", str(used_disk)
+        yield "KM_USED_SPN", str(used_spindles)
+        yield "KM_POOL_CPU", str(after.used_cpus - before.used_cpus)
+        yield "KM_POOL_NPU", _shown(after.used_cores - before.used_cores)
+        yield "KM_POOL_MEM", str(after.used_memory - before.used_memory)
+        yield "KM_POOL_DSK", str(left_disk - used_disk)
+        yield "KM_POOL_SPN", str(before.free_spindles - after.free_spindles)
+        yield "KM_UNAV_CPU", str(totals.vcpus - after.used_cpus)
+        yield "KM_UNAV_NPU", _shown(totals.cpus - after.used_cores)
+        yield "KM_UNAV_MEM", str(totals.memory - after.used_memory)
+        yield "KM_UNAV_DSK", str(after.free_disk)
+        yield "KM_UNAV_SPN", str(after.free_spindles)
     if study.standard is not None:
         yield from _standard(study, study.standard)
     if study.standard is not None and not study.interrupted:
         yield "OK", "1"
-
-
-def _tiered(study: CapacityReport, run: Run) -> Iterator[tuple[str, str]]:
-    before, after, totals = study.initial, run.figures, study.totals
-    yield from _size_keys("TSPEC_INI", run.size)
-    yield from _figure_keys("TRL", after, totals)
-    specs = (
-        f"{size.memory},{size.disk},{size.cpus},{size.spindles}={count}"
-        for size, count in tiers(run)
-    )
-    yield "TSPEC", " ".join(specs)
-    used_disk, left_disk = totals.disk - before.free_disk, totals.disk - after.free_disk
-    used_spindles = totals.spindles - before.free_spindles
-    yield "KM_USED_CPU", str(before.used_cpus)
-    yield "KM_USED_NPU", _shown(before.used_cores)
-    yield "KM_USED_MEM", str(before.used_memory)
-    yield "KM_USED_DSK", str(used_disk)
-    yield "KM_USED_SPN", str(used_spindles)
-    yield "KM_POOL_CPU", str(after.used_cpus - before.used_cpus)
-    yield "KM_POOL_NPU", _shown(after.used_cores - before.used_cores)
-    yield "KM_POOL_MEM", str(after.used_memory - before.used_memory)
-    yield "KM_POOL_DSK", str(left_disk - used_disk)
-    yield "KM_POOL_SPN", str(before.free_spindles - after.free_spindles)
-    yield "KM_UNAV_CPU", str(totals.vcpus - after.used_cpus)
-    yield "KM_UNAV_NPU", _shown(totals.cpus - after.used_cores)
-    yield "KM_UNAV_MEM", str(totals.memory - after.used_memory)
-    yield "KM_UNAV_DSK", str(after.free_disk)
-    yield "KM_UNAV_SPN", str(after.free_spindles)
 
 
 _NOT_OF_HSPACE = ("FailPolicy", "FailNodes")

@@ -291,31 +291,22 @@ def examine_failures(
     online = [index for index, node in enumerate(cluster.nodes) if node.online]
     sets = None
     if size == PAIR:
-        sets = _pairs(failures, online, deadline)
+        # All pairs of nodes
+        interacting = failures.interacting(online)
+        tolerated = failures.tolerated_pairs(interacting, deadline)
+        apart = comb(len(online), PAIR) > interacting.count(set(online))
+        alone = [_failure(failures, (index,), deadline) for index in online] if apart else ()
+        sets = SetsFound(online, PAIR, interacting, alone)
+        sets.add_tolerated(tolerated.count())
+        sets.add(
+            _failure(failures, (first, last), deadline)
+            for first in online
+            for last in tolerated.left(first, interacting.of(first))
+        )
     elif size:
         sets = SetsFound(online, size)
         sets.add(_failure(failures, (index,), deadline) for index in online)
     return FailuresFound(cluster, size, sets, domains if racks else None)
-
-
-def _pairs(
-    failures: FailureTolerance,
-    online: Sequence[int],
-    deadline: Deadline,
-) -> SetsFound:
-    """Check all pairs of nodes."""
-    interacting = failures.interacting(online)
-    tolerated = failures.tolerated_pairs(interacting, deadline)
-    apart = comb(len(online), PAIR) > interacting.count(set(online))
-    alone = [_failure(failures, (index,), deadline) for index in online] if apart else ()
-    found = SetsFound(online, PAIR, interacting, alone)
-    found.add_tolerated(tolerated.count())
-    found.add(
-        _failure(failures, (first, last), deadline)
-        for first in online
-        for last in tolerated.left(first, interacting.of(first))
-    )
-    return found
 
 
 def _failure(failures: FailureTolerance, nodes: tuple[int, ...], deadline: Deadline) -> Failure:

@@ -314,7 +314,18 @@ class Proofs:
     ) -> str:
         """Return the resource that the nodes of `reach` lack for `instances`, in words, or ""."""
         for number, kind in enumerate(KINDS):
-            pieces = self._pieces(kind, instances)
+            # The amounts that must fit on one node each; a colocation group is one amount
+            units, where = self._context.units, self._context.state.where
+            found: list[float] = []
+            together: dict[object, float] = {}
+            for one in instances:
+                unit = units.get(one.name)
+                if unit is None or not kind.of_primary:
+                    found += kind.pieces(one)
+                    continue
+                key = tuple(unit), where[one.name][0]
+                together[key] = together.get(key, 0) + sum(kind.pieces(one))
+            pieces = found + [amount for amount in together.values() if amount > 0]
             largest = max((bound.largest(number) for bound in bounds), default=0)
             if not pieces or largest == inf:
                 continue
@@ -329,20 +340,6 @@ class Proofs:
                     beside = " beside what the failure of a node asks of them" if kept else ""
                     return _in_words(kind, measure, wanted, have, instances) + beside + " (proved)"
         return ""
-
-    def _pieces(self, kind: Kind, instances: Sequence[Instance]) -> list[float]:
-        """Return the amounts that must fit on one node each; a colocation group is one amount."""
-        units, where = self._context.units, self._context.state.where
-        found: list[float] = []
-        together: dict[object, float] = {}
-        for one in instances:
-            unit = units.get(one.name)
-            if unit is None or not kind.of_primary:
-                found += kind.pieces(one)
-                continue
-            key = tuple(unit), where[one.name][0]
-            together[key] = together.get(key, 0) + sum(kind.pieces(one))
-        return found + [amount for amount in together.values() if amount > 0]
 
 
 def _in_words(

@@ -523,7 +523,44 @@ class DrainPlanner:
     ) -> tuple[list[Steps], str]:
         """Return steps off the nodes `drained`, the preferred first, or why there are none."""
         if not instance.needs_secondary:
-            return self._elsewhere(instance, before, drained, found)
+            # Move to the best nodes of the group from which the instance can also come back
+            context, home = self._context, before[0]
+            evaluator = self._limits_of(context.cluster.nodes[home].group)
+            targets = [
+                index
+                for index in evaluator.online_nodes()
+                if not move_rejections(context.cluster, index, [home])
+            ]
+
+            def best(moved: Instance, targets: Sequence[int]) -> tuple[list[Steps], str]:
+                return self._best(
+                    targets,
+                    drained,
+                    found,
+                    lambda some: move_anywhere(context, evaluator, moved, some, names_others=False),
+                )
+
+            ways, reason = best(instance, targets)
+            tags = set(instance.exclusion)
+            companions = [
+                other for other in context.cluster.instances if other.nodes[:1] == (home,)
+            ]
+            if ways or not any(
+                tags.intersection(other.exclusion) for other in companions if other is not instance
+            ):
+                return ways, reason
+            # The instance shares an exclusion tag with instances of its node: it may share the tag
+            # with these instances on another node, but with no others.
+            primaries = context.state.primaries
+            apart = [i for i in targets if not new_conflict(instance, primaries[i].values())]
+            untagged = instance.twin(instance.name, instance.order)
+            untagged.exclusion = ()
+            with context.state.trial():
+                context.state.remove(instance, before)
+                context.state.place(untagged, before)
+                found.homeless = False
+                ways, _ = best(untagged, apart)
+            return ways, "" if ways else reason
         context = self._context
         steps: Steps = []
         with context.state.trial():
@@ -545,46 +582,6 @@ class DrainPlanner:
                 lambda some: move_secondary(context, evaluator, instance, some),
             )
             return [[*steps, *some] for some in more], reason
-
-    def _elsewhere(
-        self, instance: Instance, before: Nodes, drained: frozenset[int], found: DrainPlan
-    ) -> tuple[list[Steps], str]:
-        """Return the steps to the best nodes of the group from which it can also come back."""
-        context, home = self._context, before[0]
-        evaluator = self._limits_of(context.cluster.nodes[home].group)
-        targets = [
-            index
-            for index in evaluator.online_nodes()
-            if not move_rejections(context.cluster, index, [home])
-        ]
-
-        def best(moved: Instance, targets: Sequence[int]) -> tuple[list[Steps], str]:
-            return self._best(
-                targets,
-                drained,
-                found,
-                lambda some: move_anywhere(context, evaluator, moved, some, names_others=False),
-            )
-
-        ways, reason = best(instance, targets)
-        tags = set(instance.exclusion)
-        companions = [other for other in context.cluster.instances if other.nodes[:1] == (home,)]
-        if ways or not any(
-            tags.intersection(other.exclusion) for other in companions if other is not instance
-        ):
-            return ways, reason
-        # The instance shares an exclusion tag with instances of its node: it may share the tag with
-        # these instances on another node, but with no others.
-        primaries = context.state.primaries
-        apart = [i for i in targets if not new_conflict(instance, primaries[i].values())]
-        untagged = instance.twin(instance.name, instance.order)
-        untagged.exclusion = ()
-        with context.state.trial():
-            context.state.remove(instance, before)
-            context.state.place(untagged, before)
-            found.homeless = False
-            ways, _ = best(untagged, apart)
-        return ways, "" if ways else reason
 
     def _limits_of(self, group: Group) -> Evaluator:
         """Return what accepts moves in `group`; `trusting` moves need no soft limits."""

@@ -224,7 +224,25 @@ class RepairRound:
                 delay = _delay(self._delay)
                 if self._delay and (self._jobs is None or self._jobs.possible([delay])):
                     one.steps[0]["opcodes"] = [delay, *one.steps[0]["opcodes"]]
-        self._suggest()
+        # Note what --allow would do for each instance that no tag allows to be repaired
+        wanted = {one.instance.name: one for one in self._entries if one.permit}
+        repairs = [one.repair for one in wanted.values() if one.repair is not None]
+        for unit in self._repairs.in_units(repairs):
+            check()
+            if self._deadline.over():
+                return
+            with self._repairs.state.trial():
+                self._repairs.placed(unit)
+            for repair in unit:
+                one = wanted[repair.instance.name]
+                if repair.steps:
+                    one.command = f"{self._command} --allow {repair.kind}"
+                    places = ":".join(self._cluster.node_names(repair.nodes))
+                    one.note += f"; --allow {repair.kind} would repair it: it goes to {places}"
+                    one.note += ", the data on its disks is lost" * (repair.kind == REINSTALL)
+                else:
+                    one.note += f"; --allow {repair.kind} would not help: {repair.reason}"
+                repair.steps, repair.nodes = [], ()
 
     def _admits(self, one: _RepairEntry) -> bool:
         """Return whether an instance may be repaired: it is allowed, and no job is about it."""
@@ -249,27 +267,6 @@ class RepairRound:
         if job is not None:
             one.note = f"{repair.kind} is needed ({repair.reason}): job {job} is about it"
         return job is None
-
-    def _suggest(self) -> None:
-        """Note what `--allow` would do for each instance that no tag allows to be repaired."""
-        wanted = {one.instance.name: one for one in self._entries if one.permit}
-        repairs = [one.repair for one in wanted.values() if one.repair is not None]
-        for unit in self._repairs.in_units(repairs):
-            check()
-            if self._deadline.over():
-                return
-            with self._repairs.state.trial():
-                self._repairs.placed(unit)
-            for repair in unit:
-                one = wanted[repair.instance.name]
-                if repair.steps:
-                    one.command = f"{self._command} --allow {repair.kind}"
-                    places = ":".join(self._cluster.node_names(repair.nodes))
-                    one.note += f"; --allow {repair.kind} would repair it: it goes to {places}"
-                    one.note += ", the data on its disks is lost" * (repair.kind == REINSTALL)
-                else:
-                    one.note += f"; --allow {repair.kind} would not help: {repair.reason}"
-                repair.steps, repair.nodes = [], ()
 
     def _commit(self, one: _RepairEntry) -> None:
         """Change the tags on the running cluster, if there is one to be changed."""

@@ -462,7 +462,18 @@ class Feasibility:
             if hopeless:
                 return FeasibilityResult((), 0.0, hopeless)
             if off and not (tidy or thorough) and self._packs:
-                packed = self._packed(off)
+                # Pack, first the lighter instances alone
+                rules = self._whole.while_leaving(off)
+                for instances in self._movable_sets:
+                    attempt = Attempt(self.aim, off, False)
+                    attempt.pack(rules, instances)
+                    if not attempt.problem and attempt.overbooks():
+                        attempt = Attempt(self.aim, off, False)
+                        attempt.pack(rules, instances, careful=True)
+                    if not attempt.problem:
+                        break
+                packed = attempt.found()
+                packed.packed = True
                 if not packed.problem:
                     return packed
                 # balancing after packing costs a part of the budget
@@ -482,21 +493,6 @@ class Feasibility:
             assert near is not None
             near.repair()
             return self._exactly(near) if near.problem else near.found()
-
-    def _packed(self, off: frozenset[int]) -> FeasibilityResult:
-        """Return what packing finds, first for `lighter` instances alone."""
-        rules = self._whole.while_leaving(off)
-        for instances in self._movable_sets:
-            attempt = Attempt(self.aim, off, False)
-            attempt.pack(rules, instances)
-            if not attempt.problem and attempt.overbooks():
-                attempt = Attempt(self.aim, off, False)
-                attempt.pack(rules, instances, careful=True)
-            if not attempt.problem:
-                break
-        found = attempt.found()
-        found.packed = True
-        return found
 
     def score(self, off: Collection[int], entries: Sequence[PlanEntry], each: bool) -> float:
         """Record the score after each of the packed moves, and return the last score.

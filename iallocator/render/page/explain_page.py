@@ -41,7 +41,20 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
     page.tone = "good" if response["success"] else "bad"
     page.headline = _headline(document, page)
     page.details = [shown(text) for text in (response["info"], *document["remarks"])]
-    page.tiles = _tiles(document, page)
+    decisions = document["decisions"]
+    settings = document["request_settings"]
+    tiles = [Tile("Strategy", settings["strategy"], f"N+1: {settings['n1']}")]
+    if len(decisions) == 1 and decisions[0]["answer"]:
+        answer = decisions[0]["answer"]
+        tiles.insert(0, Tile("Answer", _where(answer["nodes"], page), f"group {answer['group']}"))
+        if answer.get("score") is not None:
+            tiles.append(Tile("Score", decimals(answer["score"]), "lower is better"))
+        if answer.get("penalty"):
+            tiles.append(Tile("Penalty", decimals(answer["penalty"]), "soft constraints violated"))
+    elif decisions:
+        placed = sum(one["answer"] is not None for one in decisions)
+        tiles.insert(0, Tile("Instances", f"{placed} of {len(decisions)}", "have a place"))
+    page.tiles = tiles
     for number, one in enumerate(document["decisions"], start=1):
         grids = []
         for part in _parts(one):
@@ -77,24 +90,6 @@ def _headline(document: Json, page: PageView) -> str:
     if not placed:
         return f"{name} finds no place"
     return f"{name} goes to {_where(placed[0]['answer']['nodes'], page)}"
-
-
-def _tiles(document: Json, page: PageView) -> list[Tile]:
-    """Return the answer for one instance; for several, how many have a place."""
-    decisions = document["decisions"]
-    settings = document["request_settings"]
-    tiles = [Tile("Strategy", settings["strategy"], f"N+1: {settings['n1']}")]
-    if len(decisions) == 1 and decisions[0]["answer"]:
-        answer = decisions[0]["answer"]
-        tiles.insert(0, Tile("Answer", _where(answer["nodes"], page), f"group {answer['group']}"))
-        if answer.get("score") is not None:
-            tiles.append(Tile("Score", decimals(answer["score"]), "lower is better"))
-        if answer.get("penalty"):
-            tiles.append(Tile("Penalty", decimals(answer["penalty"]), "soft constraints violated"))
-    elif decisions:
-        placed = sum(one["answer"] is not None for one in decisions)
-        tiles.insert(0, Tile("Instances", f"{placed} of {len(decisions)}", "have a place"))
-    return tiles
 
 
 def _where(nodes: list[str], page: PageView) -> str:

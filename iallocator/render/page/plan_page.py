@@ -57,7 +57,20 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
     """Add the plan that ``--json`` writes; `facts` are those of its page."""
     before, after = facts["before"], facts["after"]
     page.command = plan["command"]
-    page.headline, page.tone = _headline(plan, before, after)
+    moves = len(plan["moves"])
+    what = many(moves, "move") if moves else "Nothing to move"
+    switched = len(plan.get("nodes", ()))
+    if switched:
+        verbs = {"offline": "power down", "online": "power on", "both": "power on or down"}
+        verb = verbs[plan["action"]]
+        what = f"{what}, {verb} {many(switched, 'node')}"
+    first, last = plan["scores"]["before"], plan["scores"]["after"]
+    if plan["command"] == "compress" and plan.get("chosen"):
+        what += f": group {shown(plan['chosen'])} becomes empty"
+    elif moves and last < first:
+        what += f": the score falls from {decimals(first)} to {decimals(last)}"
+    worse = after["survived"] < before["survived"] and after["analysed"] >= before["analysed"]
+    page.headline, page.tone = what, "bad" if worse else "good"
     details = [*facts["remarks"]]
     if "action" in plan:
         names = ", ".join(switched_nodes(plan))
@@ -71,7 +84,29 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
         details.append(f"The plan ends here: {plan['reason']}")
     details += (f"{one['node']} is left as it is: {one['reason']}" for one in plan.get("kept", ()))
     page.details = [*map(shown, details)]
-    page.tiles = _tiles(plan, before, after, page)
+    transition = plan["transition"]
+    first, last = plan["scores"]["before"], plan["scores"]["after"]
+    copied = sum(move["copied_mib"] for move in plan["moves"])
+    touched = {name for move in plan["moves"] for name in (*move["from"], *move["to"])}
+    tone = "good" if last < first else "bad" if last > first else ""
+    end = max((last for _, last in estimate(transition, page).values()), default=0.0)
+    arrow = "\N{RIGHTWARDS ARROW}"
+    page.tiles = [
+        Tile("Moves", str(len(plan["moves"])), f"on {many(len(touched), 'node')}"),
+        Tile("Copied between nodes", gib(copied)),
+        Tile(
+            "Score",
+            f"{first:.3f} {arrow} {last:.3f}",
+            SUMS.get(plan["command"], "lower is better"),
+            tone,
+        ),
+        tolerance_tile(before, after),
+        Tile(
+            "Steps",
+            str(len(transition["steps"])),
+            f"in {many(transition['longest'], 'wave')}, about {duration_words(end)}",
+        ),
+    ]
     marks = dict.fromkeys(facts["leaving"], "to be powered down")
     marks |= dict.fromkeys(facts["coming"], "to be powered on")
     add_topology(page, facts, (before, after), marks)
@@ -89,47 +124,6 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
             many(steps, "step"),
         )
     add_health(page, before, after, plan.get("groups", ()))
-
-
-def _headline(plan: Json, before: Json, after: Json) -> tuple[str, str]:
-    """Return the sentence at the top, and its tone."""
-    moves = len(plan["moves"])
-    what = many(moves, "move") if moves else "Nothing to move"
-    switched = len(plan.get("nodes", ()))
-    if switched:
-        verbs = {"offline": "power down", "online": "power on", "both": "power on or down"}
-        verb = verbs[plan["action"]]
-        what = f"{what}, {verb} {many(switched, 'node')}"
-    first, last = plan["scores"]["before"], plan["scores"]["after"]
-    if plan["command"] == "compress" and plan.get("chosen"):
-        what += f": group {shown(plan['chosen'])} becomes empty"
-    elif moves and last < first:
-        what += f": the score falls from {decimals(first)} to {decimals(last)}"
-    worse = after["survived"] < before["survived"] and after["analysed"] >= before["analysed"]
-    return what, "bad" if worse else "good"
-
-
-def _tiles(plan: Json, before: Json, after: Json, page: PageView) -> list[Tile]:
-    transition = plan["transition"]
-    first, last = plan["scores"]["before"], plan["scores"]["after"]
-    copied = sum(move["copied_mib"] for move in plan["moves"])
-    touched = {name for move in plan["moves"] for name in (*move["from"], *move["to"])}
-    tone = "good" if last < first else "bad" if last > first else ""
-    end = max((last for _, last in estimate(transition, page).values()), default=0.0)
-    arrow = "\N{RIGHTWARDS ARROW}"
-    return [
-        Tile("Moves", str(len(plan["moves"])), f"on {many(len(touched), 'node')}"),
-        Tile("Copied between nodes", gib(copied)),
-        Tile(
-            "Score", f"{first:.3f} {arrow} {last:.3f}",
-            SUMS.get(plan["command"], "lower is better"), tone,
-        ),
-        tolerance_tile(before, after),
-        Tile(
-            "Steps", str(len(transition["steps"])),
-            f"in {many(transition['longest'], 'wave')}, about {duration_words(end)}",
-        ),
-    ]  # fmt: skip
 
 
 class Reasons:

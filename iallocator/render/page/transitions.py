@@ -25,7 +25,7 @@ from iallocator.render.words import duration_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from iallocator.aliases import Json
     from iallocator.render.page.view import PageView
@@ -127,7 +127,30 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
         min(times[number][0] for number, wave in wave_of.items() if wave == k)
         for k in range(1, last + 1)
     ]
-    steps = _steps(transition, wave_of, times, page)
+    end = max((last for _, last in times.values()), default=1.0) or 1.0
+    steps = Grid(
+        numeric("Step"), numeric("Wave"), "What", "Of", "Way", "Waits for", numeric("Takes"),
+        "When", title="Steps", empty="Nothing is to be done.",
+    )  # fmt: skip
+    for step in transition["steps"]:
+        position = step["number"]
+        links = [
+            Link(str(other), f"step-{other}", shown(why))
+            for other, why in zip(step["after"], step["because"])
+        ]
+        why = "; ".join(dict.fromkeys(step["because"]))
+        steps.add(
+            number_cell(position),
+            number_cell(wave_of[position]),
+            Cell(step["kind"], "" if step["opcodes"] else "by hand"),
+            page.strong(subject(step)),
+            way(step, page.names, ARROW),
+            Cell("" if links else "nothing", shown(why), "" if links else "faint", links=links),
+            Cell(duration_words(times[position][1] - times[position][0]),
+                 sort=times[position][1] - times[position][0]),
+            Cell(sort=times[position][0], bar=_span(times[position], end)),
+            anchor=f"step-{position}",
+        )  # fmt: skip
     picture = drawing(transition, page.names)
     view = TimelineView(
         [*map(duration_words, begins)], ordered, steps, [*map(shown, remarks)], picture
@@ -152,36 +175,3 @@ def _ends(step: Json) -> list[tuple[str, str]]:
     if not found and before != after:
         found = [(name, "role") for name in after]
     return found or [(name, "here") for name in after[:1]]
-
-
-def _steps(
-    transition: Json,
-    wave_of: Mapping[int, int],
-    times: Mapping[int, tuple[float, float]],
-    page: PageView,
-) -> Grid:
-    end = max((last for _, last in times.values()), default=1.0) or 1.0
-    grid = Grid(
-        numeric("Step"), numeric("Wave"), "What", "Of", "Way", "Waits for", numeric("Takes"),
-        "When", title="Steps", empty="Nothing is to be done.",
-    )  # fmt: skip
-    for step in transition["steps"]:
-        position = step["number"]
-        links = [
-            Link(str(other), f"step-{other}", shown(why))
-            for other, why in zip(step["after"], step["because"])
-        ]
-        why = "; ".join(dict.fromkeys(step["because"]))
-        grid.add(
-            number_cell(position),
-            number_cell(wave_of[position]),
-            Cell(step["kind"], "" if step["opcodes"] else "by hand"),
-            page.strong(subject(step)),
-            way(step, page.names, ARROW),
-            Cell("" if links else "nothing", shown(why), "" if links else "faint", links=links),
-            Cell(duration_words(times[position][1] - times[position][0]),
-                 sort=times[position][1] - times[position][0]),
-            Cell(sort=times[position][0], bar=_span(times[position], end)),
-            anchor=f"step-{position}",
-        )  # fmt: skip
-    return grid

@@ -107,7 +107,14 @@ class RuleCosts:
         Cost: shapes × nodes × nodes for each failure domain.
         """
         musts, costs = np.zeros_like(counts), np.zeros_like(counts)
-        own = self._own(counts)
+        own = np.zeros_like(counts)
+        by_share: dict[int, tuple[Floats, list[Whole]]] = {}
+        for domain, rows in self._rows_of.items():
+            share = self._shares.of(domain)
+            by_share.setdefault(id(share), (share, []))[1].append(rows)
+        for share, some in by_share.values():
+            together = np.concatenate(some)
+            own[together] = self._broken(counts[together], share)
         named = [rows for domain, rows in self._rows_of.items() if domain]
         others = np.concatenate(named) if named else np.zeros(0, dtype=np.intp)
         others.sort()
@@ -131,21 +138,6 @@ class RuleCosts:
         more, dearer = sums.asked_by(self._weights[rows])
         musts[rows] += sign * more
         costs[rows] += sign * dearer
-
-    def _own(self, counts: Floats) -> Floats:
-        """Return how many members of each shape violate the rule with a member on each node.
-
-        The failure domain is the one that the shape names.
-        """
-        found = np.zeros_like(counts)
-        by_share: dict[int, tuple[Floats, list[Whole]]] = {}
-        for domain, rows in self._rows_of.items():
-            share = self._shares.of(domain)
-            by_share.setdefault(id(share), (share, []))[1].append(rows)
-        for share, some in by_share.values():
-            together = np.concatenate(some)
-            found[together] = self._broken(counts[together], share)
-        return found
 
     def _broken(self, counts: Floats, share: Floats) -> Floats:
         alone = self._shares.is_identity(share)
@@ -294,7 +286,15 @@ class MoveAffinity:
         self.costs: Floats = np.zeros(shape)
         self.closed: Truths = np.zeros(shape, dtype=bool)
         self._staying: Truths = np.zeros(shape, dtype=bool)
-        self._close()
+        # The nodes that tags forbid, and the instances that must stay on their node
+        position, where = self._table.position, self._table.state.where
+        relations = self._affinity.relations
+        for row, name in enumerate(self._names):
+            forbidden = relations.forbidden(name)
+            self.closed[row, [position[i] for i in forbidden if i in position]] = True
+            if relations.stays(name):
+                self._staying[row] = True
+                self._staying[row, position[where[name][0]]] = False
         rows = {name: row for row, name in enumerate(self._names)}
         every = {r for n in rows for r in affinity.relations.members_of.get(n, ())}
         rules = [rule for rule in affinity.relations.rules if rule in every]
@@ -340,17 +340,6 @@ class MoveAffinity:
             barred = barred | self.closed[row, targets[None, :]]
         costs: Floats = self.costs[row, node] - self.costs[row, primary[rows][:, None]]
         return barred, costs
-
-    def _close(self) -> None:
-        """Note the nodes that tags forbid, and the instances that must stay on their node."""
-        position, where = self._table.position, self._table.state.where
-        relations = self._affinity.relations
-        for row, name in enumerate(self._names):
-            forbidden = relations.forbidden(name)
-            self.closed[row, [position[i] for i in forbidden if i in position]] = True
-            if relations.stays(name):
-                self._staying[row] = True
-                self._staying[row, position[where[name][0]]] = False
 
     def _look_at(self, rows: Whole) -> None:
         wanted = np.zeros(len(self._names), dtype=bool)

@@ -356,7 +356,11 @@ class MoveTags:
         self.conflicts: Floats = np.zeros(shape)
         self.misplaced: Floats = np.zeros(shape)
         self.domains: Floats = np.zeros(shape)
-        self.shared = _shared(table) * (not batch.forthcoming)
+        nodes = [table.state.cluster.nodes[index] for index in table.nodes]
+        self.shared = np.array(
+            [[len(p.locations & s.locations) if p.online else 0 for s in nodes] for p in nodes],
+            dtype=np.float64,
+        ) * (not batch.forthcoming)
         state = table.state
         for row, instance in enumerate(batch.instances):
             if not (instance.exclusion or instance.desired):
@@ -370,11 +374,3 @@ class MoveTags:
                     self.domains[row, k] = state.added_domain_conflicts(
                         instance, index, table.group
                     )
-
-
-def _shared(table: NodeTable) -> Floats:
-    nodes = [table.state.cluster.nodes[index] for index in table.nodes]
-    return np.array(
-        [[len(p.locations & s.locations) if p.online else 0 for s in nodes] for p in nodes],
-        dtype=np.float64,
-    )

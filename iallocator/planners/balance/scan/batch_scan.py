@@ -118,7 +118,15 @@ class BatchScan:
         self._evaluate_rows(np.flatnonzero(touched), ground)
         columns = np.flatnonzero(marked[self._targets])
         if columns.size:
-            self._evaluate_columns(np.flatnonzero(~touched), columns)
+            rows = np.flatnonzero(~touched)
+            every = max(1, BLOCK // columns.size)
+            for start in range(0, rows.size, every):
+                check()
+                part = rows[start : start + every]
+                pages = {store: Page(store, part, columns) for store in self._remade()}
+                self._evaluate(self._written(pages), part, columns)
+                for remade, page in pages.items():
+                    remade.learn_some(part, page)
 
     def _unbar(self, rows: Truths, nodes: Truths) -> None:
         """Permit moves of `rows`, and those to `nodes` of the table, again."""
@@ -166,17 +174,6 @@ class BatchScan:
             self._evaluate(self._written(pages), part, None)
             for store, page in pages.items():
                 store.learn(part, page, ground)
-
-    def _evaluate_columns(self, rows: Whole, columns: Whole) -> None:
-        """Evaluate the moves of `rows` to the targets at `columns`."""
-        every = max(1, BLOCK // columns.size)
-        for start in range(0, rows.size, every):
-            check()
-            part = rows[start : start + every]
-            pages = {store: Page(store, part, columns) for store in self._remade()}
-            self._evaluate(self._written(pages), part, columns)
-            for remade, page in pages.items():
-                remade.learn_some(part, page)
 
     def _written(self, pages: Mapping[RemadeMoves, Page]) -> list[MoveStore]:
         """Return the stores, with `pages` in place of those that keep no moves."""
