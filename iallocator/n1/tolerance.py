@@ -502,7 +502,16 @@ class FailureTolerance:
             exact = self._exact()
             if not exact.compares(nodes) and exact.known_by_bound(likely, instance, nodes):
                 return likely
-        uncertain, critical = self._uncertain(watch, taken, instance, nodes)
+        # Bounds do not prove these failures tolerated: now, or with the candidate.  If disk matters
+        # as well, the bounds are checked with the candidate in place.
+        uncertain = list(self._overloaded(watch, taken, nodes[0]))
+        critical: list[Failure] = []
+        for failure in watch.endangered(self.rules, instance, nodes):
+            if failure not in uncertain:
+                (uncertain if instance.needs_secondary else critical).append(failure)
+        for spare, failure in self._critical(watch, taken, nodes[0]):
+            if failure not in uncertain:
+                (critical if spare >= 0 or watch.needs_disk(failure) else uncertain).append(failure)
         if not (uncertain or critical):
             return None
         exact = exact or self._exact()
@@ -518,23 +527,6 @@ class FailureTolerance:
             uncertain = undecided
         lost = self._lost_with(uncertain + critical, instance, nodes)
         return exact.first_worse(lost, instance, nodes)
-
-    def _uncertain(
-        self, watch: FailureWatch, taken: float, instance: Instance, nodes: Nodes
-    ) -> tuple[list[Failure], list[Failure]]:
-        """Return failures not proved tolerated by bounds, now and with the candidate.
-
-        If disk matters as well, the bounds are checked with the candidate in place.
-        """
-        uncertain = list(self._overloaded(watch, taken, nodes[0]))
-        critical: list[Failure] = []
-        for failure in watch.endangered(self.rules, instance, nodes):
-            if failure not in uncertain:
-                (uncertain if instance.needs_secondary else critical).append(failure)
-        for spare, failure in self._critical(watch, taken, nodes[0]):
-            if failure not in uncertain:
-                (critical if spare >= 0 or watch.needs_disk(failure) else uncertain).append(failure)
-        return uncertain, critical
 
     def _try_out(self, instance: Instance, nodes: Nodes) -> None:
         """Place the candidate. By some rules, a moving instance also counts on its old nodes."""

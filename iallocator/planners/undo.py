@@ -110,7 +110,29 @@ def plan_undo(
     demands = demands_of(context.affinity.relations)
     done = UndoResult(before, homes, demands)
     if _problem(done, context):
-        chosen, rejected = _in_turn(context, homes)
+        # Move instances back one after the other, as long as one of them can move
+        state = context.state
+        instances = {one.name: one for one in cluster.instances}
+        chosen: dict[str, Nodes] = {}
+        rejected: dict[str, str] = {}
+        progress = True
+        while progress and not context.deadline.over():
+            progress = False
+            for name, home in homes.items():
+                check()
+                if name in chosen:
+                    continue
+                here = state.where[name]
+                evaluator = context.evaluator(cluster.nodes[home[0]].group)
+                rejection = evaluator.check(Move(instances[name], here, home))
+                if rejection is not None:
+                    rejected[name] = rejection.text
+                    continue
+                state.remove(instances[name], here)
+                state.place(instances[name], home)
+                chosen[name] = home
+                progress = True
+        rejected = {n: rejected.get(n, "time is up") for n in homes if n not in chosen}
         done = UndoResult(before, chosen, demands)
         while done.homes and (problem := _problem(done, context)):
             *rest, last = done.homes  # keep the longest beginning that keeps all limits
@@ -167,34 +189,6 @@ def _possible(
         else:
             homes[name] = tuple(node.index for node in nodes)
     return homes, staying
-
-
-def _in_turn(
-    context: Context, homes: Mapping[str, Nodes]
-) -> tuple[dict[str, Nodes], dict[str, str]]:
-    """Move instances back one after the other; return their nodes, and why the others stay."""
-    state, cluster = context.state, context.cluster
-    instances = {one.name: one for one in cluster.instances}
-    chosen: dict[str, Nodes] = {}
-    rejected: dict[str, str] = {}
-    progress = True
-    while progress and not context.deadline.over():
-        progress = False
-        for name, home in homes.items():
-            check()
-            if name in chosen:
-                continue
-            here = state.where[name]
-            evaluator = context.evaluator(cluster.nodes[home[0]].group)
-            rejection = evaluator.check(Move(instances[name], here, home))
-            if rejection is not None:
-                rejected[name] = rejection.text
-                continue
-            state.remove(instances[name], here)
-            state.place(instances[name], home)
-            chosen[name] = home
-            progress = True
-    return chosen, {name: rejected.get(name, "time is up") for name in homes if name not in chosen}
 
 
 def _problem(done: UndoResult, context: Context) -> str:

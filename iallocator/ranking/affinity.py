@@ -408,7 +408,13 @@ class NodeKeyUsage:
                 if instance.uses_memory:
                     memory += instance.memory
                     vcpus += instance.vcpus
-                    for name, value in self._keys_running(instance, index):
+                    moved = instance.nodes[:1] != (index,)
+                    found = self._customer.get((instance.name, moved))
+                    if found is None:
+                        compiled = self._compiler.customer(instance, asked=moved)
+                        found = [(name, value) for name, (value, _) in compiled.items()]
+                        self._customer[instance.name, moved] = found
+                    for name, value in found:
                         _count(customer, name, value)
             system = dict(standard.system)
             system["#RAM"] = {_share(memory, standard.memory): 1}
@@ -416,19 +422,6 @@ class NodeKeyUsage:
             return NodeKeys(standard.memory - memory, standard.reported - memory, system, customer)
 
         return derived(self._nodes, index, present, compute)
-
-    def _keys_running(self, instance: Instance, index: int) -> Sequence[tuple[str, float]]:
-        """Return the customer keys that an instance adds to the node on which it runs.
-
-        The keys of the request count only if the request moves the instance to this node.
-        """
-        moved = instance.nodes[:1] != (index,)
-        found = self._customer.get((instance.name, moved))
-        if found is None:
-            compiled = self._compiler.customer(instance, asked=moved)
-            found = [(name, value) for name, (value, _) in compiled.items()]
-            self._customer[instance.name, moved] = found
-        return found
 
 
 def _count(found: Found, name: str, value: float) -> None:

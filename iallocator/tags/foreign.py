@@ -83,7 +83,12 @@ def misspelt(
         owner = f"instance {instance.name}"
         found = list(_of(owner, INSTANCE, instance.tags, prefix, OUR_TAGS[INSTANCE]))
         yield from found
-        yield from _unusable(owner, instance, prefix, {one.tag for one in found})
+        reported = {one.tag for one in found}
+        start = f"{instance.name}: "
+        for text in parse([instance], prefix).unusable if instance.tags else ():
+            tag = text.removeprefix(start)
+            if tag not in reported:
+                yield TagFinding("unknown", owner, tag, "does not count: it cannot be understood")
 
 
 def _of(
@@ -126,17 +131,6 @@ def nearest(word: str, words: Collection[str], before: str) -> str:
 
     found = get_close_matches(word, words, 1, ALIKE)
     return f": {before}{found[0]} is meant, perhaps" if found else ""
-
-
-def _unusable(
-    owner: str, instance: Instance, prefix: str, reported: Collection[str]
-) -> Iterator[TagFinding]:
-    """Yield the affinity tags of an instance that cannot be parsed."""
-    start = f"{instance.name}: "
-    for text in parse([instance], prefix).unusable if instance.tags else ():
-        tag = text.removeprefix(start)
-        if tag not in reported:
-            yield TagFinding("unknown", owner, tag, "does not count: it cannot be understood")
 
 
 HTOOLS, WATCHER = "htools:", "ganeti:watcher:"

@@ -41,7 +41,20 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     """
     model = ScoreModel(problem, state)
     fixed = model.fixed_sums()
-    least = _spreads(model) + _reserved_total(model, fixed[RESERVED_TOTAL])
+    # The terms of the standard deviations
+    known: dict[tuple[object, ...], float] = {}
+    total = 0.0
+    for k, statistic in enumerate(STATISTICS):
+        check()
+        if statistic.spread and not statistic.offline and not statistic.reads & UNLINEAR:
+            inputs = _spread(model, k)
+            if inputs is not None:
+                base, slopes, most, amount, unit = inputs
+                key = base.tobytes(), slopes.tobytes(), most.tobytes(), amount, unit
+                if key not in known:
+                    known[key] = least_deviation(base, slopes, most, amount, unit)
+                total += statistic.weight * known[key]
+    least = total + _reserved_total(model, fixed[RESERVED_TOTAL])
     # At least so much adds one instance that stays on an offline node
     costs = []
     for parts in model.parts:
@@ -57,26 +70,6 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     if exact is not None:
         found = max(found, exact)
     return max(0.0, found * (1 - SAFETY) - SAFETY)
-
-
-def _spreads(model: ScoreModel) -> float:
-    """Return a lower bound of the terms of the standard deviations.
-
-    All parts are on online nodes.
-    """
-    known: dict[tuple[object, ...], float] = {}
-    total = 0.0
-    for k, statistic in enumerate(STATISTICS):
-        check()
-        if statistic.spread and not statistic.offline and not statistic.reads & UNLINEAR:
-            inputs = _spread(model, k)
-            if inputs is not None:
-                base, slopes, most, amount, unit = inputs
-                key = base.tobytes(), slopes.tobytes(), most.tobytes(), amount, unit
-                if key not in known:
-                    known[key] = least_deviation(base, slopes, most, amount, unit)
-                total += statistic.weight * known[key]
-    return total
 
 
 def _spread(model: ScoreModel, k: int) -> Spread | None:

@@ -155,7 +155,17 @@ class _Packing(GreedyPacking):
                 check()
                 after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
                 barred = bool(move_rejections(cluster, after[0], after[1:]))
-                free = self._left(instance, after, as_primary)
+                primary, secondary = after
+                free = inf  # what the fuller of both nodes has left
+                if primary not in self._off:
+                    if primary not in as_primary:
+                        as_primary[primary] = self.order.of(primary, instance.as_primary)
+                    free = as_primary[primary]
+                if secondary not in self._off:
+                    reserved = 0.0
+                    if instance.reserves:
+                        reserved = self.state.peers[secondary].get(primary, 0) + instance.memory
+                    free = min(free, self.order.of(secondary, instance.as_secondary, reserved))
                 found.append((barred, free, (kind, target, after)))
         found.sort(key=lambda one: (one[0], -one[1]))
         yield from (place for _, _, place in found)
@@ -179,24 +189,6 @@ class _Packing(GreedyPacking):
                         known.append((kind, after))
         for kind, places in known:
             yield kind, tuple(before[place] if place >= 0 else -1 for place in places)
-
-    def _left(self, instance: Instance, after: Nodes, as_primary: dict[int, float]) -> float:
-        """Return the least free capacity of those nodes `after` that stay, with the instance.
-
-        `as_primary`: known free capacity of nodes with the instance as a primary.
-        """
-        primary, secondary = after
-        free = inf
-        if primary not in self._off:
-            if primary not in as_primary:
-                as_primary[primary] = self.order.of(primary, instance.as_primary)
-            free = as_primary[primary]
-        if secondary not in self._off:
-            reserved = 0.0
-            if instance.reserves:
-                reserved = self.state.peers[secondary].get(primary, 0) + instance.memory
-            free = min(free, self.order.of(secondary, instance.as_secondary, reserved))
-        return free
 
 
 if TYPE_CHECKING:

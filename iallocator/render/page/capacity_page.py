@@ -55,30 +55,30 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
     add_topology(page, facts, healths, {})
     page.table("sizes", "What fits", _sizes(document))
     if "forecast" in document:
-        _forecast(document["forecast"], page)
+        forecast = document["forecast"]
+        grid = Grid(numeric("Order"), numeric("Fitted"), "Rejected for")
+        for order, (count, reason) in enumerate(
+            zip(forecast["counts"], forecast["reasons"]), start=1
+        ):
+            grid.add(str(order), number_cell(count, "strong"), reason)
+        note = ""
+        if forecast["median"] is not None:
+            note = (
+                f"Median {forecast['median']:g}, from {forecast['lowest']} to "
+                f"{forecast['highest']}, until the first rejection. "
+            )
+        if forecast["hopeless"]:
+            note += (
+                f"{forecast['hopeless']} orders ended with one that has no place as things are. "
+            )
+        note += f"Asked for before: {forecast['asked']}. {shown(forecast['end'])}"
+        page.table("forecast", "Forecast", grid, note.rstrip())
     page.table("sums", "Sums", _sums(document))
     if full is not None:
         page.details.append("Before: now; after: full of instances of the standard size")
     page.tiles.append(tolerance_tile(facts["before"], full))
     add_nodes(page, facts["moments"])
     add_health(page, facts["before"], full)
-
-
-def _forecast(forecast: Json, page: PageView) -> None:
-    """Add how many instances like those of earlier requests fit."""
-    grid = Grid(numeric("Order"), numeric("Fitted"), "Rejected for")
-    for order, (count, reason) in enumerate(zip(forecast["counts"], forecast["reasons"]), start=1):
-        grid.add(str(order), number_cell(count, "strong"), reason)
-    note = ""
-    if forecast["median"] is not None:
-        note = (
-            f"Median {forecast['median']:g}, from {forecast['lowest']} to "
-            f"{forecast['highest']}, until the first rejection. "
-        )
-    if forecast["hopeless"]:
-        note += f"{forecast['hopeless']} orders ended with one that has no place as things are. "
-    note += f"Asked for before: {forecast['asked']}. {shown(forecast['end'])}"
-    page.table("forecast", "Forecast", grid, note.rstrip())
 
 
 def _headline(document: Json) -> tuple[str, str]:
