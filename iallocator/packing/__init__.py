@@ -9,8 +9,8 @@ Best fit takes the items that few bins accept first, of those the largest.  If t
 than the bounds prove, it is tried again with the items first that cost most for their memory, and
 with the largest items first, whatever bins they may go to.  Of bins that the same items may go to,
 only the largest are looked at, as many as there are items.
-`dual_feasible_functions` has stronger bounds for proofs, `patterns` an exact solution by integer
-programming for many items of few sizes.
+`dual_feasible_functions` has stronger bounds for proofs, `fill_exactly` an exact solution by
+integer programming for many items of few sizes.
 
 Cost for *m* items, *n* bins and *s* different sets of bins: best fit O(s n log n + m n), where the
 last factor is the shift of a list; a bound O(s (m + n)); a step of branch and bound O(n log n).
@@ -23,22 +23,31 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from heapq import nlargest
 from itertools import islice
-from math import inf
+from math import gcd, inf
 
 from iallocator.solver.branch_and_bound import BranchAndBound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-__all__ = ["Bins", "Item", "Packed", "Packing"]
+    from iallocator.deadline import Deadline
+
+    PlacesBySize = dict[int, deque[int]]
+    """Size -> the bins of its items, a bin as often as it takes one."""
+
+__all__ = ["Bins", "Item", "Packed", "Packing", "fill_exactly"]
 
 LIMIT = 30_000
 """Bins that one search looks at: about 20 ms."""
 
 DEEPEST = 300
 """With more items there is no exact search: within `LIMIT` it would change only the last ones."""
+
+MOST_PATTERNS = 20_000
+"""The program of `fill_exactly` has no more patterns than this, of all bins together."""
 
 
 class Item:
@@ -424,3 +433,60 @@ def _suffices(left: tuple[float, ...], needed: tuple[float, ...]) -> bool:
 
 def _less(left: tuple[float, ...], taken: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(one - other for one, other in zip(left, taken))
+
+
+def fill_exactly(
+    sizes: Sequence[int], bins: Mapping[int, float], budget: Deadline
+) -> PlacesBySize | None:
+    """Return bins for items of all `sizes`, which are positive; for many items of few sizes.
+
+    An integer program chooses a pattern for each bin: how many items of each size fill it.  Bins of
+    equal capacity share one integer variable per pattern, so that equal bins are not tried in every
+    order.  All patterns are written down, because there are few.
+
+    `bins`: the name of each bin and its free capacity.
+    Returns None if the items do not fit, if no solution was found within `budget`, or if no solver
+    is installed.
+
+    Source: Gilmore and Gomory 1961.
+    """
+    from collections import Counter, deque
+
+    from iallocator.solver.highs import solve
+    from iallocator.solver.problem import Choice, Kind, Problem
+
+    wanted = Counter(sizes)
+    largest_first = sorted(wanted, reverse=True)
+    unit = gcd(*largest_first)
+    alike: dict[int, list[int]] = {}
+    for one, room in bins.items():
+        alike.setdefault(int(room // unit), []).append(one)
+    problem = Problem()
+    for capacity, members in alike.items():
+        kind = Kind([str(one) for one in members], [])
+        choices = []
+        for pattern in _patterns(capacity, [size // unit for size in largest_first]):
+            taken = dict(zip(largest_first, pattern))
+            choices.append(Choice(taken, 0.0, {(s,): float(n) for s, n in taken.items() if n}))
+            if problem.size + len(choices) > MOST_PATTERNS:
+                return None
+        kind.choices = choices
+        problem.kinds.append(kind)
+    for size, count in wanted.items():
+        problem.bounds[(size,)] = (float(count), inf)
+    found: PlacesBySize = {size: deque() for size in wanted}
+    for name, taken in solve(problem, budget).values(problem).items():
+        for size, count in taken.items():
+            found[size].extend([int(name)] * count)
+    return found if all(len(found[size]) >= wanted[size] for size in wanted) else None
+
+
+def _patterns(capacity: int, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Return the patterns of a bin: how many items of each size, so that no item more fits."""
+    first, *rest = sizes
+    if not rest:
+        yield (capacity // first,)
+        return
+    for count in range(capacity // first, -1, -1):
+        for others in _patterns(capacity - count * first, rest):
+            yield (count, *others)

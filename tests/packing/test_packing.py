@@ -11,9 +11,8 @@ from random import Random
 import pytest
 
 from iallocator.deadline import Deadline
-from iallocator.packing import Bins, Item, Packing
+from iallocator.packing import Bins, Item, Packing, fill_exactly
 from iallocator.packing.dual_feasible_functions import measures_of
-from iallocator.packing.patterns import fill_exactly
 from iallocator.solver.highs import available
 
 Problem = tuple[list[Item], Bins]
@@ -172,5 +171,5 @@ def test_fill_exactly_finds_bins_if_and_only_if_all_items_fit() -> None:
 def test_fill_exactly_with_too_many_patterns_returns_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Listing the patterns would take longer than packing one item after the other."""
     assert fill_exactly([64, 128], {0: 640}, Deadline.of_search(5.0)) is not None
-    monkeypatch.setattr("iallocator.packing.patterns.MOST", 3)
+    monkeypatch.setattr("iallocator.packing.MOST_PATTERNS", 3)
     assert fill_exactly([64, 128], {0: 640}, Deadline.of_search(5.0)) is None

@@ -9,7 +9,7 @@ that keep N+1 by construction.  The result of these two is checked against the f
 initial state at the end.
 
 Where few instances fill a node, best fit wastes memory: then an integer program fills the nodes
-exactly (`iallocator.packing.patterns`).
+exactly (`iallocator.packing.fill_exactly`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from iallocator.limits.node import other_limits
 from iallocator.model.columns import MEMORY
 from iallocator.n1 import CAME, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
-from iallocator.packing.patterns import fill_exactly
+from iallocator.packing import fill_exactly
 from iallocator.planners.node_orders import (
     BestFit,
     ExactFill,
