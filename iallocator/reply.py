@@ -66,19 +66,19 @@ class Reply:
 
 def few_details(remarks: Sequence[str]) -> list[str]:
     """Return `remarks` with the first details of each warning, and the number of the others."""
-    found: list[str] = []
+    lines: list[str] = []
     details = 0
     for remark in [*remarks, ""]:
         if remark.startswith(" "):
             details += 1
             if details <= WARNED:
-                found.append(remark)
+                lines.append(remark)
             continue
         if details > WARNED:
-            found.append(f"  - {details - WARNED} more (-v)")
+            lines.append(f"  - {details - WARNED} more (-v)")
         details = 0
-        found.append(remark)
-    return found[:-1]
+        lines.append(remark)
+    return lines[:-1]
 
 
 def warnings_beyond(info: str, remarks: Sequence[str]) -> list[str]:

@@ -55,9 +55,9 @@ def effective(
     if not (asked or of_cluster or of_groups):
         return settings
     options = request_options()
-    found: Found = _read(of_cluster, prefix, options, "tag of the cluster", remarks)
-    low = {target for target in found if target not in settings.chosen}
-    found = {target: found[target] for target in low}
+    values: Found = _read(of_cluster, prefix, options, "tag of the cluster", remarks)
+    low = {target for target in values if target not in settings.chosen}
+    values = {target: values[target] for target in low}
     # Settings of the request, which have the right types, within the bounds of their options
     for target, value in asked.items():
         name = target.replace("_", "-")
@@ -70,9 +70,9 @@ def effective(
             )
             continue
         if target not in settings.chosen:
-            found[target] = read_value, REQUEST
-    whole = _completed(settings, found)
-    high = settings.chosen | {target for target, (_, origin) in found.items() if origin == REQUEST}
+            values[target] = read_value, REQUEST
+    whole = _completed(settings, values)
+    high = settings.chosen | {target for target, (_, origin) in values.items() if origin == REQUEST}
     groups: dict[int, Settings] = {}
     for index, tags in of_groups.items():
         where = f"tag of group {cluster.groups[index].name}"
@@ -99,7 +99,7 @@ def _read(
     remarks: list[str],
 ) -> Found:
     """Return the settings that `tags` name; the last of several tags counts."""
-    found: Found = {}
+    values: Found = {}
     for tag in tags:
         name, colon, text = tag[len(prefix) :].partition(":")
         option = options.get(name)
@@ -112,12 +112,12 @@ def _read(
                 value = FLAGS[text]
             else:
                 raise ValueError("one of yes, no")
-            found[option.target] = value, f"{where}: {tag}"
+            values[option.target] = value, f"{where}: {tag}"
         except ValueError as error:
             remarks.append(
                 f"Warning: {where}: {tag} does not count: expected {error}, got {text!r}"
             )
-    return found
+    return values
 
 
 def _completed(settings: Settings, found: Found) -> Settings:

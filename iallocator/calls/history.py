@@ -86,10 +86,10 @@ def read_history(folder: str) -> list[Entry]:
     for number in sorted(calls):
         request = file_of(folder, number, REQUEST)
         try:
-            found = os.stat(request)
+            status = os.stat(request)
         except OSError:
             continue
-        if not S_ISREG(found.st_mode):  # another program's; reading a pipe would block
+        if not S_ISREG(status.st_mode):  # another program's; reading a pipe would block
             continue
         path, facts = file_of(folder, number, CALL), {}
         if os.path.isfile(path):
@@ -100,7 +100,7 @@ def read_history(folder: str) -> list[Entry]:
                 facts = {}
         time = facts.get("time")
         if not isinstance(time, (int, float)) or not 0 <= time <= LATEST:
-            time = found.st_mtime
+            time = status.st_mtime
         seconds = facts.get("seconds", 0)
         if not isinstance(seconds, (int, float)) or not 0 <= seconds <= LATEST:
             del facts["seconds"]

@@ -119,7 +119,7 @@ def dependents_of_failed(
     seen: set[Rule] = set()
     row = sorted(failed)
     for name in row:  # grows by the instances that depend on `name`
-        found = list(dependents.get(name, ()))
+        waiting = list(dependents.get(name, ()))
         # The members of colocation groups; each rule only once
         for rule, members in members_of.get(name, {}).items():
             hard = next((member for member in members if member.must), None)
@@ -130,8 +130,8 @@ def dependents_of_failed(
                 if member.must and member.instance != name:
                     domains = domains_between(member.domain, hard.domain)
                     text = constraint_between(member, hard, domains[0]).text
-                    found.append((member.instance, f"must be {text}"))
-        for other, text in found:
+                    waiting.append((member.instance, f"must be {text}"))
+        for other, text in waiting:
             if other in left and other not in chains:
                 following = chains.get(name)
                 chains[other] = _Chain(text, "" if following else "has no place", following)

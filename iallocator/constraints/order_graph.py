@@ -41,7 +41,7 @@ def circular(orders: Sequence[Order]) -> list[list[str]]:
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     open_ends: dict[str, None] = {}
-    found: list[list[str]] = []
+    cycles: list[list[str]] = []
     for start in sorted(following):
         path = [] if start in number else [(start, iter([start]))]
         while path:  # a chain may be as long as the list: no recursion
@@ -56,7 +56,7 @@ def circular(orders: Sequence[Order]) -> list[list[str]]:
                     taken = []
                     while name in open_ends:
                         taken.append(open_ends.popitem()[0])
-                    found.append(sorted(taken))
+                    cycles.append(sorted(taken))
             elif other not in number:
                 number[other] = lowest[other] = len(number)
                 open_ends[other] = None
@@ -67,7 +67,7 @@ def circular(orders: Sequence[Order]) -> list[list[str]]:
             elif other in open_ends:
                 lowest[name] = min(lowest[name], number[other])
     own = {one for one, other, _ in orders if one == other}
-    return sorted(cycle for cycle in found if len(cycle) > 1 or cycle[0] in own)
+    return sorted(cycle for cycle in cycles if len(cycle) > 1 or cycle[0] in own)
 
 
 def without_cycles(hard: Sequence[Order], soft: Sequence[Order]) -> tuple[list[Order], list[Order]]:

@@ -338,7 +338,7 @@ class SoftAffinityRows(ConstraintRows):
 
     def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
         name, node = instance.name, nodes[0]
-        found: dict[Row, float] = {}
+        amounts: dict[Row, float] = {}
         for key in self._soft.get(name, ()):
             assert self._relations is not None
             kind, _, second, domain = key
@@ -348,8 +348,8 @@ class SoftAffinityRows(ConstraintRows):
             sign = -1.0 if kind == TOGETHER and name == second else 1.0
             rows = {("soft", key, site): sign for site in domains.sites(node, domain)}
             self._rows.setdefault(key, {}).update(rows)
-            found |= rows
-        return found
+            amounts |= rows
+        return amounts
 
     def add_to(self, program: Program, rows: Iterable[Row]) -> None:
         for key, own in self._rows.items():

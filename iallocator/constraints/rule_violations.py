@@ -154,7 +154,7 @@ def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> di
     rule = member.rule
     home = rule_counts.homes.get(member.instance)
     own = [one.shape for one in rule_counts.of(member.instance, rule)] if home is not None else []
-    found: dict[Zones, _Term] = {}
+    by_zones: dict[Zones, _Term] = {}
     for shape, counts in rule_counts.counts(rule).items():
         price = weight_between(member.weight, shape[0])
         if price == ALWAYS:
@@ -166,10 +166,10 @@ def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> di
             continue
         for asked in domains_between(member.domain, shape[1]):
             zones = domains.zones(asked)
-            if zones not in found:
-                found[zones] = _Term(rule.kind == APART, zones)
-            found[zones].add(others, price)
-    return found
+            if zones not in by_zones:
+                by_zones[zones] = _Term(rule.kind == APART, zones)
+            by_zones[zones].add(others, price)
+    return by_zones
 
 
 def breaks(one: Member, other: Member, nodes: tuple[int, int], domains: Domains) -> Iterator[str]:

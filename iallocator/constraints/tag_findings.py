@@ -49,21 +49,21 @@ def tag_findings(
     cluster, its groups and its nodes are checked, too. `keys` says that a strategy uses placement
     keys and utilization attributes.
     """
-    found = list(misspelt(cluster, instances, prefix, settings))
+    findings = list(misspelt(cluster, instances, prefix, settings))
     if not shared:
-        found = [one for one in found if one.owner.startswith("instance ")]
+        findings = [one for one in findings if one.owner.startswith("instance ")]
     names = {instance.name for instance in instances}
-    known = {(one.owner, one.tag) for one in found}
+    known = {(one.owner, one.tag) for one in findings}
     amounts = _amounts(cluster, instances, prefix, keys) if shared else ()
-    found += (one for one in amounts if (one.owner, one.tag) not in known)
-    found += _contradictions(cluster, instances, prefix, settings, shared)
-    found += _unknown_labels(cluster, instances, prefix)
+    findings += (one for one in amounts if (one.owner, one.tag) not in known)
+    findings += _contradictions(cluster, instances, prefix, settings, shared)
+    findings += _unknown_labels(cluster, instances, prefix)
     if relations is not None:
-        found += _cycles(relations, names)
-        found += _parted_units(relations, names)
-        found += _unknown_domains(relations, names, prefix) if shared else ()
-    found += _lacking(cluster, instances, prefix) if shared and keys else ()
-    return list({str(one): one for one in found}.values())
+        findings += _cycles(relations, names)
+        findings += _parted_units(relations, names)
+        findings += _unknown_domains(relations, names, prefix) if shared else ()
+    findings += _lacking(cluster, instances, prefix) if shared and keys else ()
+    return list({str(one): one for one in findings}.values())
 
 
 def all_findings(

@@ -163,8 +163,8 @@ def health_metrics(
         rows.setdefault(name, []).append(({"group": group.name, **labels}, value))
 
     counts = None if relations is None else relations.rule_counts(state.where)
-    for found in health:
-        group, nodes = found.group, [cluster.nodes[k] for k in found.group.nodes]
+    for group_health in health:
+        group, nodes = group_health.group, [cluster.nodes[k] for k in group_health.group.nodes]
         online = [node for node in nodes if node.online]
         states = Counter(
             "offline" if node.offline else "online" if node.online else "drained" for node in nodes
@@ -190,11 +190,11 @@ def health_metrics(
         add("score", group, sum(terms))
         for statistic, term in zip(STATISTICS, terms, strict=True):
             add("score_term", group, term, statistic=statistic.name)
-        problems = {**found.counts, "inconsistent": len(data.get(group.index, ()))}
+        problems = {**group_health.counts, "inconsistent": len(data.get(group.index, ()))}
         for kind in KINDS:
             add("problems", group, problems[kind], kind=kind)
         add("failures_not_tolerated", group, problems["global_n1"])
-        add("failures_not_analysed", group, len(found.not_analysed))
+        add("failures_not_analysed", group, len(group_health.not_analysed))
         sets = lost.get(group.name, [])
         missing = max((sum(sizes.get(name, 0) for name in one) for one in sets), default=0)
         add("failure_missing_memory_bytes", group, missing * MIB)

@@ -85,18 +85,18 @@ def changes_of_moves(state: State, moves: Sequence[Move]) -> list[Changes]:
 
     def terms_now(indices: Iterable[int]) -> list[float]:
         """Return the sums of the terms of the scores of the groups of these nodes."""
-        found = []
+        changes = []
         for group in {nodes[index].group for index in indices}:
             kernels[group].follow()
-            found.append(terms(kernels[group].totals, (), sqrt))
-        return [sum(column) for column in zip(*found)]
+            changes.append(terms(kernels[group].totals, (), sqrt))
+        return [sum(column) for column in zip(*changes)]
 
-    found: list[Changes] = []
+    changes: list[Changes] = []
     with state.trial():
         kernels = {group: kernel_of(state, group.nodes) for group in groups}
         for move in moves:
             before = terms_now(move.nodes)
             move.apply(state)
             after = terms_now(move.nodes)
-            found.append([(s.name, new - old) for s, old, new in zip(STATISTICS, before, after)])
-    return found
+            changes.append([(s.name, new - old) for s, old, new in zip(STATISTICS, before, after)])
+    return changes

@@ -157,7 +157,7 @@ def read_journal(path: str) -> tuple[Json, list[Json]]:
         raise UsageError(f"{path}: {error.strerror}") from None
     if len(lines) == 1 and HEAD_BEGINS.startswith(lines[0][: len(HEAD_BEGINS)]):
         raise UsageError(f"{path}: the journal is empty: nothing was begun, run without --resume")
-    found = []
+    events = []
     for number, line in enumerate(lines[:-1], start=1):
         try:
             one = decode(line)
@@ -168,12 +168,14 @@ def read_journal(path: str) -> tuple[Json, list[Json]]:
                 _check_head(one)
         except RequestError as error:
             raise UsageError(f"{path}: line {number}: {error}") from None
-        found.append(one)
-    if not found or found[0].get("event") != BEGIN:
+        events.append(one)
+    if not events or events[0].get("event") != BEGIN:
         raise UsageError(f"{path}: no journal of an execution")
-    if found[0].get("format") != FORMAT:
-        raise UsageError(f"{path}: a journal of another format, {describe(found[0].get('format'))}")
-    return found[0], found[1:]
+    if events[0].get("format") != FORMAT:
+        raise UsageError(
+            f"{path}: a journal of another format, {describe(events[0].get('format'))}"
+        )
+    return events[0], events[1:]
 
 
 def _check_head(head: Json) -> None:

@@ -74,8 +74,8 @@ class ClusterLock:
         while True:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             self._handle = os.open(name, flags, 0o600, dir_fd=directory)
-            found = os.fstat(self._handle)
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            opened = os.fstat(self._handle)
+            if not stat.S_ISREG(opened.st_mode) or opened.st_uid != os.geteuid():
                 os.close(self._handle)
                 raise UsageError(f"{self.path}: expected a file of this user's own: remove it")
             try:
@@ -91,7 +91,7 @@ class ClusterLock:
                 there = os.stat(name, dir_fd=directory, follow_symlinks=False)
             except FileNotFoundError:
                 there = None
-            if there is not None and os.path.samestat(there, found):
+            if there is not None and os.path.samestat(there, opened):
                 return
             os.close(self._handle)
 

@@ -198,18 +198,18 @@ class Records:
 
         Jobs that have ended are left out.
         """
-        found: dict[int, int] = {}
+        barriers: dict[int, int] = {}
         for number, job in self.jobs.items():
             if self.of[number].state in (DONE, FAILED, REJECTED):
                 continue
             for other in sorted(job.after):
                 if self.of[other].state in (FAILED, REJECTED):
-                    found[number] = other
-                elif other in found:
-                    found[number] = found[other]
-                if number in found:
+                    barriers[number] = other
+                elif other in barriers:
+                    barriers[number] = barriers[other]
+                if number in barriers:
                     break
-        return found
+        return barriers
 
 
 STUCK = (FAILED, REJECTED)

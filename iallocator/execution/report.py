@@ -61,7 +61,7 @@ def execution_document(head: Json, records: Records, places: Places | None) -> J
     `head`: the head of its journal. `places`: the present places; None if they are unknown.
     """
     jobs = list(records.whole.values())
-    found: Json = {
+    document: Json = {
         "run": head["run"],
         "cluster": head["cluster"],
         "complete": complete(records),
@@ -69,18 +69,18 @@ def execution_document(head: Json, records: Records, places: Places | None) -> J
     }
     rebooted = rebooted_nodes(records)
     if rebooted:
-        found["rebooted"] = rebooted
+        document["rebooted"] = rebooted
     if places is not None:
         chains: dict[str, list[Json]] = {}
         for job in jobs:
             for step in job.steps:
                 if "instance" in step:
                     chains.setdefault(step["instance"], []).append(step)
-        found["instances"] = []
+        document["instances"] = []
         for name, chain in chains.items():
             chain.sort(key=lambda step: int(step["number"]))
             now, runs = list(places.instances.get(name, ())), name in places.running
-            found["instances"].append(
+            document["instances"].append(
                 {
                     "instance": name,
                     "from": chain[0]["from"],
@@ -91,14 +91,14 @@ def execution_document(head: Json, records: Records, places: Places | None) -> J
                 }
             )
         nodes = {step["node"]: None for job in jobs for step in job.steps if "node" in step}
-        found["nodes"] = [
+        document["nodes"] = [
             {"node": name, "offline": name in places.offline, "drained": name in places.drained}
             for name in nodes
         ]
     # Work for a person: jobs that failed or were rejected
     stuck = [job for job in records.jobs.values() if records.of[job.number].state in STUCK]
     if not stuck:
-        return found
+        return document
     of_instance: dict[str, list[Job]] = {}
     for job in records.jobs.values():
         if job.instance and records.of[job.number].state != DONE:
@@ -118,8 +118,8 @@ def execution_document(head: Json, records: Records, places: Places | None) -> J
             "remove the causes of the failures, then repeat the command with -X and --resume: "
             "each job goes on from where its instance is then"
         )
-    found["to_do"] = to_do
-    return found
+    document["to_do"] = to_do
+    return document
 
 
 def rebooted_nodes(records: Records) -> list[str]:
@@ -167,27 +167,27 @@ def _progress(now: Sequence[str], runs: bool, chain: Sequence[Json]) -> str:
     return HALF_MOVED if now in [before, *(step["to"] for step in chain)] else "elsewhere"
 
 
-def report_lines(found: Json) -> Iterator[str]:
+def report_lines(document: Json) -> Iterator[str]:
     """Yield the lines of an execution document for people."""
     by_state: dict[str, list[Json]] = {}
-    for job in found["jobs"]:
+    for job in document["jobs"]:
         by_state.setdefault(job["state"], []).append(job)
     amounts = ", ".join(f"{len(jobs)} {state}" for state, jobs in by_state.items())
-    yield f"Carried out on {found['cluster']}: {amounts or 'nothing to do'}"
+    yield f"Carried out on {document['cluster']}: {amounts or 'nothing to do'}"
     for state, jobs in by_state.items():
         if state != "done":
             for job in jobs:
                 number = f"job {job['id']}: " if "id" in job else ""
                 why = f": {job['why']}" if "why" in job else ""
                 yield f"  {state}: {number}{job['what']}{why}"
-    if "rebooted" in found:
-        nodes = ",".join(found["rebooted"])
+    if "rebooted" in document:
+        nodes = ",".join(document["rebooted"])
         yield f"Rebooted: {nodes}"
-        if not found["complete"]:
+        if not document["complete"]:
             yield f"  (a new plan without them: iallocator reboot --done {nodes})"
-    if "instances" in found:
+    if "instances" in document:
         yield "Now:"
-        for one in found["instances"]:
+        for one in document["instances"]:
             here = f"on {':'.join(one['now'])}" if one["now"] else "on no node"
             here += "" if one["runs"] or not one["now"] else " (not running)"
             planned = f"was on {':'.join(one['from']) or 'no node'}, planned {':'.join(one['to'])}"
@@ -195,12 +195,12 @@ def report_lines(found: Json) -> Iterator[str]:
                 yield f"  {one['instance']}: {here}, as planned"
             else:
                 yield f"  {one['instance']}: {one['state']}: {here}; {planned}"
-        for node in found["nodes"]:
+        for node in document["nodes"]:
             flags = [flag for flag in ("offline", "drained") if node[flag]]
             yield f"  {node['node']}: {' and '.join(flags) or 'online'}"
-    if "to_do" in found:
+    if "to_do" in document:
         yield "To do:"
-        yield from (f"  {line}" for line in found["to_do"])
+        yield from (f"  {line}" for line in document["to_do"])
 
 
 def moved_away(records: Records, now: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -208,7 +208,7 @@ def moved_away(records: Records, now: dict[str, list[str]]) -> dict[str, list[st
 
     An instance that is gone is included; one that a job created is not.
     """
-    found: dict[str, list[str]] = {}
+    by_node: dict[str, list[str]] = {}
     for number, job in records.whole.items():
         steps = [step for step in job.steps if "instance" in step]
         if not steps:
@@ -218,5 +218,5 @@ def moved_away(records: Records, now: dict[str, list[str]]) -> dict[str, list[st
         here = now.get(job.instance)
         failed_late = not made and records.of[number].attempt and here in [s["to"] for s in steps]
         if (made or failed_late) and steps[0]["from"]:
-            found.setdefault(job.instance, list(steps[0]["from"]))
-    return {name: home for name, home in found.items() if now.get(name) != home}
+            by_node.setdefault(job.instance, list(steps[0]["from"]))
+    return {name: home for name, home in by_node.items() if now.get(name) != home}

@@ -171,18 +171,19 @@ class Returning:
             if len(where) > 1 and name in places.running and not {*nodes}.isdisjoint(where)
         ]
         try:
-            found = sorted(self._disk_problems(names)) if names else []
+            problems = sorted(self._disk_problems(names)) if names else []
         except LiveError as error:
             raise ExecutionError(str(error)) from None
-        if not found:
+        if not problems:
             return None
-        inactive = {name for _, name, _, syncs in found if not syncs} - self._activated
+        inactive = {name for _, name, _, syncs in problems if not syncs} - self._activated
         for name in sorted(inactive):
             self._session.orders.say(f"{name}: activating its disks")
             self._submit([{"OP_ID": "OP_INSTANCE_ACTIVATE_DISKS", "instance_name": name}])
         self._activated |= inactive
-        why = f"{len({name for _, name, _, _ in found})} instances are not in sync: {found[0][2]}"
-        return why, max(seconds for seconds, *_ in found), any(syncs for *_, syncs in found)
+        count, first = len({name for _, name, _, _ in problems}), problems[0][2]
+        why = f"{count} instances are not in sync: {first}"
+        return why, max(seconds for seconds, *_ in problems), any(syncs for *_, syncs in problems)
 
     def _disk_problems(self, names: Sequence[str]) -> Iterator[tuple[float, str, str, bool]]:
         """Yield for each disk that is not in sync: seconds left, instance, words, if it syncs."""

@@ -105,20 +105,20 @@ class Asked:
     def note(
         self,
         cluster: Cluster,
-        found: GroupPlacements | RankedMoves,
+        outcome: GroupPlacements | RankedMoves,
         best: Sequence[Placement],
         candidates: Candidates,
         rejected: Collection[Nodes],
         unchecked: Collection[Nodes] = (),
         best_of: dict[int, NodeBest] | None = None,
     ) -> None:
-        """Record the `best` of the placements that were `found`, and the rank of every node.
+        """Record the `best` placements of `outcome`, and the rank of every node.
 
         `best_of` is the best placement of each node, if that is known already.
         """
-        report, order = self.report, found.order
+        report, order = self.report, outcome.order
         assert self.scores is not None
-        ways = [(place[1], found.score(place), found.penalty(place)) for place in best]
+        ways = [(place[1], outcome.score(place), outcome.penalty(place)) for place in best]
         self.best = ways[0][0] if ways else ()
         if order is not None:
             note_order(report, order, cluster)
@@ -129,7 +129,7 @@ class Asked:
         if best_of is None:
             best_of = self._best_of(candidates, rejected)
         alone = candidates.feasible - len(rejected) < 2
-        report.node_ranks = node_ranks(cluster, best_of, alone, found, unchecked)
+        report.node_ranks = node_ranks(cluster, best_of, alone, outcome, unchecked)
         if order is not None:
             report.placements = placed_by(order, cluster, report.name, scored)
             return
@@ -187,17 +187,17 @@ def node_ranks(
     cluster: Cluster,
     best: dict[int, NodeBest],
     alone: bool,
-    found: GroupPlacements | RankedMoves,
+    outcome: GroupPlacements | RankedMoves,
     unchecked: Collection[Nodes],
 ) -> dict[str, NodeRank]:
     """Return node name -> how the node is ranked by its best placement.
 
-    Nodes without a feasible placement have no entry.  If `found` has the order of a strategy, its
+    Nodes without a feasible placement have no entry.  If `outcome` has the order of a strategy, its
     criteria count instead of the score.  `best` is the best placement of each node.  `alone`: N+1
     rejects all placements but one.  The `unchecked` placements were not checked for N+1.
     """
     alone = alone and len({nodes for _, _, nodes in best.values()}) < 2
-    order, ranked_by_score = found.order, not found.scores
+    order, ranked_by_score = outcome.order, not outcome.scores
     names = cluster.node_names(list(best))
     result = {}
     for name, (index, (lost, rank, nodes)) in zip(names, best.items()):
@@ -213,7 +213,7 @@ def node_ranks(
         elif ranked_by_score:
             score = rank
         else:
-            score = found.score((rank, nodes))
+            score = outcome.score((rank, nodes))
             penalty = penalty_in(rank, score)
         result[name] = NodeRank(cluster, nodes, lost, score, penalty, words, nodes in unchecked)
     return result

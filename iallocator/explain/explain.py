@@ -91,7 +91,7 @@ NAMED = 5
 """The number of known names that the error of an unknown name lists."""
 
 
-def narrow_to_instance(found: Explanation, name: str) -> None:
+def narrow_to_instance(explanation: Explanation, name: str) -> None:
     """Keep only the decision on the instance called `name`.
 
     Raises
@@ -99,7 +99,7 @@ def narrow_to_instance(found: Explanation, name: str) -> None:
     UsageError
         If the request does not concern it.
     """
-    names = [decision.instance for decision in found.decisions]
+    names = [decision.instance for decision in explanation.decisions]
     possible = meant(name, names)
     if len(possible) == 1:
         name = possible[0]
@@ -109,7 +109,9 @@ def narrow_to_instance(found: Explanation, name: str) -> None:
         raise UsageError(
             f"--instance: the request is not about {cut(name)}{near}, but about {known or 'none'}"
         )
-    found.decisions = [decision for decision in found.decisions if decision.instance == name]
+    explanation.decisions = [
+        decision for decision in explanation.decisions if decision.instance == name
+    ]
 
 
 def narrow_to_node(found: Explanation, cluster: Cluster, name: str) -> None:

@@ -244,7 +244,7 @@ class NodeRow:
     def document(self) -> Json:
         """Return the row as JSON."""
         node = self.node
-        found: Json = {
+        result: Json = {
             "node": node.name,
             "excluded": node.excluded,
             "roles": node.roles.document,
@@ -252,10 +252,10 @@ class NodeRow:
             "reasons": self.why,
         }
         if self.score is not None:
-            found["score"] = round(self.score, 10)
+            result["score"] = round(self.score, 10)
         if self.penalty:
-            found["penalty"] = self.penalty
-        return found
+            result["penalty"] = self.penalty
+        return result
 
 
 def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
@@ -328,7 +328,7 @@ def differences(mine: Placed, other: Placed) -> list[Difference]:
 
 def difference_document(mine: Placed, other: Placed, label: str) -> Json:
     """Return the comparison of two placements as JSON, without statistics that are 0 in both."""
-    found = differences(mine, other)
+    terms = differences(mine, other)
     return {
         "with": label,
         "group": other.group,
@@ -348,10 +348,10 @@ def difference_document(mine: Placed, other: Placed, label: str) -> Json:
                 "contribution_other": round(one.other.contribution_after, DECIMALS),
                 "difference": round(one.amount, DECIMALS),
             }
-            for one in found
+            for one in terms
             if not one.nothing
         ],
-        "zero": sorted(one.mine.name for one in found if one.nothing),
+        "zero": sorted(one.mine.name for one in terms if one.nothing),
     }
 
 

@@ -129,7 +129,7 @@ class RecordingTolerance(FailureTolerance):
         self, instance: Instance, scored: Sequence[tuple[float, Nodes]]
     ) -> list[N1Rejection]:
         """Return the failures for which placements were rejected, with their scores."""
-        found = []
+        rejections = []
         for score, nodes in scored:
             stranded = self.obstacle(self._move(instance, nodes))
             if stranded is None:
@@ -142,5 +142,7 @@ class RecordingTolerance(FailureTolerance):
                 already = False
             failing = " and ".join(self._cluster.node_names(stranded.failure))
             placed, memory = self._cluster.node_names(nodes), stranded.instance.memory
-            found.append(N1Rejection(placed, score, failing, name, memory, stranded.why, already))
-        return found
+            rejections.append(
+                N1Rejection(placed, score, failing, name, memory, stranded.why, already)
+            )
+        return rejections

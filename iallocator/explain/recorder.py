@@ -166,7 +166,7 @@ class Recorder:
         instance: Instance,
         candidates: Candidates,
         accepts: Accepts,
-        found: GroupPlacements,
+        placements: GroupPlacements,
     ) -> None:
         """Record the placements of a new instance in a group, and those that N+1 rejects."""
         said, report = self._opened(), self._opened().report
@@ -178,14 +178,14 @@ class Recorder:
         if accepts == evaluator.keeps_n1:
             best_of, unchecked = self._check_best(candidates, check, instance, said.group)
         rejected = check.rejected(instance, said.group)
-        report.successes, report.failures = found.successes, found.failures
+        report.successes, report.failures = placements.successes, placements.failures
         nearest = check.best_rejected(instance, said.group, said.scores.score, candidates)
         report.n1_rejections = check.obstacles(instance, nearest)
-        best = found.best
+        best = placements.best
         if best and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
             best = [best[0], *self._runner_up(candidates, accepts, instance, best[0][1])]
-        said.note(self.context.cluster, found, best, candidates, rejected, unchecked, best_of)
-        if not found.best:
+        said.note(self.context.cluster, placements, best, candidates, rejected, unchecked, best_of)
+        if not placements.best:
             assert said.survey is not None
             report.closest = said.survey.closest(check, nearest[0] if nearest else None, instance)
 
@@ -241,7 +241,7 @@ class Recorder:
         self,
         evaluator: TracedEvaluator,
         instance: Instance,
-        found: RankedMoves,
+        ranked: RankedMoves,
         places: Sequence[Placement],
         check: FailureTolerance,
     ) -> None:
@@ -251,16 +251,16 @@ class Recorder:
         assert isinstance(check, RecordingTolerance)
         if len(places) == 1:
             first = places[0][1]
-            others = self._runner_up(found.candidates, check.accepts, instance, first)
+            others = self._runner_up(ranked.candidates, check.accepts, instance, first)
             places = [*places, *others]
         rejected = check.rejected(instance, said.group).difference(nodes for _, nodes in places)
-        scored = check.best_rejected(instance, said.group, said.scores.score, found.candidates)
+        scored = check.best_rejected(instance, said.group, said.scores.score, ranked.candidates)
         obstacles = check.obstacles(instance, scored)
         chosen = [self.context.cluster.node_names(nodes) for _, nodes in places[:1]]
         said.report.n1_rejections = [one for one in obstacles if one.nodes not in chosen]
         if not places:
-            said.report.failures |= {"FailN1": found.candidates.feasible}
-        said.note(self.context.cluster, found, places, found.candidates, rejected)
+            said.report.failures |= {"FailN1": ranked.candidates.feasible}
+        said.note(self.context.cluster, ranked, places, ranked.candidates, rejected)
 
     @aside
     def exchanged(
@@ -268,20 +268,20 @@ class Recorder:
         evaluator: TracedEvaluator,
         instance: Instance,
         present: Nodes,
-        found: Rejection | None,
+        rejection: Rejection | None,
     ) -> None:
         """Record whether the nodes of an instance can exchange their roles."""
         state, nodes = self.context.state, evaluator.scope.nodes
         with state.trial():
             state.remove(instance, present)
             limit_policy = evaluator.limit_policies.off(self.context.cluster.nodes[present[0]])
-            query = NodeQuery.of_exchange(instance, present, limit_policy, found)
+            query = NodeQuery.of_exchange(instance, present, limit_policy, rejection)
             said = self._begin(evaluator, query)
             survey = Survey(self.context, evaluator, query, None, self.left, None)
             survey.settle()
             said.survey = said.report.survey = survey
             before = self._before(instance, nodes)
-            if found is None:
+            if rejection is None:
                 said.best = present[::-1]
                 state.place(instance, said.best)
                 after = present_terms(kernel_of(state, nodes))
@@ -291,7 +291,7 @@ class Recorder:
                 said.report.placements = [Placed(said.group.name, names, score, terms, {})]
                 said.report.successes = 1
             else:
-                said.report.failures = {found.reason: 1}
+                said.report.failures = {rejection.reason: 1}
                 said.report.closest = survey.closest()
 
     @aside

@@ -93,12 +93,12 @@ def move_to_group(
     allocation = AllocationRequest(instance, groups, new=False, counted=False)
     offers = collect_offers(context, allocation)
     if offers.best is None:
-        found = MoveResult(message=offers.line or "no groups for evacuation: they have no nodes")
+        outcome = MoveResult(message=offers.line or "no groups for evacuation: they have no nodes")
         if names_nearest:
             from iallocator.placement.nearest import nearest_new
 
-            found.nearest = nearest_new(context, allocation, offers)
-        return found
+            outcome.nearest = nearest_new(context, allocation, offers)
+        return outcome
 
     def into(uuid: str) -> MoveResult:
         group = next(group for group in groups if group.uuid == uuid)
@@ -111,12 +111,12 @@ def move_to_group(
     context.last_query = None
     first = next(outcomes)
     queried = context.last_query
-    found = first if first.best else next((o for o in outcomes if o.best), first)
-    if found.best is None and found.nearest is None and names_nearest:
+    outcome = first if first.best else next((o for o in outcomes if o.best), first)
+    if outcome.best is None and outcome.nearest is None and names_nearest:
         from iallocator.placement.nearest import nearest_move
 
-        found.nearest = nearest_move(context, queried)
-    return found
+        outcome.nearest = nearest_move(context, queried)
+    return outcome
 
 
 def mover_into(context: Context, group: Group) -> Evaluator:

@@ -140,7 +140,7 @@ def _parted(context: Context, request: NodeEvacuate) -> dict[str, str]:
     Off primaries only means to the own secondary, and nowhere else: those of a unit must all
     have theirs on one node.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     names = context.cluster.node_names
     for unit in context.affinity.units(request.instances) if request.mode == "primary-only" else ():
         secondaries = {one.name: one.nodes[1] for one in unit if len(one.nodes) > 1}
@@ -148,11 +148,11 @@ def _parted(context: Context, request: NodeEvacuate) -> dict[str, str]:
             other = next((n for n, secondary in secondaries.items() if secondary != own), None)
             if other is not None:
                 mine, theirs = names((own, secondaries[other]))
-                found[name] = (
+                reasons[name] = (
                     f"it can fail over to its secondary {mine} only, and {other}, which must be "
                     f"on the same node, to {theirs} only; mode all moves both"
                 )
-    return found
+    return reasons
 
 
 def _no_way(instance: Instance, why: str) -> MoveTask:
@@ -217,9 +217,9 @@ def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResu
 
     Not attempted where the document holds the local group only, and not in hail's way.
     """
-    found: dict[str, MoveResult] = {}
+    outcomes: dict[str, MoveResult] = {}
     if context.deadline.over():
-        return found
+        return outcomes
     with context.state.trial():
         for position in in_turn(context, unit):
             instance = unit[position]
@@ -233,6 +233,6 @@ def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResu
                 continue
             outcome = move_to_group(context, instance, others, names_nearest=False)
             if outcome.best is not None:
-                found[instance.name] = outcome
+                outcomes[instance.name] = outcome
                 outcome.best.apply(context.state)
-    return found if len(found) == len(unit) else {}
+    return outcomes if len(outcomes) == len(unit) else {}

@@ -182,9 +182,9 @@ def connect(host: str, port: int, deadline: Deadline) -> Stream:
     OSError
         If the host has no address, or none answers.
     """
-    found = _addresses(host, port, deadline)
-    for number, (family, kind, protocol, _, address) in enumerate(found):
-        share = deadline.within(deadline.left / (len(found) - number), deadline.limit)
+    addresses = _addresses(host, port, deadline)
+    for number, (family, kind, protocol, _, address) in enumerate(addresses):
+        share = deadline.within(deadline.left / (len(addresses) - number), deadline.limit)
         connection = socket.socket(family, kind, protocol)
         try:
             connection.setblocking(False)
@@ -195,7 +195,7 @@ def connect(host: str, port: int, deadline: Deadline) -> Stream:
                 raise OSError(failed, os.strerror(failed))
         except OSError:
             connection.close()
-            if number + 1 == len(found):
+            if number + 1 == len(addresses):
                 raise
         except BaseException:
             connection.close()

@@ -186,19 +186,19 @@ class Queue:
         place, inside = self._run_at(self.position(instance))
         if (inside and self._runs[place].need != need) or not any(need):
             return self.with_one(instance).required
-        found = dict(self.required)
+        required = dict(self.required)
         for other in dict.fromkeys(run.need for run in self._runs[place:]):
-            units, before = found[other]
-            found[other] = units + cost_of(need, other), before + need[0]
+            units, before = required[other]
+            required[other] = units + cost_of(need, other), before + need[0]
         beside = {run.need for run in self._runs[max(0, place - 1) :]}
         if need not in beside:
             earlier = self._runs[:place]
             units = sum(run.count * cost_of(run.need, need) for run in earlier)
-            found[need] = units + 1, sum(run.count * run.need[0] for run in earlier)
+            required[need] = units + 1, sum(run.count * run.need[0] for run in earlier)
         elif all(run.need != need for run in self._runs[place:]):
-            units, before = found[need]
-            found[need] = units + 1, before + need[0]
-        return found
+            units, before = required[need]
+            required[need] = units + 1, before + need[0]
+        return required
 
     def _run_at(self, position: int) -> tuple[int, bool]:
         """Return the run at `position` of the entries, and whether the position lies inside it."""

@@ -194,33 +194,33 @@ class Evaluator:
         query = NodeQuery(role, instance, present, nodes, seconds, rejections, out, limit_policy)
         query.bound, query.as_secondaries, query.behind = bound_out, as_secondaries, behind
         self.context.last_query = self, query
-        found: Candidates
+        offer: Candidates
         if role == "moved" or (role == "new" and instance.required_nodes != 2):
-            found = kernel.singles(instance, nodes, rejections, limit_policy.primary)
+            offer = kernel.singles(instance, nodes, rejections, limit_policy.primary)
         elif role == "secondary" and behaviour.tests_primary_again:
-            found = kernel.pairs(
+            offer = kernel.pairs(
                 instance, nodes, seconds, {}, FORCED_LIMITS, limit_policy.secondary
             )
         else:
             if out:
                 seconds = [index for index in seconds if index not in out]
             if role == "secondary":
-                found = kernel.secondaries(instance, present[0], seconds, limit_policy.secondary)
+                offer = kernel.secondaries(instance, present[0], seconds, limit_policy.secondary)
             else:
-                found = kernel.pairs(
+                offer = kernel.pairs(
                     instance, nodes, seconds, rejections,
                     limit_policy.primary, limit_policy.secondary,
                 )  # fmt: skip
             for index, reason in out.items():  # no pair is counted for these secondaries yet
                 number = len(nodes) - (index in nodes)
                 if number:
-                    found.failures[reason] = found.failures.get(reason, 0) + number
-        query.limit_results = found.limit_results
+                    offer.failures[reason] = offer.failures.get(reason, 0) + number
+        query.limit_results = offer.limit_results
         if self.context.trace is not None:
-            results = found.limit_results()
+            results = offer.limit_results()
             query.limit_results = lambda: results  # a trace keeps queries, but no candidates
-            self.context.trace.asked(self, query, found)
-        return found
+            self.context.trace.asked(self, query, offer)
+        return offer
 
     def ranked(
         self,
@@ -235,29 +235,29 @@ class Evaluator:
         """
         context, strategy = self.context, self.settings.strategy
         if strategy == "score":
-            found = RankedMoves(*context.with_soft_costs(instance, candidates))
+            moves = RankedMoves(*context.with_soft_costs(instance, candidates))
         elif ranks_nodes(strategy):
             from iallocator.ranking.pairs import order_candidates
 
             ordered = order_candidates(
                 strategy, context, instance, candidates, present, primary_given
             )
-            found = RankedMoves(ordered, ordered.scores, ordered)
+            moves = RankedMoves(ordered, ordered.scores, ordered)
         else:
             from iallocator.ranking.lost_allocations import rank
 
-            found = RankedMoves(
+            moves = RankedMoves(
                 *rank(context.state, self.group, instance, candidates, context.affinity)
             )
-        if self._decides_by_rounding(found.candidates):
+        if self._decides_by_rounding(moves.candidates):
             from iallocator.scoring.rounding import decided_now
 
-            found.candidates = decided_now(
-                self.context.state, self.scope.nodes, instance, found.candidates
+            moves.candidates = decided_now(
+                self.context.state, self.scope.nodes, instance, moves.candidates
             )
         if self.context.trace is not None:
-            self.context.trace.ranked(self, instance, found)
-        return found
+            self.context.trace.ranked(self, instance, moves)
+        return moves
 
     def decided(self, instance: Instance, candidates: Candidates) -> Candidates:
         """Return `candidates` for a new instance in the order of the score, ties decided."""

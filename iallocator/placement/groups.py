@@ -91,7 +91,7 @@ def offer_of(
     offer.obstacle = _obstacle(context, allocation, group, len(nodes))
     if offer.obstacle or not set(only).issubset(nodes):
         return offer
-    found = place_new(
+    placements = place_new(
         evaluator,
         instance,
         only[:1] or nodes,
@@ -99,39 +99,39 @@ def offer_of(
         secondaries=only[1:] or None,
         counted=allocation.counted,
     )
-    fill_offer(offer, context, evaluator, found)
-    offer.query = found.query
-    offer.order = found.order
-    offer.nodes = [placement[1] for placement in found.best]
-    if found.others is not None:
-        offer.secondaries = context.cluster.node_names(found.others)
-    offer.rejected = found.rejected[1] if found.rejected else None
-    if found.best:
-        offer.key, best = found.best[0]
-        offer.ranked_by = found.ranked_by
+    fill_offer(offer, context, evaluator, placements)
+    offer.query = placements.query
+    offer.order = placements.order
+    offer.nodes = [placement[1] for placement in placements.best]
+    if placements.others is not None:
+        offer.secondaries = context.cluster.node_names(placements.others)
+    offer.rejected = placements.rejected[1] if placements.rejected else None
+    if placements.best:
+        offer.key, best = placements.best[0]
+        offer.ranked_by = placements.ranked_by
         broken = context.affinity.broken(instance, best[0])
         if broken:
             offer.extra["broken"] = broken
-        if found.order is None and offer.ranked_by != "score":
+        if placements.order is None and offer.ranked_by != "score":
             offer.shown_score = shown(offer.key)
-        elif found.order is not None:
-            offer.extra |= found.order.extra(best)
+        elif placements.order is not None:
+            offer.extra |= placements.order.extra(best)
     return offer
 
 
 def fill_offer(
-    offer: GroupSolution, context: Context, evaluator: Evaluator, found: GroupPlacements
+    offer: GroupSolution, context: Context, evaluator: Evaluator, placements: GroupPlacements
 ) -> None:
-    """Record in `offer` the placements that were `found`, their ranks, and the rejections."""
+    """Record in `offer` these `placements`, their ranks, and the rejections."""
     names, settings = context.cluster.node_names, evaluator.settings
-    offer.placements = [(found.score(placed), names(placed[1])) for placed in found.best]
-    offer.penalties = [found.penalty(placed) for placed in found.best]
-    offer.successes, offer.failures = found.successes, found.failures
+    offer.placements = [(placements.score(placed), names(placed[1])) for placed in placements.best]
+    offer.penalties = [placements.penalty(placed) for placed in placements.best]
+    offer.successes, offer.failures = placements.successes, placements.failures
     offer.top = settings.top
     if settings.strategy != "score":
         offer.extra = {"strategy": settings.strategy}
-    if found.best:
-        offer.shown_score = shown(found.score(found.best[0]))
+    if placements.best:
+        offer.shown_score = shown(placements.score(placements.best[0]))
 
 
 def may_offer(context: Context, allocation: AllocationRequest, group: Group, nodes: int) -> bool:

@@ -171,13 +171,15 @@ class MoveChecks:
         to the secondary.
         """
         affinity, cluster = self._context.affinity, self._context.cluster
-        found: dict[int, Rejection] = {}
+        rejections: dict[int, Rejection] = {}
         rejected = affinity.rejected(instance, targets)
         if rejected:
             texts = affinity.rejection_texts(instance, rejected)
-            found = {index: Rejection(why, texts[index], index) for index, why in rejected.items()}
+            rejections = {
+                index: Rejection(why, texts[index], index) for index, why in rejected.items()
+            }
         if not before:
-            return found
+            return rejections
         source = before[0]
         copies = self.limit_policies.reaches(cluster.nodes[source])
         copies = copies or self._context.settings.behaviour.copies_from_offline
@@ -191,14 +193,14 @@ class MoveChecks:
                     "FailMig", "neither {} nor {}, where its disks are, is online".format(*names)
                 )
             if failover is not None:
-                return found | dict.fromkeys(targets, failover)
+                return rejections | dict.fromkeys(targets, failover)
             source = before[1]
         if cluster.nodes[source].migration:
             for index in targets:
                 migration = migration_rejection(cluster, source, index)
                 if migration is not None:
-                    found[index] = migration
-        return found
+                    rejections[index] = migration
+        return rejections
 
     def _secondary_rejections(
         self, instance: Instance, before: Nodes, targets: Sequence[int]

@@ -230,21 +230,21 @@ class MoveLimits:
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, secondary: bool
     ) -> tuple[int, Failing] | None:
         """Return the node that fails a limit, and the limit."""
-        kernel, found, index = self._kernel, None, after[0]
+        kernel, failing, index = self._kernel, None, after[0]
         if primary:
             checks = self._primary_checks(instance, before)
-            found = kernel.failing_primary(instance, index, checks)
-        if found is None and len(after) > 1 and (secondary or (primary and before)):
+            failing = kernel.failing_primary(instance, index, checks)
+        if failing is None and len(after) > 1 and (secondary or (primary and before)):
             index = after[1]
             if secondary:
                 secondary_checks = self._secondary_checks(instance, before, after)
-                found = kernel.failing_secondary(instance, after[0], index, secondary_checks)
+                failing = kernel.failing_secondary(instance, after[0], index, secondary_checks)
             else:
                 staying = checks_for(STAYING, instance, self._limit_policy_off(before[0]).secondary)
-                found = kernel.failing_under_new_primary(
+                failing = kernel.failing_under_new_primary(
                     instance, before[0], after[0], index, staying
                 )
-        return None if found is None else (index, found)
+        return None if failing is None else (index, failing)
 
     def open_to(
         self, instance: Instance, source: int, nodes: Sequence[int], barred: Mapping[int, str]

@@ -243,12 +243,12 @@ def can_copy_from(context: Context, primary: int) -> bool:
 def _outcome(
     context: Context,
     evaluator: Evaluator,
-    found: RankedMoves,
+    moves: RankedMoves,
     instance: Instance,
     steps: Callable[[tuple[int, ...]], list[ElementaryMove]],
 ) -> MoveResult:
-    """Return the best placements of `instance` in `found`, as moves into the group."""
-    candidates, order = found.candidates, found.order
+    """Return the best placements of `instance` in `moves`, as moves into the group."""
+    candidates, order = moves.candidates, moves.order
     outcome = MoveResult(failures=candidates.failures)
     outcome.order = order
     if not candidates.feasible:
@@ -257,7 +257,7 @@ def _outcome(
     settings, present = evaluator.settings, context.state.where[instance.name]
     ranked: Iterable[Placement] = candidates.ranked()
     if evaluator.rules.exact:
-        ranked = least_loss(context, evaluator, instance, found)
+        ranked = least_loss(context, evaluator, instance, moves)
         if not ranked:
             from iallocator.placement.nearest import rejected_by_n1
 
@@ -279,7 +279,7 @@ def _outcome(
         extra |= _violated_soft(context, instance, nodes)
         move = Move(instance, present, nodes, steps(nodes))
         outcome.scored.append(
-            ScoredMove(move, found.score(placement), found.penalty(placement), extra)
+            ScoredMove(move, moves.score(placement), moves.penalty(placement), extra)
         )
         if len(outcome.scored) >= settings.top:
             break
@@ -287,9 +287,9 @@ def _outcome(
 
 
 def least_loss(
-    context: Context, evaluator: Evaluator, instance: Instance, found: RankedMoves
+    context: Context, evaluator: Evaluator, instance: Instance, ranked: RankedMoves
 ) -> list[Placement]:
-    """Return the best placements in `found` after which failures lose least, for ``no-worse``.
+    """Return the best placements in `ranked` after which failures lose least, for ``no-worse``.
 
     `instance` is on the state.  If it comes from another group, a placement that takes failover
     capacity is rejected; none may be left.  If it leaves a node and stays in its group, it must go
@@ -297,7 +297,7 @@ def least_loss(
     failure loses more than in the initial state.
     """
     state, top = context.state, evaluator.settings.top
-    candidates, present = found.candidates, state.where[instance.name]
+    candidates, present = ranked.candidates, state.where[instance.name]
     source = context.cluster.nodes[present[0]]
     stays = source.group is evaluator.group
     rejects = not stays and evaluator.limit_policies.off(source).asks_n1
@@ -328,7 +328,7 @@ def least_loss(
             best += [place for _, place in sorted(grown, key=lambda one: one[0])]
             best += others[len(grown) :]
         if context.trace is not None:
-            context.trace.preferred(evaluator, instance, found, best[:top], check)
+            context.trace.preferred(evaluator, instance, ranked, best[:top], check)
     return best[:top]
 
 

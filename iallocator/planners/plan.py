@@ -59,7 +59,7 @@ class PlanEntry:
     def document(self, cluster: Cluster) -> dict[str, object]:
         """Return the entry as plain data; see ``schemas/plan.schema.json``."""
         move = self.move
-        found: dict[str, object] = {
+        result: dict[str, object] = {
             "instance": move.instance.name,
             "from": cluster.node_names(move.before),
             "to": cluster.node_names(move.after),
@@ -68,10 +68,10 @@ class PlanEntry:
             "copied_mib": move.copied,
         }
         if self.broken:
-            found["broken"] = self.broken
+            result["broken"] = self.broken
         if self.colocated:
-            found["unit"] = list(self.colocated)
-        return found
+            result["unit"] = list(self.colocated)
+        return result
 
 
 class Plan:

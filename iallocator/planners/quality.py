@@ -82,7 +82,7 @@ class Quality:
 
         See ``schemas/defs.schema.json``.
         """
-        found: Json = {
+        result: Json = {
             "measure": self.measure,
             "reached": self.result,
             "bound": self.bound,
@@ -90,13 +90,13 @@ class Quality:
             "proved": self.proved,
         }
         if self.gap is None:
-            found["bound_reason"] = self.reason
+            result["bound_reason"] = self.reason
         else:
             relative = self.gap / abs(self.bound) if self.bound else None
             if not self.gap:
                 relative = 0.0
-            found["gap"] = {"absolute": self.gap, "relative": relative}
-        return found
+            result["gap"] = {"absolute": self.gap, "relative": relative}
+        return result
 
 
 def bounded(bounding: Bounding, deadline: Deadline) -> tuple[float | None, str, Stopped | None]:

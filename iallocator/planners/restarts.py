@@ -104,7 +104,7 @@ class Restarts:
 
     def items(self, failure: Failure) -> list[FailedItem]:
         """Return what leaves the nodes of `failure`; of each node the recreated instances last."""
-        found: list[FailedItem] = []
+        failed_items: list[FailedItem] = []
         for node in failure:
             here = sorted(
                 (
@@ -119,8 +119,8 @@ class Restarts:
             moved = items_of((i for i in rest if not self._rules.recreates(i)), self._rules.units)
             created = sorted(filter(self._rules.recreates, rest), key=lambda one: -one.memory)
             for item in chain(drbd, moved, items_of(created, self._rules.units)):
-                found.append((node, item))
-        return found
+                failed_items.append((node, item))
+        return failed_items
 
     def _leaving(self, failure: Failure) -> list[FailedItem]:
         """Return the items of `failure` that restart on other nodes than a secondary."""

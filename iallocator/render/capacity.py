@@ -74,23 +74,24 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
 
     # How many instances like those of earlier requests fit
     if "forecast" in document:
-        found = document["forecast"]
-        asked = found["asked"]
+        forecast = document["forecast"]
+        orders = len(forecast["counts"])
+        asked = forecast["asked"]
         were = "instance that was" if asked == 1 else "instances that were"
         page.heading(f"Forecast, by {asked} {were} asked for")
-        if found["counts"]:
+        if forecast["counts"]:
             page.say(
-                f"until the first rejection {found['median']:g} more fit: the median of "
-                f"{len(found['counts'])} orders, from {found['lowest']} to {found['highest']}"
+                f"until the first rejection {forecast['median']:g} more fit: the median of "
+                f"{orders} orders, from {forecast['lowest']} to {forecast['highest']}"
             )
-            page.say(f"rejected for {', '.join(sorted(set(found['reasons'])))}")
-        if found["hopeless"]:
+            page.say(f"rejected for {', '.join(sorted(set(forecast['reasons'])))}")
+        if forecast["hopeless"]:
             page.say(
-                f"{found['hopeless']} of {len(found['counts'])} orders ended with one that has no "
-                "place on the cluster as it is, either"
+                f"{forecast['hopeless']} of {orders} orders ended with one that has no place on "
+                "the cluster as it is, either"
             )
-        if found["end"]:
-            page.say(found["end"])
+        if forecast["end"]:
+            page.say(forecast["end"])
 
 
 def allocation_map(title: str, run: Json) -> Iterator[str]:

@@ -37,26 +37,26 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
     `facts` has the `Explanation` itself, from which the text is made; whether to be ``brief``, and
     the ``node`` to which the text is confined.
     """
-    found: Explanation = facts["explanation"]
+    result: Explanation = facts["explanation"]
     brief, node = facts["brief"], facts["node"]
     names = {
         name
-        for decision in found.decisions
+        for decision in result.decisions
         for part in decision.parts()
         for name in [*part.present, *(n.name for group in part.groups for n in group.nodes)]
     }
     domain = domain_of(names)
     page.leave_out([domain] if domain else [])
     if not page.hail:
-        remarks = found.remarks
+        remarks = result.remarks
         for remark in remarks if page.verbose else few_details(remarks):
             page.say(remark, indent=0)
-    decisions = found.decisions
+    decisions = result.decisions
     if page.rows and len(decisions) > DETAILED and not node:
-        _summary(page, found)
+        _summary(page, result)
         decisions = []
     for decision in decisions:
-        page.heading(f"{found.kind} {decision.instance}")
+        page.heading(f"{result.kind} {decision.instance}")
         page.say(decision.subject)
         if decision.present:
             page.say(f"Now on {_roles(decision.present)}.")
@@ -69,14 +69,14 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
                 tell_nodes(page, group, part.answer, part.instance)
                 if group.comparison:
                     page.say(f"Its group comes later: {group.comparison}.")
-    if page.hail and found.remarks:
+    if page.hail and result.remarks:
         page.blank()
-        for remark in found.remarks:
+        for remark in result.remarks:
             page.say(remark, indent=0)
-    if "transition" in found.response and not (brief or node):
-        tell_transition(page, found.response["transition"])
+    if "transition" in result.response and not (brief or node):
+        tell_transition(page, result.response["transition"])
     page.heading("Response")
-    page.say(found.response["info"])
+    page.say(result.response["info"])
 
 
 COMPARED = 1
@@ -322,17 +322,17 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
         return
 
     # By how much the scores differ, and mainly because of which statistics
-    found = differences(answer, rival)
+    terms = differences(answer, rival)
     result = "The scores are equal, statistic by statistic; of equals the first is taken."
-    if any(round(one.amount, 10) for one in found):
+    if any(round(one.amount, 10) for one in terms):
         gap = rival.total - answer.total
         what = "Score and penalty" if answer.penalty or rival.penalty else "Score"
         more = "more" if gap >= 0 else "less"
         result = f"{what} {page.rounded(rival.scored)}, {page.score(abs(gap))} {more}."
-        against = _named(page, [one for one in found if one.amount > 0])
+        against = _named(page, [one for one in terms if one.amount > 0])
         if against:
             result += f" Against it: {against}."
-        favour = _named(page, [one for one in found if one.amount < 0])
+        favour = _named(page, [one for one in terms if one.amount < 0])
         if favour:
             result += f" In its favour: {favour}."
     page.say(result)
@@ -347,7 +347,7 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
         numeric("difference"),
     )
     equal = []
-    for one in found:
+    for one in terms:
         if one.nothing:
             continue
         if not (round(one.amount, 10) or page.verbose or page.hail):
@@ -363,10 +363,10 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
             _signed(page, one.amount),
             tone="" if round(one.amount, 10) else "faint",
         )
-    before = sum(one.mine.contribution_before for one in found)
-    after = sum(one.mine.contribution_after for one in found)
-    others = sum(one.other.contribution_after for one in found)
-    penalty = any(one.mine.name == PENALTY for one in found)
+    before = sum(one.mine.contribution_before for one in terms)
+    after = sum(one.mine.contribution_after for one in terms)
+    others = sum(one.other.contribution_after for one in terms)
+    penalty = any(one.mine.name == PENALTY for one in terms)
     table.add(
         "total" if penalty else "score",
         *[""] * 4,
@@ -377,7 +377,7 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
     page.table(table)
     if equal:
         page.say(f"equal in both, shown with -v: {', '.join(equal)}", tone="faint")
-    zero = [one.mine.name for one in found if one.nothing]
+    zero = [one.mine.name for one in terms if one.nothing]
     if zero:
         page.say(f"0 everywhere: {', '.join(zero)}", tone="faint")
 

@@ -250,19 +250,19 @@ def _groups(page: Page, plan: Json) -> None:
 
 def _group_cells(one: Json, parts: Mapping[str, list[str]], page: Page) -> list[Cell]:
     """Return column and text of each fact of a group, without its name and the reason."""
-    found: list[tuple[Column, str]] = []
+    cells: list[tuple[Column, str]] = []
     for name, title, text in COLUMNS:
         if name in parts:
             above = f"load {name}" if name in ("before", "after") else title
             for part in parts[name]:
                 head, form = RESOURCES[part] if above == title else (part, "{:.3f}".format)
                 value = "-" if one[name] is None else form(one[name][part])
-                found.append((Column(head, True, above), value))
+                cells.append((Column(head, True, above), value))
         elif name in one:
             form = page.score if name in ("before", "after") else text
             value = "-" if one[name] is None else form(one[name])
-            found.append((Column(title, not isinstance(one[name], (str, bool))), value))
-    return found
+            cells.append((Column(title, not isinstance(one[name], (str, bool))), value))
+    return cells
 
 
 def _moves(page: Page, plan: Json, facts: Json) -> None:

@@ -101,7 +101,7 @@ def find_cases(paths: Sequence[str]) -> list[Case]:
     UsageError
         If a path does not exist, or there is no request.
     """
-    found: dict[str, Case] = {}
+    by_name: dict[str, Case] = {}
     for path in map(layout.request_path, paths):
         if not os.path.exists(path):
             raise UsageError(f"{path}: No such file or directory")
@@ -111,10 +111,10 @@ def find_cases(paths: Sequence[str]) -> list[Case]:
         for request in requests:
             name = os.path.basename(request)
             if not (name == RESPONSE or name.endswith("." + RESPONSE)):
-                found.setdefault(os.path.realpath(request), case_of(request))
-    if not found:
+                by_name.setdefault(os.path.realpath(request), case_of(request))
+    if not by_name:
         raise UsageError(f"{' '.join(paths)}: no requests, only responses")
-    return list(found.values())
+    return list(by_name.values())
 
 
 def _requests_in(folder: str) -> Iterator[str]:

@@ -507,7 +507,7 @@ class PairScores:
 
         Without forthcoming instances and measured loads, these are half of them.
         """
-        found: dict[int, int] = {}
+        leaders: dict[int, int] = {}
         earlier: dict[Hashable, int] = {}
         totals = self._totals
         for k, statistic in enumerate(STATISTICS):
@@ -516,30 +516,30 @@ class PairScores:
                 numbers = totals.counts[k], totals.sums[k], totals.squares[k]
                 key = numbers, tuple([np.asarray(one).tobytes() for one in changes])
                 if key in earlier:
-                    found[k] = earlier[key]
+                    leaders[k] = earlier[key]
                 else:
                     earlier[key] = k
-        return found
+        return leaders
 
     def _second_in(self, rows: Indices) -> Change:
         """Return the change by each secondary beside these primaries: of `wide`, matrices."""
         width = self._peers.shape[1]
         at, columns, entries = self._peers.entries(rows)
         entries = entries + width
-        found: list[tuple[Quantity, Quantity]] = []
+        changes: list[tuple[Quantity, Quantity]] = []
         for k, change in enumerate(self._second):
             more, square = change
             if not isinstance(more, np.ndarray):
-                found.append(change)
+                changes.append(change)
             elif k not in self._wide:
-                found.append((more[:width], square[:width]))
+                changes.append((more[:width], square[:width]))
             else:
                 matrices = np.empty((2, len(rows), width))
                 for matrix, one in zip(matrices, (more, square)):
                     matrix[:] = one[:width]
                     matrix[at, columns] = one[entries]
-                found.append((matrices[0], matrices[1]) if matrices[0].any() else (0.0, 0.0))
-        return found
+                changes.append((matrices[0], matrices[1]) if matrices[0].any() else (0.0, 0.0))
+        return changes
 
     def bounds(self) -> Floats:
         """Return a lower bound of the scores for each primary."""

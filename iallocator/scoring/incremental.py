@@ -92,12 +92,12 @@ def picks(scores: Floats) -> tuple[Indices, Truths]:
 
     The result is undefined for a row without a finite score.
     """
-    found = scores.argmin(axis=1)
+    lowest = scores.argmin(axis=1)
     near = scores <= scores.min(axis=1, keepdims=True) + TIE
     rows = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)
     certain = np.ones(len(scores), dtype=bool)
     if not rows.size:
-        return found, certain
+        return lowest, certain
     columns = np.flatnonzero(near[rows].any(axis=0))
     part = np.ix_(rows, columns)
     scores, near = scores[part], near[part]
@@ -109,8 +109,8 @@ def picks(scores: Floats) -> tuple[Indices, Truths]:
     alike = (near == (fine == fine.min(axis=1, keepdims=True))).all(axis=1)
     certain[rows] = alike | ~split.any(axis=1)
     rounded = np.where(near, np.round(scores, DECIMALS), np.inf)
-    found[rows] = columns[rounded.argmin(axis=1)]
-    return found, certain
+    lowest[rows] = columns[rounded.argmin(axis=1)]
+    return lowest, certain
 
 
 class IncrementalScores:
@@ -462,9 +462,9 @@ def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
     """Return steps × nodes: the score of each node after the steps of `path` before."""
     nodes = np.array(path, dtype=np.intp)
     came = _came_before(nodes, at.values.shape[1])
-    found = np.repeat(at.offset[None], len(path), axis=0)
+    scores = np.repeat(at.offset[None], len(path), axis=0)
     if at.raised is not None:
-        found += _running(at.raised[nodes], 0.0)[:, None]
+        scores += _running(at.raised[nodes], 0.0)[:, None]
     for k, weight in enumerate(at.weights):
         # Variance and mean of the statistic before each step
         values, change = at.values[k], at.change[k][nodes].astype(np.longdouble)
@@ -478,8 +478,8 @@ def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
         variance -= mean[:, None] * slope
         variance += square[:, None]
         variance *= variance > ROUNDING * square[:, None]
-        found += weight * np.sqrt(variance, out=variance)
-    return found
+        scores += weight * np.sqrt(variance, out=variance)
+    return scores
 
 
 def _came_before(nodes: Indices, count: int) -> Floats:

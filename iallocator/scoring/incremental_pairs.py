@@ -330,9 +330,9 @@ class IncrementalPairs(IncrementalScores):
         self._takers = None
 
     def _best_of(
-        self, primaries: Indices, secondaries: Indices, found: list[tuple[float, int, int]]
+        self, primaries: Indices, secondaries: Indices, pairs: list[tuple[float, int, int]]
     ) -> bool:
-        """Add the best pair of a group to `found`; return False if rounding decides which it is."""
+        """Add the best pair of a group to `pairs`; return False if rounding decides which it is."""
         rows, columns, value = primaries, secondaries, np.inf
         while True:  # among the better ones bounds are closer
             check()
@@ -347,13 +347,13 @@ class IncrementalPairs(IncrementalScores):
             if left <= FEW or 2 * left > before:
                 break
         if left == 1:
-            found.append((value, int(rows[0]), int(columns[0])))
+            pairs.append((value, int(rows[0]), int(columns[0])))
             return True
         least = low[0][first, None] + low[1][second]
         least[rows[:, None] == columns] = np.inf
         best = self._first_of(*self._possible(rows, columns, least, value))
         if best is not None:
-            found.append(best)
+            pairs.append(best)
         return best is not None
 
     def _possible(

@@ -148,17 +148,17 @@ def joined(vectors: Floats, per_amount: Floats) -> tuple[list[int], Floats]:
     The second result is what one more in each column, and in those that it represents, adds to the
     statistics.
     """
-    found: dict[int, Floats] = {}
+    by_column: dict[int, Floats] = {}
     for column in np.flatnonzero(vectors.any(axis=0)).tolist():
         amounts = vectors[:, column]
         at = int(np.abs(amounts).argmax())
-        for leader, known in found.items():
+        for leader, known in by_column.items():
             other = vectors[:, leader]
             factor = amounts[at] / other[at] if other[at] else 0.0
             if (amounts == factor * other).all():
-                found[leader] = known + factor * per_amount[column]
+                by_column[leader] = known + factor * per_amount[column]
                 break
         else:
-            found[column] = per_amount[column]
-    shape = len(found), *per_amount.shape[1:]
-    return list(found), np.array(list(found.values())).reshape(shape)
+            by_column[column] = per_amount[column]
+    shape = len(by_column), *per_amount.shape[1:]
+    return list(by_column), np.array(list(by_column.values())).reshape(shape)

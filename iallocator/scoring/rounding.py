@@ -389,7 +389,7 @@ def _all_added_up(
     column = np.array([values[index][k] for index in over])
     position = {index: number for number, index in enumerate(over)}
     rows = max(1, AT_ONCE // count)
-    found: list[Sums] = []
+    sums: list[Sums] = []
     for start in range(0, len(after), rows):
         changes = after[start : start + rows]
         table = np.tile(column, (len(changes), 1))
@@ -399,9 +399,9 @@ def _all_added_up(
                     table[row, position[index]] = new[k]
         totals = last(table)
         if not STATISTICS[k].spread:
-            found += [(count, total, 0.0) for total in totals.tolist()]
+            sums += [(count, total, 0.0) for total in totals.tolist()]
             continue
         away = table - (totals / count)[:, None]
         variances = last(away * away) / count
-        found += [(count, *pair) for pair in zip(totals.tolist(), variances.tolist())]
-    return found
+        sums += [(count, *pair) for pair in zip(totals.tolist(), variances.tolist())]
+    return sums

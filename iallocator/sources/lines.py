@@ -140,20 +140,20 @@ def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[li
         raise RequestError(
             path, "expected htools' text format, got what looks like JSON: give that without -t"
         )
-    found: list[list[Line]] = [[]]
+    parts: list[list[Line]] = [[]]
     for number, line in enumerate(lines, 1):
         text = line.removesuffix("\r")
         if text:
-            found[-1].append(Line(path, number, text))
+            parts[-1].append(Line(path, number, text))
         else:
-            found.append([])
-    for (what, fewest), section in zip(kinds, found):
+            parts.append([])
+    for (what, fewest), section in zip(kinds, parts):
         for one in section:
             one.require(what, fewest)
-    if len(found) < len(kinds) - 1:
-        problem = f"expected at least {len(kinds) - 1} sections, got {len(found)}"
+    if len(parts) < len(kinds) - 1:
+        problem = f"expected at least {len(kinds) - 1} sections, got {len(parts)}"
         raise RequestError(path, f"{problem}; is it complete?")
-    return (found + [[]])[: len(kinds)]
+    return (parts + [[]])[: len(kinds)]
 
 
 PARTS = ("memory", "cpus", "disk", "disks", "nics", "spindles")
@@ -172,7 +172,7 @@ def default_policy() -> Policy:
 
 def read_policies(lines: Sequence[Line]) -> dict[str, tuple[Policy, Line]]:
     """Return group name -> its policy and its last line; "" for the cluster."""
-    found: dict[str, tuple[Policy, Line]] = {}
+    policies: dict[str, tuple[Policy, Line]] = {}
     for line in lines:
         texts = line.text(2).split(";")
         if len(texts) % 2:
@@ -192,8 +192,8 @@ def read_policies(lines: Sequence[Line]) -> dict[str, tuple[Policy, Line]]:
             line.factor_of(4, "vcpu ratio", 0),
             line.factor_of(5, "spindle ratio", 0),
         )
-        found[line.text(0)] = policy, line
-    return found
+        policies[line.text(0)] = policy, line
+    return policies
 
 
 def _spec(line: Line, what: str, text: str) -> Spec:

@@ -134,8 +134,8 @@ class PacemakerTags:
 
     def of(self, instance: Instance) -> InstanceFacts:
         """Return the facts of `instance`, which are read on first use."""
-        found = self._known.get(instance.name)
-        if found is None:
+        known = self._known.get(instance.name)
+        if known is None:
             facts = InstanceFacts()
             owner = f"instance {instance.name}"
             for tag in self._ours(instance.tags):
@@ -162,8 +162,8 @@ class PacemakerTags:
                     facts.group = tag[len(COLOCATE) :]
             if not self.tagged:
                 facts.needs = own_needs(instance)
-            found = self._known[instance.name] = facts
-        return found
+            known = self._known[instance.name] = facts
+        return known
 
     def _score(self, tag: str, prefix: str, owner: str) -> Iterator[int]:
         """Yield the score that follows `prefix` in `tag`, if it is valid."""

@@ -100,10 +100,10 @@ class CycleBreaker:
         for choices in (([one] for one in around), ([one] for one in stops), pairs):
             best = BetterRoutes([], self._schedule)
             for ways in islice(choices, self._trials):
-                found = self._go(ways)
-                if found.behind < best.behind:
-                    best = found
-                if not found.behind or self._planning.exhausted:
+                next_routes = self._go(ways)
+                if next_routes.behind < best.behind:
+                    best = next_routes
+                if not next_routes.behind or self._planning.exhausted:
                     break
             if best.ways:
                 return best
@@ -112,9 +112,9 @@ class CycleBreaker:
         if best.behind >= len(self._names):
             return BetterRoutes([], self._schedule)
         for way in stops:
-            found = self._go([one for one in best.ways if one is not way])
-            if found.behind <= best.behind:
-                best = found
+            next_routes = self._go([one for one in best.ways if one is not way])
+            if next_routes.behind <= best.behind:
+                best = next_routes
         return best
 
     def _go(self, ways: list[OtherRoute]) -> BetterRoutes:

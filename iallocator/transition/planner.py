@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 __all__ = ["TransitionPlanner", "reasons", "stays_for_good"]
 
 
-def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
+def reasons(cluster: Cluster, result: ScheduleResult) -> dict[str, str]:
     """Return for each instance that is left what it lacks, and which instances hold that."""
-    waiting = set(found.left)
+    waiting = set(result.left)
     heads: dict[str, Step] = {}
-    for step in found.left:
+    for step in result.left:
         if step.name and step.name not in heads and not waiting & step.needs.keys():
             heads[step.name] = step
-    free_after = found.room
+    free_after = result.room
     lacking = {
         name: sorted(
             key for key, more in step.takes.items() if key in free_after and free_after[key] < more
@@ -50,7 +50,7 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
         for name, step in heads.items()
     }
     holders_of: dict[Key, set[str]] = {}  # what is held -> the instances left that would free it
-    for step in found.left:
+    for step in result.left:
         for key in step.frees:
             holders_of.setdefault(key, set()).add(step.name)
     holders = {
@@ -72,7 +72,7 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
         elif holders[name]:
             text += f"; {', '.join(sorted(holders[name]))} would have to leave before"
         reason_of[name] = text
-    for step in found.left:
+    for step in result.left:
         if step.name and step.name not in reason_of:
             names = sorted({one.name or one.kind for one in step.needs if one in waiting})
             reason_of[step.name] = (
@@ -146,15 +146,15 @@ class TransitionPlanner(PlanningState):
         given_up: dict[str, Route] = {}
         while True:
             check()
-            found = self.attempt(self.routes, begin=self._best)
-            self._best = found.order
-            if not found.left:
+            result = self.attempt(self.routes, begin=self._best)
+            self._best = result.order
+            if not result.left:
                 break
             if self._relax():
                 continue
             if not self.exhausted:
                 # Let some instances take another route, if more of them arrive then
-                better = CycleBreaker(self, found).best()
+                better = CycleBreaker(self, result).best()
                 self._best = better.order
                 for way in better.ways:
                     self.routes[way.route.instance.name] = way.route
@@ -162,10 +162,10 @@ class TransitionPlanner(PlanningState):
                 if better.ways:
                     continue
             # Leave what cannot be done as it is
-            names = sorted({step.name for step in found.left} - {""})
+            names = sorted({step.name for step in result.left} - {""})
             if not names:
                 raise AssertionError("steps of nodes wait for each other")
-            why = reasons(self.state.cluster, found)
+            why = reasons(self.state.cluster, result)
             dropped = {name: self.routes[name] for name in names if name in self.routes}
             for name in dropped:
                 if name in self.routes:
@@ -177,23 +177,23 @@ class TransitionPlanner(PlanningState):
             if self.exhausted:
                 break
             routes = {**self.routes, name: route}
-            found = self.attempt(routes, begin=self._best)
+            result = self.attempt(routes, begin=self._best)
             gone = {one for one, _ in self.left if one in self.new}
             lacks_base = any(
                 second == name and strength == MUST and first in gone
                 for first, second, strength in self.demands.orders
             )
-            if not found.left and not lacks_base:
-                self.routes, self._best = routes, found.order
+            if not result.left and not lacks_base:
+                self.routes, self._best = routes, result.order
                 self.left = [one for one in self.left if one[0] != name]
         # More sequences on the same routes, in which other steps are first
         sequences = [self._best]
         for tie_break in range(len(TIE_BREAKS)) if len(self._best) <= MANY else ():
             for turned in (False, True):
                 built = self.built(self.routes, self.orders)
-                found = schedule(built[::-1] if turned else built, self.room, tie_break=tie_break)
-                if not found.left:
-                    sequences.append(found.order)
+                result = schedule(built[::-1] if turned else built, self.room, tie_break=tie_break)
+                if not result.left:
+                    sequences.append(result.order)
         return sequences
 
     def _begin(self, instance: Instance, nodes: tuple[int, ...] | None) -> None:

@@ -71,18 +71,18 @@ def room(state: State, names: Collection[str] = HARD) -> Amounts:
     1 MiB of memory, of disk and of each pool stays free, as the limits of nodes require. `names`
     are the dimensions that are enforced.
     """
-    found: Amounts = {}
+    free: Amounts = {}
     enforced = [resource for resource in RESOURCES if resource.name in names]
     for index, node in enumerate(state.cluster.nodes):
         row = state.row(index)
         for resource in enforced:
             amount = resource.spare(row[resource.column], node)
             if amount != UNLIMITED:
-                found[index, resource.name] = amount
+                free[index, resource.name] = amount
         if state.access is not None:
             for pool, amount in state.access.free[index].items():
-                found[index, _pool_name(pool)] = amount - 1
-    return found
+                free[index, _pool_name(pool)] = amount - 1
+    return free
 
 
 def _pool_name(pool: Pool) -> str:

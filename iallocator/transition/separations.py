@@ -158,19 +158,19 @@ def _needs(
     known: Mapping[str, Instance], wanted: Wanted, apart: Iterable[tuple[str, str, str]]
 ) -> dict[str, list[tuple[str, str]]]:
     """Return name -> (unit, failure domain) for moving instances and those they must not meet."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    needs: dict[str, list[tuple[str, str]]] = {}
     movers = [known[name] for name in wanted if name in known]
     tags = {tag for mover in movers for tag in mover.exclusion}
     for name, instance in known.items() if tags else ():
         for tag in instance.exclusion:
             if tag in tags:
-                found.setdefault(name, []).append((f"exclusion tag {tag}", ""))
+                needs.setdefault(name, []).append((f"exclusion tag {tag}", ""))
     for one, other, domain in apart:
         if one in known and other in known:
             need = (f"{one} and {other} apart", domain)
-            found.setdefault(one, []).append(need)
-            found.setdefault(other, []).append(need)
-    return found
+            needs.setdefault(one, []).append(need)
+            needs.setdefault(other, []).append(need)
+    return needs
 
 
 def _add(amounts: Amounts, keys: Iterable[Key]) -> None:

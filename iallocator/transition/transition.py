@@ -96,22 +96,22 @@ def number(cluster: Cluster, sequence: Sequence[Step], room: Amounts) -> Transit
     Steps are numbered by level: steps without dependencies first. Within a level the order of the
     sequence is kept.
     """
-    found = find_waits(cluster, sequence, room)
+    waits = find_waits(cluster, sequence, room)
     steps: list[ScheduledStep] = []
-    for position, (action, needs) in enumerate(zip(sequence, found.needs)):
+    for position, (action, needs) in enumerate(zip(sequence, waits.needs)):
         level = 1 + max((steps[source].level for source in needs), default=0)
         steps.append(ScheduledStep(action, position, level))
     ordered = sorted(steps, key=lambda step: (step.level, step.position))
     for value, step in enumerate(ordered, start=1):
         step.number = value
-    for step, needs in zip(steps, found.needs):
+    for step, needs in zip(steps, waits.needs):
         by_number = sorted((steps[source].number, why) for source, why in needs.items())
         step.after = [value for value, _ in by_number]
         step.because = [why for _, why in by_number]
     transition = Transition(cluster, ordered)
-    transition.pairs = sum(known.bit_count() for known in found.known)
+    transition.pairs = sum(known.bit_count() for known in waits.known)
     transition.remarks = [
         f"{sequence[k].name}: too little room for it at its moment, whatever is done before"
-        for k in found.overdrawn
+        for k in waits.overdrawn
     ]
     return transition

@@ -172,7 +172,7 @@ def read_keys(raw: Raw, level: str = "server") -> tuple[PlacementKey, ...]:
     """
     from iallocator.model.keys import CLASSES, LEVELS, SPECIAL, PlacementKey
 
-    found: list[PlacementKey] = []
+    keys: list[PlacementKey] = []
     for position, item in enumerate(objects(raw, "placement_keys", [])):
         try:
             own_level = LEVELS.index(one_of(item, "level", LEVELS, level))
@@ -184,8 +184,8 @@ def read_keys(raw: Raw, level: str = "server") -> tuple[PlacementKey, ...]:
             value, weight = _signed(item, "value"), _signed(item, "weight")
         except RequestError as error:
             raise error.below(f"placement_keys/{position}") from None
-        found.append(PlacementKey(name, value, weight, kind != "customer", own_level))
-    return tuple(found)
+        keys.append(PlacementKey(name, value, weight, kind != "customer", own_level))
+    return tuple(keys)
 
 
 def _signed(raw: Raw, key: str) -> float:

@@ -93,7 +93,7 @@ def _parameter_pools(raw: Raw) -> dict[str, Pool]:
     """Return each disk template -> the pool that ``diskparams`` name for it."""
     if raw.get("diskparams") is None:
         return {}
-    found: dict[str, Pool] = {}
+    pools: dict[str, Pool] = {}
     parameters = child(raw, "diskparams")
     for template, kind in TEMPLATES.items():
         key = kind.parameter_key
@@ -108,8 +108,8 @@ def _parameter_pools(raw: Raw) -> dict[str, Pool]:
         except RequestError as error:
             raise error.below(f"diskparams/{template}") from None
         if name:
-            found[template] = EXTERNAL, name
-    return found
+            pools[template] = EXTERNAL, name
+    return pools
 
 
 def read_pools(document: Raw, cluster: Cluster) -> None:

@@ -213,7 +213,7 @@ def read_settings(raw: Raw) -> dict[str, Any]:
     from iallocator.options.table import request_options
     from iallocator.options.values import Choice, Numbers, score
 
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, option in request_options().items():
         if key not in raw:
             continue
@@ -234,5 +234,5 @@ def read_settings(raw: Raw) -> dict[str, Any]:
                 value = read(text(raw, key))
             except ValueError as error:
                 raise RequestError(key, f"expected {error}, got {describe(value)}") from None
-        found[option.target] = value
-    return found
+        values[option.target] = value
+    return values

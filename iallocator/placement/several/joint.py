@@ -49,7 +49,7 @@ def place_together(
     The state is not changed. Instances that cannot be placed even alone are left out from the
     beginning, with those that depend on them. Nothing is searched if no other instance failed.
     """
-    found = JointResult(len(allocations))
+    joint = JointResult(len(allocations))
     with Held() as held:
         budget = context.budget()
         # Instances that fit nowhere even alone, and those that depend on them
@@ -60,24 +60,24 @@ def place_together(
         }
         others = [w.instance for w in allocations if w.instance.name not in alone]
         chains = context.affinity.dependents_of_failed(others, alone, ordered=True)
-        found.hopeless = hopeless = alone | chains.keys()
+        joint.hopeless = hopeless = alone | chains.keys()
         possible = [
             allocation for allocation in allocations if allocation.instance.name not in hopeless
         ]
         if hopeless.issuperset(failed):
-            return found
+            return joint
         instances = [allocation.instance for allocation in possible]
         affinity = AffinityRows(context.affinity.relations, instances, (TOGETHER, ORDER))
         program = _program(context, possible, affinity, budget)
         if program is not None:
             priorities = {w.instance.name: affinity.priority(w.instance) for w in possible}
-            found.most = most = Most(priorities, failed)
-            found.status = find_all_or_most(
+            joint.most = most = Most(priorities, failed)
+            joint.status = find_all_or_most(
                 program, lambda nodes: _checked(context, possible, most, nodes), budget, most
             )
-    found.limit = budget.ended
+    joint.limit = budget.ended
     context.interrupted |= held.asked
-    return found
+    return joint
 
 
 def _program(
@@ -231,7 +231,7 @@ def reserves(context: Context) -> dict[int, float]:
     When a node fails, the other nodes must have the memory of all its instances. Each new
     instance in the group takes memory from them, whatever its node is.
     """
-    state, found = context.state, {}
+    state, by_group = context.state, {}
     for group in context.cluster.groups:
         evaluator = context.evaluator(group, context.all_nodes())
         rules = evaluator.rules
@@ -249,5 +249,5 @@ def reserves(context: Context) -> dict[int, float]:
             for failure in tolerance.tolerated([one for one in failing if free.keys() >= set(one)])
         ]
         if spare:
-            found[group.index] = min(spare)
-    return found
+            by_group[group.index] = min(spare)
+    return by_group

@@ -79,22 +79,22 @@ def move_most(
     The state is not changed. Tasks that cannot have a place are left out from the beginning.
     Nothing is searched if no other task failed.
     """
-    found = MovedTogether(len(tasks))
+    moved = MovedTogether(len(tasks))
     with Held() as held:
         budget = context.budget()
         joint = _JointMove(context, tasks, failed, budget)
-        found = joint.result
+        moved = joint.result
         if joint.worthwhile(failed):
-            found.most = most = joint.most(failed)
-            found.status = find_all_or_most(
+            moved.most = most = joint.most(failed)
+            moved.status = find_all_or_most(
                 joint.program, lambda nodes: joint.checked(nodes, most), budget, most
             )
-    if found.places:
-        found.moves = joint.moves(found.places)
-    if found.most or held.asked:
-        found.limit = budget.ended
+    if moved.places:
+        moved.moves = joint.moves(moved.places)
+    if moved.most or held.asked:
+        moved.limit = budget.ended
     context.interrupted |= held.asked
-    return found
+    return moved
 
 
 class _JointMove:

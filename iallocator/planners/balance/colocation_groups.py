@@ -107,9 +107,9 @@ class ColocationMoves:
         moves.
         """
         self._kernel = self._new_kernel()
-        found: tuple[float, ScoredMoves] | None = None
+        lowest: tuple[float, ScoredMoves] | None = None
         for groups in sorted(self._gains, key=lambda groups: -self._gains[groups]):
-            if self._gains[groups] <= (found[0] if found else floor):
+            if self._gains[groups] <= (lowest[0] if lowest else floor):
                 break
             self._gains[groups] = HOPELESS
             for move in self._moves(groups):
@@ -117,10 +117,10 @@ class ColocationMoves:
                     continue
                 gain = (present - move.score) / (move.copied + 1 if by_value else 1)
                 self._gains[groups] = max(self._gains[groups], gain)
-                least = found[0] if found else max(floor, 0.0)
+                least = lowest[0] if lowest else max(floor, 0.0)
                 if gain > least and self._keeps_n1():
-                    found = gain, move
-        return found[1] if found else None
+                    lowest = gain, move
+        return lowest[1] if lowest else None
 
     def promising(self, most: int, budget: float, count: float) -> list[ScoredMoves]:
         """Return at most `most` moves of groups, those with the lowest scores, gain or not."""
@@ -257,7 +257,7 @@ class ColocationMoves:
         for name in sorted(leaving, key=lambda name: (-self._movable[name].memory, name)):
             # The best move of the instance that the limits allow
             instance, before = self._movable[name], state.where[name]
-            found: list[tuple[float, int, Move]] = []
+            gathered: list[tuple[float, int, Move]] = []
             kinds = list(kinds_to(state, instance, target, rules))
             for number, kind in enumerate(kinds):
                 if kind.secondary_leads and self._relations.rejected_passing(
@@ -268,10 +268,10 @@ class ColocationMoves:
                     move = kind.move(instance, before, target)
                     if possible(state, self._fixed, move, rules):
                         score = self._score() if len(kinds) > 1 else 0.0
-                        found.append((score, number, move))
-            if not found:
+                        gathered.append((score, number, move))
+            if not gathered:
                 return None
-            *_, move = min(found, key=lambda one: one[:2])
+            *_, move = min(gathered, key=lambda one: one[:2])
             move.apply(state)
             moves.append(move)
         return moves

@@ -129,8 +129,8 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         first = swap.first, swap.one, swap.other
         second = swap.second, swap.other, swap.one
         for order in ((first, second), (second, first)):
-            if found := self._carried_out(builder, order):
-                return found
+            if made := self._carried_out(builder, order):
+                return made
         if builder.moves_left() < 3:
             return None
         state = builder.state
@@ -147,15 +147,15 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
                 if park in state.where[instance.name]:
                     continue
                 parked = ((instance, at, park), other, (instance, park, to))
-                if found := self._carried_out(builder, parked):
-                    return found
+                if made := self._carried_out(builder, parked):
+                    return made
         return None
 
     def _carried_out(
         self, builder: PlanBuilder, order: Iterable[Visit]
     ) -> list[ScoredMoves] | None:
         """Return the moves, with their scores; None if the limits forbid one of them."""
-        found: list[ScoredMoves] = []
+        made: list[ScoredMoves] = []
         with builder.state.trial():
             for instance, at, to in order:
                 before = builder.state.where[instance.name]
@@ -167,8 +167,8 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
                 score = self._kernel.score()
                 if self._costs is not None:
                     score += self._costs.penalty(builder.scan.table.position)
-                found.append(ScoredMoves([move], score))
-        return found
+                made.append(ScoredMoves([move], score))
+        return made
 
 
 def _can_be_compound(builder: PlanBuilder) -> bool:
@@ -240,12 +240,12 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
             check()
             if builder.limits.deadline.over():
                 return None
-            for found in builder.scan.lowest(BRANCHES, BRANCHES):
-                move = found.moves[0]
+            for lowest in builder.scan.lowest(BRANCHES, BRANCHES):
+                move = lowest.moves[0]
                 place = position[move.instance.name]
                 forbidden = tabu.get((move.instance.name, move.after), -1) >= visit
                 after = (*present[:place], move.after, *present[place + 1 :])
-                if after not in visited and (found.score < limit or not forbidden):
+                if after not in visited and (lowest.score < limit or not forbidden):
                     break
             else:
                 if not path:
@@ -258,7 +258,7 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
                 continue
             visited.add(after)
             tabu[move.instance.name, move.before] = visit + TENURE + len(path) % (TENURE + 1)
-            builder.try_out(found)
+            builder.try_out(lowest)
             present[place] = move.after
             path.append(move)
             if builder.scan.score() < limit:

@@ -79,7 +79,7 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
         if size < 2 or state.moves_left() < 2:
             return None
         limit = state.limit_of_compounds()
-        found: list[tuple[float, tuple[int, ...], tuple[Nodes, ...]]] = []
+        rearrangements: list[tuple[float, tuple[int, ...], tuple[Nodes, ...]]] = []
         scores = PlacementScores(state)
         for rows in combinations(range(len(choices)), size):
             check()
@@ -87,13 +87,13 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
                 return None
             some = [problem.instances[row] for row in rows]
             listed = [choices[row] for row in rows]
-            found += (
+            rearrangements += (
                 (score, rows, nodes) for score, nodes in scores.below(limit, some, listed, TRIED)
             )
-            if len(found) > 4 * TRIED:
-                found = sorted(found)[:TRIED]
+            if len(rearrangements) > 4 * TRIED:
+                rearrangements = sorted(rearrangements)[:TRIED]
         parked = searched = 0
-        for score, rows, nodes in sorted(found)[:TRIED]:
+        for score, rows, nodes in sorted(rearrangements)[:TRIED]:
             check()
             if state.limits.deadline.over():
                 return None
@@ -180,7 +180,7 @@ class PlacementScores:
 
         `choices`: for each instance the nodes that it may have, its present nodes first.
         """
-        found: list[tuple[float, tuple[Nodes, ...]]] = []
+        placements: list[tuple[float, tuple[Nodes, ...]]] = []
         amounts, peers = self._added(instances, choices)
         memory = [-one.as_primary[MEMORY] for one in instances]
         at = [np.array([self._position[nodes[0]] for nodes in some]) for some in choices]
@@ -221,16 +221,16 @@ class PlacementScores:
             scores = self._scores(columns, reserved.max(axis=2))
             places = np.flatnonzero(scores < limit)
             places = places[np.argsort(scores[places], kind="stable")[:most]]
-            limit = limit if len(found) < most else min(limit, found[-1][0])
-            found += (
+            limit = limit if len(placements) < most else min(limit, placements[-1][0])
+            placements += (
                 (
                     float(scores[place]),
                     tuple(some[row[place]] for some, row in zip(choices, rows)),
                 )
                 for place in places.tolist()
             )
-            found = sorted(found)[:most]
-        return found
+            placements = sorted(placements)[:most]
+        return placements
 
     def _added(
         self, instances: Sequence[Instance], choices: Sequence[Sequence[Nodes]]

@@ -188,18 +188,18 @@ class ScoreModel:
         ]
         with self.without_parts() as state:
             kernel = kernel_of(state, self._problem.scope)
-            found = terms(kernel.totals, (), lambda variance: 0.0)
+            sums = terms(kernel.totals, (), lambda variance: 0.0)
         for vector, index in stay:
             for k, value in enumerate(self.added(vector, index)):
-                found[k] += value
+                sums[k] += value
         for k, statistic in enumerate(STATISTICS):
             if not statistic.spread and not statistic.reads & UNLINEAR and not statistic.offline:
-                found[k] += sum(
+                sums[k] += sum(
                     min(self.added(part.vector, index)[k] for index in self.targets(part))
                     for parts in self.parts
                     for part in parts
                 )
-        return found
+        return sums
 
     @contextmanager
     def without_parts(self) -> Iterator[State]:

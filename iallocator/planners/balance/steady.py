@@ -250,7 +250,7 @@ class _Loads:
 
         `relative`: what the method of that name returns for `state`.
         """
-        found = []
+        by_hour = []
         source = self.place[state.where[name][0]]
         count = len(self.scope)
         for profile, loads in zip(self.profiles, relative):
@@ -263,8 +263,8 @@ class _Loads:
             variance = np.maximum(after / count - (after_sum / count) ** 2, 0.0)
             gain = 100 * (np.sqrt(squares / count) - np.sqrt(variance)).mean(axis=1)
             gain[source] = 0.0
-            found.append(gain)
-        return found
+            by_hour.append(gain)
+        return by_hour
 
     def overloaded(self, state: State, limit: float) -> list[int]:
         """Return the nodes with a load above `limit` in all samples of the last hour."""
@@ -339,7 +339,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         latest = np.nan_to_num(loads.latest).T
         nodes = loads.of_nodes(state, latest).mean(axis=1)
         relative = loads.relative(state) if full else []
-        found = []
+        moves = []
         for one in self._candidates(builder) if full else ():
             source = state.where[one.name][0]
             if source not in full:
@@ -351,8 +351,8 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
                 if target != source and after <= limits.overload - RELIEVED:
                     for move in self._moves(builder, one, target):
                         cost = move.copied / 1024 * limits.gib_cost
-                        found.append((float(gains[k] - cost), move))
-        return found
+                        moves.append((float(gains[k] - cost), move))
+        return moves
 
 
 class SteadyBalancer:

@@ -396,7 +396,7 @@ class _Tiers:
         if least is None or self._rejections.hopeless(least, every=True):
             return None  # if the least amount does not fit, nothing on the way does
         passed = []
-        found = None
+        fitting = None
         current = size.smaller(reason)
         steps = 0  # in a row that had to be asked for
         while current is not None and current.smaller(reason) is not None:
@@ -405,19 +405,19 @@ class _Tiers:
                 self._rejections.foresee(current, reason, steps, every=True)
             failures = self._rejections.of(current, every=True)
             if failures is None:
-                found = current
+                fitting = current
             if not (failures and failures.get(reason)):
                 break
             key = current.amounts(), reason
             if key in self._leaps:
-                found = self._leaps[key]
+                fitting = self._leaps[key]
                 break
             passed.append(key)
             alike = self._rejections.alike(current, reason, every=True)
             steps = 0 if alike else steps + 1
             current = current.smaller(reason, alike + 1)
-        self._leaps.update(dict.fromkeys(passed, found))
-        return found
+        self._leaps.update(dict.fromkeys(passed, fitting))
+        return fitting
 
 
 def fill_tiered(site: CapacityState, size: Size, filling: FillResult, limit: int | None) -> None:

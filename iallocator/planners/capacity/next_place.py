@@ -97,7 +97,7 @@ class NextPlace:
 
     def _guess(self, speculation: Speculation) -> tuple[list[int], bool]:
         """Return guesses of the next places, and whether the place after them is undecided."""
-        found: list[int] = []
+        path: list[int] = []
         exhausted = False
         instance = self._newcomers(0)
         speculation.start()
@@ -105,17 +105,17 @@ class NextPlace:
         with self._state.trial():
             for number in range(min(self._ahead, scores.left + 1)):
                 if number:
-                    self._state.place(instance, (found[-1],))
-                    speculation.placed(instance, found[-1])
-                    scores.placed((found[-1],))
+                    self._state.place(instance, (path[-1],))
+                    speculation.placed(instance, path[-1])
+                    scores.placed((path[-1],))
                     instance = self._newcomers(number)
                 best, rejected = scores.best_but(speculation.rejected())
                 exhausted = best is None
                 if best is None or not speculation.expect(instance, best, rejected):
                     break
-                found.append(best)
+                path.append(best)
         speculation.end()
-        return found, exhausted
+        return path, exhausted
 
 
 class GroupTolerances:

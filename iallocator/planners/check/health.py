@@ -189,7 +189,7 @@ def failures(
     `health` is the result of `examine` for `state`, `n1` and `by_group`.
     """
     nodes = state.cluster.nodes
-    found: list[NodeFailure] = []
+    not_tolerated: list[NodeFailure] = []
     for group in health:
         rules = Rules(by_group.get(group.group.index, n1))
         lost = {f.node: f for f in group.findings if f.kind == "global_n1"}
@@ -201,7 +201,7 @@ def failures(
             one = NodeFailure(
                 node.name, analysed, finding.text if finding else "", node.name in late
             )
-            found.append(one)
+            not_tolerated.append(one)
             if finding:
                 one.unrestarted = _unrestarted(group, index) or [finding.instance]
             for instance in state.primaries[index].values():
@@ -215,7 +215,7 @@ def failures(
                     one.recreated = _more(one.recreated, instance)
                 else:
                     one.moved = _more(one.moved, instance)
-    return found
+    return not_tolerated
 
 
 def _unrestarted(group: GroupHealth, node: int) -> list[str]:

@@ -174,7 +174,7 @@ class SetsFound:
         A pair that does not interact can only be among the worst if one of its nodes is among the
         `most` worst partners of the other node.  Therefore few pairs of each node are compared.
         """
-        found = [one for inside in self._checked.values() for one in inside.values()]
+        failures = [one for inside in self._checked.values() for one in inside.values()]
         size = {index: (-len(one.lost or ()), -one.memory) for index, one in self._alone.items()}
         known = [
             index for index in self._online if index in self._alone or index in self._tolerated
@@ -184,9 +184,9 @@ class SetsFound:
         )  # nodes with equal keys keep their order
         for first in self._alone:
             pairs = (self._both(first, last) for last in known if last != first)
-            found += islice(filter(None, pairs), most)
-        found = nsmallest(most * PAIR, found, key=_badness)
-        return list({tuple(one.nodes): one for one in found}.values())[:most]
+            failures += islice(filter(None, pairs), most)
+        failures = nsmallest(most * PAIR, failures, key=_badness)
+        return list({tuple(one.nodes): one for one in failures}.values())[:most]
 
     def within(self, nodes: Iterable[int]) -> int:
         """Return the number of sets within `nodes` that are not tolerated."""

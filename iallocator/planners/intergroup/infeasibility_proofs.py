@@ -165,10 +165,10 @@ class ArrivalBound:
     def most(self, kind: int, measure: Measure, nodes: Collection[int] | None = None) -> float:
         """Return the most that the group, or `nodes` of it, can receive of `kind`, by `measure`."""
         key = kind, measure
-        found = self._measured.get(key)
-        if found is None:
-            found = {index: measure(cap) for index, cap in self._caps[kind].items()}
-            self._measured[key] = found
+        measured = self._measured.get(key)
+        if measured is None:
+            measured = {index: measure(cap) for index, cap in self._caps[kind].items()}
+            self._measured[key] = measured
             most = inf
             if KINDS[kind] is RAM:
                 room = {index: measure(free) for index, free in self._free.items()}
@@ -177,8 +177,8 @@ class ArrivalBound:
                     most = min(most, left)
             self._beside_failures[key] = most
         if nodes is not None:
-            found = {index: amount for index, amount in found.items() if index in nodes}
-        return max(0, min(sum(found.values()), self._beside_failures[key]))
+            measured = {index: amount for index, amount in measured.items() if index in nodes}
+        return max(0, min(sum(measured.values()), self._beside_failures[key]))
 
     @property
     def tolerates(self) -> bool:

@@ -82,7 +82,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
     """
     context = one.context
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
-    found = JointResult(len(order))
+    joint = JointResult(len(order))
     one.count_the_stuck()
     with Held() as held:
         budget = context.budget()
@@ -90,12 +90,12 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
         program = rows.problem(budget)
         if program is not None:
             check = _Check(one, order)
-            found.most = Most(rows.priorities(), left_out)
-            found.status = find_all_or_most(program, check.broken, budget, found.most)
-            found.doubtful = check.doubtful
-    found.limit = budget.ended
+            joint.most = Most(rows.priorities(), left_out)
+            joint.status = find_all_or_most(program, check.broken, budget, joint.most)
+            joint.doubtful = check.doubtful
+    joint.limit = budget.ended
     context.interrupted |= held.asked
-    return found
+    return joint
 
 
 class _Rows:

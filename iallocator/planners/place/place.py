@@ -122,13 +122,13 @@ class PlaceResult(PlanResult):
         """Return the plan without its transition as plain data."""
         by_name = {place.instance.name: place for place in self.places}
         nodes = self.cluster.nodes
-        found = super().document() | {"strategy": self.strategy}
-        found["placement"] = {
+        result = super().document() | {"strategy": self.strategy}
+        result["placement"] = {
             name: None if (node := by_name[name].node) is None else nodes[node].name
             for name in self._names
         }
         names = self.cluster.node_names
-        found["instances"] = [
+        result["instances"] = [
             {
                 "instance": place.instance.name,
                 "from": names(place.before),
@@ -139,7 +139,7 @@ class PlaceResult(PlanResult):
             }
             for place in self.places
         ]
-        return found
+        return result
 
 
 def in_document_order(cluster: Cluster, names: Sequence[str] | None) -> list[Instance]:

@@ -214,13 +214,13 @@ class Openings:
         return self._with_normal_limits[group]
 
     def _objection(
-        self, place: PlannedPlace, nodes: tuple[int, ...], found: Rejection
+        self, place: PlannedPlace, nodes: tuple[int, ...], rejection: Rejection
     ) -> str | None:
         """Return the text of a rejection; None if the instance stays and is allowed to.
 
         It is allowed to if all instances of `nodes` were there initially, in the same role.
         """
-        if nodes == place.before[: len(nodes)] and found.reason in REASONS:
+        if nodes == place.before[: len(nodes)] and rejection.reason in REASONS:
             state = self.context.state
             if all(
                 all(i.nodes[:1] == (index,) for i in state.primaries[index].values())
@@ -228,7 +228,7 @@ class Openings:
                 for index in nodes
             ):
                 return None
-        return _wording(found)
+        return _wording(rejection)
 
     def _lack_of_memory(self, place: PlannedPlace, node: int) -> str | None:
         """Return why an instance may not come to a node that advertises too much memory.
@@ -523,18 +523,18 @@ class SchedulingPass:
             failures.require(failures.comparison.required(MOVED if place.before else CAME))
         return failures
 
-    def take(self, found: Mapping[str, Nodes], why: str, why_not: str) -> None:
-        """Place every instance where the joint search `found` a place for it."""
+    def take(self, placed: Mapping[str, Nodes], why: str, why_not: str) -> None:
+        """Place every instance that the joint search has `placed`, on these nodes."""
         for place in self.in_order:
             name, stuck = place.instance.name, self.stuck(place.instance)
             if stuck:
                 self._stay(place, stuck)
                 continue
-            if name in found:
-                self.put(place, found[name])
+            if name in placed:
+                self.put(place, placed[name])
             else:
                 self.leave_disks(place)
-            place.why = why if name in found else why_not
+            place.why = why if name in placed else why_not
 
     @property
     def in_order(self) -> list[PlannedPlace]:

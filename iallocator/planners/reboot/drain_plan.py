@@ -276,25 +276,25 @@ class DrainPlanner:
         check()
         drained = frozenset(nodes)
         if len(drained) > 1 and self.bound.lacks(drained):
-            found = DrainPlan()
-            found.reason = "the other nodes have less memory than the leaving instances need"
-            found.proved = True
-            return found
-        found = self._tried(drained, SearchOptions(False, False))
-        if found.homeless:
-            found = self._tried(drained, SearchOptions(True, False))
-        if not (found.short or found.homeless):
-            found.proved = self._relations is None
-            return found
+            drain = DrainPlan()
+            drain.reason = "the other nodes have less memory than the leaving instances need"
+            drain.proved = True
+            return drain
+        drain = self._tried(drained, SearchOptions(False, False))
+        if drain.homeless:
+            drain = self._tried(drained, SearchOptions(True, False))
+        if not (drain.short or drain.homeless):
+            drain.proved = self._relations is None
+            return drain
         if len(self._leaving(drained)) <= FEW:
-            if found.short:
-                found = self._tried(drained, SearchOptions(False, True))
-            if found.short or found.homeless:
-                found = self._tried(drained, SearchOptions(True, True))
-            if (found.short or found.homeless) and self._tries > 0:
-                found = self._searched(drained, found)
-        found.reason = found.reason or found.short
-        return found
+            if drain.short:
+                drain = self._tried(drained, SearchOptions(False, True))
+            if drain.short or drain.homeless:
+                drain = self._tried(drained, SearchOptions(True, True))
+            if (drain.short or drain.homeless) and self._tries > 0:
+                drain = self._searched(drained, drain)
+        drain.reason = drain.reason or drain.short
+        return drain
 
     def _tried(self, drained: frozenset[int], search: SearchOptions) -> DrainPlan:
         """Return the plan to drain `drained` together, with places chosen by `search`."""
@@ -348,7 +348,7 @@ class DrainPlanner:
     def _emptied(
         self,
         drained: frozenset[int],
-        found: DrainPlan,
+        drain: DrainPlan,
         place: Callable[[list[list[Instance]], frozenset[int], DrainPlan], str],
     ) -> str:
         """Move all instances off `drained`; return why that is impossible, or "".
@@ -377,13 +377,13 @@ class DrainPlanner:
                 unit = [names[n] for n in groups.get(instance.name, [instance.name]) if n in names]
                 done.update(one.name for one in unit)
                 units.append(unit)
-        reason = place(units, drained, found)
+        reason = place(units, drained, drain)
         if reason:
             return reason
-        mark_colocation_groups(found.entries, groups)
+        mark_colocation_groups(drain.entries, groups)
         if relations is not None:
             moved: dict[str, int | None] = {
-                one.move.instance.name: one.move.before[0] for one in found.entries
+                one.move.instance.name: one.move.before[0] for one in drain.entries
             }
             counts = relations.rule_counts(state.where)
             for name, constraint in relations.newly_broken(moved, state.where, counts):
@@ -391,7 +391,7 @@ class DrainPlanner:
         return ""
 
     def _chosen(
-        self, units: list[list[Instance]], drained: frozenset[int], found: DrainPlan
+        self, units: list[list[Instance]], drained: frozenset[int], drain: DrainPlan
     ) -> str:
         """Move one unit after the other to the node that is chosen; return why not, or ""."""
         state = self._context.state
@@ -401,27 +401,27 @@ class DrainPlanner:
                 state.remove(one, before)
             for one, before in zip(unit, homes):
                 state.place(one, before)
-                ways, reason = self._ways(one, before, drained, found)
+                ways, reason = self._ways(one, before, drained, drain)
                 if not ways:
                     return f"{one.name} {reason}"
                 move = Move.by_steps(one, before, ways[0])
                 move.apply(state)
-                found.entries.append(PlanEntry(move))
+                drain.entries.append(PlanEntry(move))
         return ""
 
     def _found_by_search(
-        self, units: list[list[Instance]], drained: frozenset[int], found: DrainPlan
+        self, units: list[list[Instance]], drained: frozenset[int], drain: DrainPlan
     ) -> str:
         """Move all units to nodes that keep N+1 together; return why not, or ""."""
         state = self._context.state
         certain = self._relations is None and not self._options.evacuate
         if not units:
-            found.proved = certain
+            drain.proved = certain
             return ""
 
         def moves_of(instance: Instance) -> list[Move]:
             before = state.where[instance.name]
-            ways, _ = self._ways(instance, before, drained, found)
+            ways, _ = self._ways(instance, before, drained, drain)
             return [Move.by_steps(instance, before, steps) for steps in ways]
 
         allowed = min(TRIES * (THOROUGH if self._options.optimal else 1), self._tries)
@@ -429,12 +429,12 @@ class DrainPlanner:
         search.search()
         self._tries -= allowed - search.tries
         undecided = any(failures.rules.effort.spent for _, failures in self._failures)
-        found.proved = certain and search.proved and not undecided
+        drain.proved = certain and search.proved and not undecided
         if search.moves is None:
             return "no nodes were found for all instances"
         for move in search.moves:
             move.apply(state)
-            found.entries.append(PlanEntry(move))
+            drain.entries.append(PlanEntry(move))
         return ""
 
     def _immovable(self, instance: Instance) -> str:
@@ -519,7 +519,7 @@ class DrainPlanner:
     # Where they go
 
     def _ways(
-        self, instance: Instance, before: Nodes, drained: frozenset[int], found: DrainPlan
+        self, instance: Instance, before: Nodes, drained: frozenset[int], drain: DrainPlan
     ) -> tuple[list[Steps], str]:
         """Return steps off the nodes `drained`, the preferred first, or why there are none."""
         if not instance.needs_secondary:
@@ -536,7 +536,7 @@ class DrainPlanner:
                 return self._best(
                     targets,
                     drained,
-                    found,
+                    drain,
                     lambda some: move_anywhere(context, evaluator, moved, some, names_others=False),
                 )
 
@@ -558,7 +558,7 @@ class DrainPlanner:
             with context.state.trial():
                 context.state.remove(instance, before)
                 context.state.place(untagged, before)
-                found.homeless = False
+                drain.homeless = False
                 ways, _ = best(untagged, apart)
             return ways, "" if ways else reason
         context = self._context
@@ -578,7 +578,7 @@ class DrainPlanner:
             more, reason = self._best(
                 evaluator.online_nodes(),
                 drained,
-                found,
+                drain,
                 lambda some: move_secondary(context, evaluator, instance, some),
             )
             return [[*steps, *some] for some in more], reason
@@ -592,7 +592,7 @@ class DrainPlanner:
         self,
         targets: Sequence[int],
         drained: frozenset[int],
-        found: DrainPlan,
+        drain: DrainPlan,
         ask: Callable[[Sequence[int]], MoveResult],
     ) -> tuple[list[Steps], str]:
         """Return the steps to the best of `targets`, or why there are none.
@@ -623,7 +623,7 @@ class DrainPlanner:
         if fitting:
             fitting.sort(key=lambda one: one[0])
             return [list(move.steps) for _, move in fitting], ""
-        found.homeless = True
+        drain.homeless = True
         return [], f"has no other place: {short or ask(list(targets)).message}"
 
     def _no_failover(self, instance: Instance, before: Nodes) -> str:

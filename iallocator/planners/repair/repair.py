@@ -162,19 +162,19 @@ class Repairs:
         else:
             ways = [self._failed_over, self._other_secondary]
         for way in ways:
-            found = way(instance)
-            if found.best is None:
+            outcome = way(instance)
+            if outcome.best is None:
                 if not repair.steps:
                     # A hard constraint may keep the instance from its secondary
                     affinity, secondary = context.affinity, context.state.where[instance.name][1:]
                     rejected = affinity.rejected(instance, secondary)
                     texts = affinity.rejection_texts(instance, rejected) if rejected else {}
                     why = "".join(f": {text}" for text in texts.values())
-                    repair.reason += f"; {found.message or 'it cannot fail over'}{why}"
+                    repair.reason += f"; {outcome.message or 'it cannot fail over'}{why}"
                     return
-                repair.reason += f"; no new secondary: {found.message}"
+                repair.reason += f"; no new secondary: {outcome.message}"
                 break
-            for elementary in found.best.steps:
+            for elementary in outcome.best.steps:
                 code = opcode(context.cluster, instance, elementary, False)
                 move = Move.by_steps(instance, context.state.where[instance.name], [elementary])
                 move.apply(context.state)

@@ -323,21 +323,21 @@ class RepairRound:
         }
 
     def _entry(self, one: _RepairEntry) -> Json:
-        found: Json = {"instance": one.instance.name, "state": one.state.name, "note": one.note}
+        entry: Json = {"instance": one.instance.name, "state": one.state.name, "note": one.note}
         if one.repair is not None:
-            found["broken"] = f"{one.repair.dead} offline"
+            entry["broken"] = f"{one.repair.dead} offline"
             if one.repair.kind:
-                found["repair"] = one.repair.kind
+                entry["repair"] = one.repair.kind
         if one.command:
-            found["command"] = one.command
+            entry["command"] = one.command
         if one.steps and one.repair is not None:
-            found |= {
+            entry |= {
                 "to": self._cluster.node_names(one.repair.nodes),
                 "opcodes": [code for step in one.steps for code in step["opcodes"]],
             }
         if one.added and not (self._execute and one.steps):  # which follow the jobs, and name them
-            found["tags"] = {"add": one.added, "remove": one.removed}
-        return found
+            entry["tags"] = {"add": one.added, "remove": one.removed}
+        return entry
 
 
 def _forget(instance: Instance, record: Record) -> str:

@@ -148,7 +148,7 @@ class _Packing(GreedyPacking):
         others = (index for index in self.order.in_order() if index not in before)
         targets = list(islice(others, TARGETS))
         as_primary: dict[int, float] = {}
-        found: list[tuple[bool, float, Place]] = []
+        places: list[tuple[bool, float, Place]] = []
         cluster = self.state.cluster
         for kind, shape in self._shapes(before):
             for target in targets:
@@ -166,9 +166,9 @@ class _Packing(GreedyPacking):
                     if instance.reserves:
                         reserved = self.state.peers[secondary].get(primary, 0) + instance.memory
                     free = min(free, self.order.of(secondary, instance.as_secondary, reserved))
-                found.append((barred, free, (kind, target, after)))
-        found.sort(key=lambda one: (one[0], -one[1]))
-        yield from (place for _, _, place in found)
+                places.append((barred, free, (kind, target, after)))
+        places.sort(key=lambda one: (one[0], -one[1]))
+        yield from (place for _, _, place in places)
 
     def _shapes(self, before: Nodes) -> Iterator[tuple[MoveKind, Nodes]]:
         """Yield kinds of moves off nodes that must be left, with the nodes after them.

@@ -218,23 +218,23 @@ class NodeSelection:
         for nodes in tries:
             if self._out_of_time():
                 return
-            found = feasibility.find(on=nodes)
-            if not found.problem:
-                self.keep(nodes, found)
+            result = feasibility.find(on=nodes)
+            if not result.problem:
+                self.keep(nodes, result)
                 # leave out nodes without which the others suffice, and tidy up the moves
                 self._improve([_OneLess(self.chosen[-2::-1])], lambda work: (len(work.chosen),))
                 if self.stopped:
                     return
-                found = feasibility.find(on=self.chosen, tidy=True)
-                if not found.problem:
-                    self.keep(self.chosen, found)
+                result = feasibility.find(on=self.chosen, tidy=True)
+                if not result.problem:
+                    self.keep(self.chosen, result)
                 return
-            self.problem = found.problem
+            self.problem = result.problem
         if not self._limits.deadline.over():
-            found = feasibility.find(on=standby, tidy=True)
+            result = feasibility.find(on=standby, tidy=True)
             still = feasibility.without_moves(standby)
-            idle = feasibility.behaviour.squeezes_further and found.shortage >= still.shortage
-            self.keep(standby, still if found.loses_n1 or idle else found)
+            idle = feasibility.behaviour.squeezes_further and result.shortage >= still.shortage
+            self.keep(standby, still if result.loses_n1 or idle else result)
 
 
 class _Step:

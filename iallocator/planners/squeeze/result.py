@@ -157,10 +157,10 @@ class SqueezeResult(GroupPlans):
 
     def failed_parts(self) -> list[tuple[object, str]]:
         """Return the groups in which a node that stays online lacks the reserve at the end."""
-        found: list[tuple[object, str]] = []
+        failed: list[tuple[object, str]] = []
         freed = {self.cluster.nodes[index].group.index for index in self.leaving}
         if not freed:
-            return found
+            return failed
         with self.switched():
             state = State(self.cluster)
             replay(state, self.moves)
@@ -168,8 +168,8 @@ class SqueezeResult(GroupPlans):
                 if group.index in freed:
                     missing = self.reserves[group.index].missing(state, group.nodes)
                     texts = (f"{self.cluster.nodes[i].name} {why}" for i, why in missing.items())
-                    found += ((group, text) for text in texts)
-        return found
+                    failed += ((group, text) for text in texts)
+        return failed
 
     def changes(self, group: Group) -> bool:
         """Return whether the plan switches nodes of `group` or moves instances there."""

@@ -407,7 +407,7 @@ class _Work:
 
     def _candidates(self, group: Group, done: SqueezeResult) -> list[int]:
         """Return the nodes that can be tried, in order."""
-        found = []
+        candidates = []
         state = State(self.cluster)
         movable_names = {instance.name for instance in self._movable(group)}
         for index in in_order(group.nodes, self.options.behaviour):
@@ -416,15 +416,15 @@ class _Work:
                 if reason:
                     done.kept[index] = reason
                 else:
-                    found.append(index)
+                    candidates.append(index)
 
         def rank(index: int) -> tuple[int, int]:
             held = len(state.primaries[index]) + len(state.secondaries[index])
             return self._liking(self.cluster.nodes[index]), held
 
         if self.options.behaviour.plans_by_document:
-            found.reverse()  # of equal nodes, hsqueeze takes the last of the document
-        return sorted(found, key=rank)
+            candidates.reverse()  # of equal nodes, hsqueeze takes the last of the document
+        return sorted(candidates, key=rank)
 
     def _liking(self, node: Node) -> int:
         return (node.name in self.options.avoid) - (node.name in self.options.prefer)

@@ -82,18 +82,18 @@ class TimelineView:
 
 def estimate(transition: Json, page: PageView) -> dict[int, tuple[float, float]]:
     """Return when each step begins and ends, by its number, in seconds from the beginning."""
-    found: dict[int, tuple[float, float]] = {}
+    times: dict[int, tuple[float, float]] = {}
     free: dict[str, float] = {}  # node -> when its last step ends
     for step in transition["steps"]:
         kind, sizes = step["kind"], page.sizes.get(step.get("instance", ""), {})
         seconds = FIXED.get(kind, OTHERS) + sizes.get(COPIES.get(kind, ""), 0) / page.bandwidth
         nodes = {step["node"]} if "node" in step else {*step["from"], *step["to"]}
         begin = max(
-            [0.0, *(found[one][1] for one in step["after"]), *(free.get(one, 0.0) for one in nodes)]
+            [0.0, *(times[one][1] for one in step["after"]), *(free.get(one, 0.0) for one in nodes)]
         )
-        found[step["number"]] = begin, begin + seconds
+        times[step["number"]] = begin, begin + seconds
         free.update(dict.fromkeys(nodes, begin + seconds))
-    return found
+    return times
 
 
 def add_transition(page: PageView, transition: Json, intro: str = "", count: str = "") -> None:

@@ -215,12 +215,12 @@ def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
         info = client.call("QueryClusterInfo", (), deadline)
         if not isinstance(info, dict):
             raise LiveError(f"{client.path}: QueryClusterInfo", "expected an object")
-        found: dict[str, list[Record]] = {}
+        answers: dict[str, list[Record]] = {}
         for what, words in FIELDS.items():
             fields = words.split()
             result = client.call("Query", [what, fields, None], deadline)
             try:
-                found[what] = [
+                answers[what] = [
                     {
                         field: value if status == NORMAL else None
                         for field, (status, value) in zip(fields, row, strict=True)
@@ -230,7 +230,7 @@ def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
             except (TypeError, KeyError, ValueError):
                 problem = f"expected rows of {len(fields)} fields, each a status and a value"
                 raise LiveError(f"{client.path}: Query {what}", problem) from None
-        return Answers(client.path, info, *found.values())
+        return Answers(client.path, info, *answers.values())
 
 
 FILE = "file://"

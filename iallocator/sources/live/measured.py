@@ -102,18 +102,18 @@ def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str
             value = decode_any(read_file(path, settings.max_input))
         except RequestError as error:
             raise UsageError(f"{path}: {error}") from None
-        found: dict[str, Report | None] = {}
+        reports: dict[str, Report | None] = {}
         try:
             if not isinstance(value, list):
                 raise TypeError
             for entry in value:
                 of_kind = [one for one in entry["reports"] if one["name"] == kind]
-                found[entry["node"]] = of_kind[0] if of_kind else None
+                reports[entry["node"]] = of_kind[0] if of_kind else None
         except (TypeError, KeyError):
             raise UsageError(
                 f'{path}: expected [{{"node": NAME, "reports": [{{"name": KIND, "data": ...}}]}}]'
             ) from None
-        return found
+        return reports
 
     return _ask_daemons(nodes, kind, reading_deadline(settings, in_run=True))
 
@@ -205,7 +205,7 @@ def _ask_daemons(nodes: Sequence[str], report: str, deadline: Deadline) -> dict[
             raise OSError(f"HTTP {status}")
         return decode(raw)
 
-    found: dict[str, Report] = {}
+    reports: dict[str, Report] = {}
     try:
         last = Deadline(deadline.left + LATER, deadline.limit)
         for node, outcome in in_threads(question, nodes, AT_ONCE, last, "no report"):
@@ -213,8 +213,8 @@ def _ask_daemons(nodes: Sequence[str], report: str, deadline: Deadline) -> dict[
                 raise LiveError(node, why(outcome))
             if isinstance(outcome, Exception):
                 raise outcome
-            found[node] = outcome
+            reports[node] = outcome
     except DeadlineError as error:
-        late = next(node for node in nodes if node not in found)
+        late = next(node for node in nodes if node not in reports)
         raise LiveError(late, str(error)) from None
-    return found
+    return reports

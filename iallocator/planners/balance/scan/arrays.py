@@ -131,14 +131,14 @@ class AccessTable:
         """
         reach: dict[frozenset[int] | None, Truths] = {}
         free: dict[Pool, Floats] = {}
-        found = np.zeros((len(instances), len(self._scope)), dtype=bool)
+        forbidden = np.zeros((len(instances), len(self._scope)), dtype=bool)
         for row, instance in enumerate(instances):
             nodes = self._access.nodes_for(instance, by)
             if nodes not in reach:
                 reach[nodes] = np.array(
                     [nodes is not None and index not in nodes for index in self._scope], dtype=bool
                 )
-            found[row] = reach[nodes]
+            forbidden[row] = reach[nodes]
             if instance.draws and by == STORAGE_POOLS.name:
                 full = np.zeros(len(self._scope), dtype=bool)
                 for pool, amount in instance.draws:
@@ -147,8 +147,8 @@ class AccessTable:
                     full |= free[pool] - amount <= 0
                 here = [self._position.get(k, -1) for k in self._places[instance.name]]
                 full[[k for k in here if k >= 0]] = False
-                found[row] |= full
-        return found
+                forbidden[row] |= full
+        return forbidden
 
     def _free(self, pool: Pool) -> Floats:
         free = self._access.free

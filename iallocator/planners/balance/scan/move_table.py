@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 
 
 def write_moves(
-    stores: Sequence[MoveStore], rows: Whole, columns: Whole | slice, found: Sequence[MoveEffects]
+    stores: Sequence[MoveStore], rows: Whole, columns: Whole | slice, effects: Sequence[MoveEffects]
 ) -> None:
     """Write the changes of a block of moves, of several kinds at once."""
     where = (rows[:, None], columns) if isinstance(columns, np.ndarray) else (rows, columns)
     statistics = stores[0].statistics
     width = columns.size if isinstance(columns, np.ndarray) else stores[0].shape[1]
     shape = rows.size, width
-    forbidden = np.empty((len(found), *shape), dtype=bool)
-    linear = np.zeros((len(found), *shape))
+    forbidden = np.empty((len(effects), *shape), dtype=bool)
+    linear = np.zeros((len(effects), *shape))
     skipped = len(statistics.spreads) - statistics.moved
-    added = np.zeros((len(found), statistics.moved, *shape))
-    squares = np.empty((len(found), len(statistics.spreads), *shape))
-    for n, one in enumerate(found):
+    added = np.zeros((len(effects), statistics.moved, *shape))
+    squares = np.empty((len(effects), len(statistics.spreads), *shape))
+    for n, one in enumerate(effects):
         forbidden[n] = one.forbidden
         if not skipped:
             _add_up(added[n, : len(statistics.steady)], [more for more, _ in one.stacks])
