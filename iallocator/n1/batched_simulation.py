@@ -471,18 +471,13 @@ class _Batch:
                 self._move(step, self._busy)
             elif self._busy:
                 self._strand(np.arange(self._rows.size) < self._busy)
-        self._count_tails()
+        if self._rows.size:  # all instances that are left in a row are equal
+            memory, disk = self._memory, self._disk
+            memory[:, self._open], disk[:, self._open] = self._free, self._free_disk
+            slots = slots_for(memory, disk, self._tails[:, None, :2]) * self._input.allowed
+            slots[self._every[: self._rows.size], self._own] = 0
+            self._lost[self._rows] = slots.sum(axis=1) < self._tails[:, 2]
         return self._lost
-
-    def _count_tails(self) -> None:
-        """Decide the rows in which all instances that are left are equal."""
-        if not self._rows.size:
-            return
-        memory, disk = self._memory, self._disk
-        memory[:, self._open], disk[:, self._open] = self._free, self._free_disk
-        slots = slots_for(memory, disk, self._tails[:, None, :2]) * self._input.allowed
-        slots[self._every[: self._rows.size], self._own] = 0
-        self._lost[self._rows] = slots.sum(axis=1) < self._tails[:, 2]
 
     def _strand(self, stuck: Truths) -> None:
         """Drop the rows in which an instance cannot be restarted."""

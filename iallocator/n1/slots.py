@@ -236,7 +236,9 @@ class Queue:
         if self._leaving is None:
             count = self._runs[-1].count + len(self._more) if self._runs else 0
             need = self._runs[-1].need if self._runs else (0, 0)
-            self._leaving = Leaving(self._head(), need, count, self._recreated())
+            ends = [*self._entries[:1], *self._entries[-1:]]  # those created anew come last
+            recreated = frozenset(key[0] for key, _, _ in ends)
+            self._leaving = Leaving(self._head(), need, count, recreated)
         return self._leaving
 
     def _head(self) -> list[Vector]:
@@ -245,10 +247,6 @@ class Queue:
             count = len(self._entries) - self._runs[-1].count if self._runs else 0
             self._before = [vector for _, _, vector in self._entries[:count]]
         return self._before
-
-    def _recreated(self) -> frozenset[bool]:
-        ends = [*self._entries[:1], *self._entries[-1:]]  # those created anew come last
-        return frozenset(key[0] for key, _, _ in ends)
 
     def _entry(self, instance: Instance) -> Entry:
         recreated = self._rules.recreates(instance)

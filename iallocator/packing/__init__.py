@@ -30,7 +30,7 @@ from iallocator.solver.branch_and_bound import BranchAndBound
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from iallocator.deadline import Deadline
@@ -166,7 +166,12 @@ class Packing(BranchAndBound):
         self._order = sorted(range(len(items)), key=lambda k: _rank(items[k]))
         order = bins.order
         self._kinds = _useful(items, memory, () if first_fit else order)
-        self._items = _reduced([items[k] for k in self._order], self._kinds)
+        kept = frozenset(self._kinds)  # items are restricted to these bins
+        bins_of = {one: one & kept for one in dict.fromkeys(item.bins for item in items)}
+        self._items = [
+            Item(i.memory, i.disk, bins_of[i.bins], i.price, i.others)
+            for i in (items[k] for k in self._order)
+        ]
         self._rank = {b: k for k, b in enumerate(order)} if first_fit else {}
         self._memory = {b: memory[b] for b in self._kinds}
         self._disk = {b: disk[b] for b in self._kinds}
@@ -414,13 +419,6 @@ def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]
         alike.setdefault(kinds[b], []).append(b)
     largest = (nlargest(len(items), bins, key=memory.__getitem__) for bins in alike.values())
     return {b: kinds[b] for b in sorted(b for bins in largest for b in bins)}
-
-
-def _reduced(items: Sequence[Item], kinds: Collection[int]) -> list[Item]:
-    """Return `items` restricted to the bins in `kinds`."""
-    kept = frozenset(kinds)
-    bins = {one: one & kept for one in dict.fromkeys(item.bins for item in items)}
-    return [Item(i.memory, i.disk, bins[i.bins], i.price, i.others) for i in items]
 
 
 def _needs_more_than_memory(items: Sequence[Item]) -> bool:

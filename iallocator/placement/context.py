@@ -117,7 +117,11 @@ class Context:
         self.settings = settings
         self.trace = trace
         self.deadline = Deadline(None) if deadline is None else deadline
-        self.effort = _effort_until(self.deadline)
+        # The work of as many seconds as the deadline gives, at least by default, and that time.  A
+        # shorter limit ends the simulations by the clock only.
+        seconds = self.deadline.seconds
+        work = NEVER if seconds is None else max(seconds, PLANNING_SECONDS) * WORK
+        self.effort = Deadline(None, work={SIMULATIONS: work}, whole=self.deadline)
         self.state = State(cluster)
         self._version = self.state.version
         self.kernels = Kernels(self.state, candidates, groups=groups)
@@ -268,12 +272,3 @@ class Context:
     def all_nodes(self) -> range:
         """Return every node of the document; all calls return one object."""
         return self._all_nodes
-
-
-def _effort_until(deadline: Deadline) -> Deadline:
-    """Return the work of as many seconds as `deadline` gives, at least by default, and that time.
-
-    A shorter limit ends the simulations by the clock only.
-    """
-    work = NEVER if deadline.seconds is None else max(deadline.seconds, PLANNING_SECONDS) * WORK
-    return Deadline(None, work={SIMULATIONS: work}, whole=deadline)

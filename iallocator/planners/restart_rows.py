@@ -16,7 +16,6 @@ from iallocator.solver.problem import Choice, Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from iallocator.model.instance import Instance
@@ -41,7 +40,11 @@ class RestartRows:
         self._failure = failure
         self._evacuation = tolerance.evacuation(failure)
         # Every item that leaves restarts on one of its nodes
-        for number, (item, count) in enumerate(self._alike()):
+        alike: dict[tuple[Any, ...], list[Item]] = {}
+        for _, item, _ in self._evacuation.leavers():
+            alike.setdefault((item.memory, item.disk, item.bins, item.others), []).append(item)
+        for number, items in enumerate(alike.values()):
+            item, count = items[0], len(items)
             choices = [Choice(b, 0.0, self._uses(item, b)) for b in sorted(item.bins)]
             members = [f"{self._failure} item {number} {k}" for k in range(count)]
             self._problem.kinds.append(Kind(members, choices))
@@ -88,14 +91,6 @@ class RestartRows:
             members = [f"{failure} {node} {number} {k}" for k in range(len(kind.members))]
             self._problem.kinds.append(Kind(members, choices, 0.0))
             self._problem.at_most(row, 0)
-
-    def _alike(self) -> Iterator[tuple[Item, int]]:
-        """Yield the items that leave, equal ones once with their number."""
-        found: dict[tuple[Any, ...], list[Item]] = {}
-        for _, item, _ in self._evacuation.leavers():
-            key = item.memory, item.disk, item.bins, item.others
-            found.setdefault(key, []).append(item)
-        yield from ((some[0], len(some)) for some in found.values())
 
     def _uses(self, item: Item, b: int) -> dict[Row, float]:
         """Return what `item` uses of the node at position `b`."""

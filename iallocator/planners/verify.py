@@ -392,7 +392,18 @@ class _Overlaps:
                 last[step.name] = _running(step.after, step.instance)
         self._most = self._tag_counts(self._first) | self._tag_counts(last)
         self._ends = (self._first, last)
-        self._predecessors = self._start_order()
+        # Name -> the instances after which it must start, without circular orders
+        self._predecessors: dict[str, list[str]] = {}
+        relations = limits.relations
+        if relations is not None:
+            starts = {step.name for step in self._steps.values() if self._starts(step)}
+            rules = [r for name in sorted(starts) for r in relations.of(name, ORDER) if r.must]
+            orders = [(rule.other, rule.instance, rule.strength) for rule in rules]
+            orders = [order for order in orders if order[0] in starts]
+            in_cycles = {name for cycle in circular(orders) for name in cycle}
+            for former, latter, _ in orders:
+                if former not in in_cycles or latter not in in_cycles:
+                    self._predecessors.setdefault(latter, []).append(former)
 
     def _tag_counts(self, homes: dict[str, set[int]]) -> Counter[tuple[int, str]]:
         """Return (node, exclusion tag) -> how many instances with the tag may be there."""
@@ -402,22 +413,6 @@ class _Overlaps:
             for node in nodes
             for tag in self._tags.get(name, ())
         )
-
-    def _start_order(self) -> dict[str, list[str]]:
-        """Return name -> the instances after which it must start, without circular orders."""
-        relations = self._relations
-        if relations is None:
-            return {}
-        starts = {step.name for step in self._steps.values() if self._starts(step)}
-        rules = [rule for name in sorted(starts) for rule in relations.of(name, ORDER) if rule.must]
-        orders = [(rule.other, rule.instance, rule.strength) for rule in rules]
-        orders = [order for order in orders if order[0] in starts]
-        in_cycles = {name for cycle in circular(orders) for name in cycle}
-        predecessors: dict[str, list[str]] = {}
-        for former, latter, _ in orders:
-            if former not in in_cycles or latter not in in_cycles:
-                predecessors.setdefault(latter, []).append(former)
-        return predecessors
 
     def simulate(self, events: Iterable[tuple[int, bool]]) -> Iterator[str]:
         """Yield what is wrong at any time between the `events`."""

@@ -68,7 +68,8 @@ def health_sentence(document: Json, kinds: Mapping[str, str], page: Page | None 
     """
     page = Page() if page is None else page
     state, rebalancing = STATES[document["healthy"]], document["rebalancing"]
-    if document["healthy"] is False and set(_present(document["problems"])) == {DATA}:
+    present = {kind for kind, count in document["problems"].items() if count}
+    if document["healthy"] is False and present == {DATA}:
         state = "The data are inconsistent; nothing else is wrong"
     if not rebalancing["tried"]:
         return f"{state}; balancing was not tried"
@@ -92,11 +93,6 @@ def health_sentence(document: Json, kinds: Mapping[str, str], page: Page | None 
     scores = page.scores(before, after)
     what = "the sum of the groups' scores" if len(document["groups"]) > 1 else "the score"
     return f"{state}; balancing could lower {what} from {scores[0]} to {scores[1]} ({moves})"
-
-
-def _present(problems: Mapping[str, int]) -> list[str]:
-    """Return the kinds of findings that occur at least once."""
-    return [kind for kind, count in problems.items() if count]
 
 
 def _counts(document: Json, facts: Json, page: Page) -> None:

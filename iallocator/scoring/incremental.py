@@ -461,7 +461,9 @@ def _guessed(at: _PathStart, scores: Floats, most: int, ahead: Sequence[int]) ->
 def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
     """Return steps × nodes: the score of each node after the steps of `path` before."""
     nodes = np.array(path, dtype=np.intp)
-    came = _came_before(nodes, at.values.shape[1])
+    came = np.zeros((nodes.size, at.values.shape[1]))  # how many each node received before a step
+    came[np.arange(1, nodes.size), nodes[:-1]] = 1
+    came.cumsum(axis=0, out=came)
     scores = np.repeat(at.offset[None], len(path), axis=0)
     if at.raised is not None:
         scores += _running(at.raised[nodes], 0.0)[:, None]
@@ -480,13 +482,6 @@ def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
         variance *= variance > ROUNDING * square[:, None]
         scores += weight * np.sqrt(variance, out=variance)
     return scores
-
-
-def _came_before(nodes: Indices, count: int) -> Floats:
-    """Return steps × nodes: how many instances each node has received before that step."""
-    came = np.zeros((nodes.size, count))
-    came[np.arange(1, nodes.size), nodes[:-1]] = 1
-    return came.cumsum(axis=0, out=came)
 
 
 def _running(steps: Floats, start: float) -> Floats:

@@ -91,7 +91,20 @@ class _Reserve:
         """Compute the terms that follow from the amounts of reserved memory."""
         self._square: float = float(self._spread @ self._spread) / self._online
         self._still: float = STATISTICS[RESERVED].weight * self._square**0.5
-        self.least = self._least()
+
+        # A lower bound of the terms for each secondary, whatever the primary is.  The terms are
+        # convex in the reserved amount: never below the tangent at the least amount.
+        self.least: Floats = np.full(len(self._spread), self._still)
+        if self.keeps:
+            per, online = self._per_memory, self._online
+            least = np.maximum(self.keeps - self.amounts, 0.0) * per
+            here = self._after(least, self._spread)
+            mean = (self._spread + least - least / online) / online
+            variance = (2 * self._spread + least - least / online) * least / online
+            deviation = np.sqrt(np.maximum(variance + self._square, TINY))
+            weight, total = STATISTICS[RESERVED].weight, STATISTICS[RESERVED_TOTAL].weight
+            slope = weight * mean / deviation + total
+            self.least = here + np.minimum(slope, 0.0) * (self.keeps * per - least)
 
     def placed(self, primary: int, secondary: int) -> float:
         """Follow a placement; return by how much it raises the score of all placements."""
@@ -144,23 +157,6 @@ class _Reserve:
         variance = (2 * spread + share) * mean - mean * mean + self._square
         found: Floats = STATISTICS[RESERVED].weight * roots(variance, self._square)
         return found + STATISTICS[RESERVED_TOTAL].weight * share
-
-    def _least(self) -> Floats:
-        """Return a lower bound of the terms for each secondary, whatever the primary is.
-
-        The terms are convex in the reserved amount: never below the tangent at the least amount.
-        """
-        if not self.keeps:
-            return np.full(len(self._spread), self._still)
-        per = self._per_memory
-        least = np.maximum(self.keeps - self.amounts, 0.0) * per
-        here = self._after(least, self._spread)
-        mean = (self._spread + least - least / self._online) / self._online
-        variance = (2 * self._spread + least - least / self._online) * least / self._online
-        deviation = np.sqrt(np.maximum(variance + self._square, TINY))
-        slope = STATISTICS[RESERVED].weight * mean / deviation + STATISTICS[RESERVED_TOTAL].weight
-        found: Floats = here + np.minimum(slope, 0.0) * (self.keeps * per - least)
-        return found
 
 
 class IncrementalPairs(IncrementalScores):
@@ -264,17 +260,13 @@ class IncrementalPairs(IncrementalScores):
         if self._sums is not None:
             scores += self._sums[0][rows] + self._sums[1][columns]
         if self._near:
-            self._add_near(scores, rows, columns, more)
+            failing, reserve = self._failing, self._reserve
+            scores += (failing[columns] * 1.0 + failing[rows]) * N1_WEIGHT
+            if reserve.keeps:  # infinite if a node exceeds its limits
+                after = reserve.amounts[columns] + more
+                scores[(self._memory[columns] <= after) & ~failing[columns]] = np.inf
         scores[rows == columns] = np.inf
         return scores
-
-    def _add_near(self, scores: Floats, rows: Indices, columns: Indices, more: Floats) -> None:
-        """Add the cost of nodes that are near their limits; infinite if one exceeds them."""
-        failing, reserve = self._failing, self._reserve
-        scores += (failing[columns] * 1.0 + failing[rows]) * N1_WEIGHT
-        if reserve.keeps:
-            after = reserve.amounts[columns] + more
-            scores[(self._memory[columns] <= after) & ~failing[columns]] = np.inf
 
     def _renew_reserved(self, kernel: ArrayKernel) -> None:
         self._memory = kernel.memory()
@@ -312,7 +304,7 @@ class IncrementalPairs(IncrementalScores):
                 return None
         if len(found) < 2:
             return found[0][1:] if found else ()
-        found.sort(key=_nodes)
+        found.sort(key=lambda one: one[1:])
         lowest = pick(np.array([score for score, *_ in found]))
         return None if lowest is None else found[lowest][1:]
 
@@ -349,20 +341,10 @@ class IncrementalPairs(IncrementalScores):
         if left == 1:
             pairs.append((value, int(rows[0]), int(columns[0])))
             return True
-        least = low[0][first, None] + low[1][second]
+        least = low[0][first, None] + low[1][second]  # rows × columns, lower bounds of the scores
         least[rows[:, None] == columns] = np.inf
-        best = self._first_of(*self._possible(rows, columns, least, value))
-        if best is not None:
-            pairs.append(best)
-        return best is not None
 
-    def _possible(
-        self, rows: Indices, columns: Indices, least: Floats, value: float
-    ) -> tuple[Indices, Indices, float]:
-        """Return the pairs that may be the best if one has the score `value`; see `_first_of`.
-
-        `least`: rows × columns, lower bounds of the scores.
-        """
+        # The pairs that may be the best if one has the score `value`
         at, to = np.nonzero(least <= value + 2 * TIE)
         rows, columns, sums = rows[at], columns[to], least[at, to]
         if rows.size > FEW:  # the one that scores so may be a bad one
@@ -370,7 +352,10 @@ class IncrementalPairs(IncrementalScores):
             value = min(value, float(self._scores_of(rows[some], columns[some]).min()))
             near = np.flatnonzero(sums <= value + 2 * TIE)
             rows, columns, sums = rows[near], columns[near], sums[near]
-        return rows, columns, float(sums.min())
+        best = self._first_of(rows, columns, float(sums.min()))
+        if best is not None:
+            pairs.append(best)
+        return best is not None
 
     def _first_of(
         self, rows: Indices, columns: Indices, least: float
@@ -425,10 +410,6 @@ def _concave(variance: Floats, line: float) -> Floats:
     """Return square roots, with a straight line below `line`: a concave lower bound."""
     found = np.sqrt(np.maximum(variance, 0.0))
     return np.minimum(found, variance / line**0.5) if line else found
-
-
-def _nodes(found: tuple[float, int, int]) -> tuple[int, int]:
-    return found[1:]
 
 
 def _lowest(nodes: Indices, bounds: Floats, size: int) -> Indices:

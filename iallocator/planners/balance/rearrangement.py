@@ -218,7 +218,9 @@ class PlacementScores:
                 ok[ok] = keeps
                 rows, reserved = [row[keeps] for row in rows], reserved[keeps]
             columns = columns[ok]
-            scores = self._scores(columns, reserved.max(axis=2))
+            most_reserved = reserved.max(axis=2)  # placements × nodes
+            view = NodeView(list(columns.swapaxes(0, 1)), list(self._fixed), most_reserved)
+            scores = scores_of_states(view, self._counts, most_reserved.shape)
             places = np.flatnonzero(scores < limit)
             places = places[np.argsort(scores[places], kind="stable")[:most]]
             limit = limit if len(placements) < most else min(limit, placements[-1][0])
@@ -252,11 +254,6 @@ class PlacementScores:
             amounts.append(added - added[0])  # relative to the present nodes
             peers.append(kept - kept[0])
         return amounts, peers
-
-    def _scores(self, columns: Floats, reserved: Floats) -> Floats:
-        """Return the scores of placements × columns × nodes; `reserved`: placements × nodes."""
-        view = NodeView(list(columns.swapaxes(0, 1)), list(self._fixed), reserved)
-        return scores_of_states(view, self._counts, (len(reserved), reserved.shape[1]))
 
 
 class _Ways:

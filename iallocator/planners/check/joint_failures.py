@@ -283,10 +283,13 @@ def examine_failures(
     units = None if relations is None else relations.units()
     rules = Rules(RULES, units, deadline)
     failures = FailureTolerance(state, rules, min_disk=min_disk)
-    inside = _domains(cluster) if racks else {}
+    inside: dict[str, tuple[int, ...]] = {}  # tag of each failure domain -> its online nodes
+    for index, node in enumerate(cluster.nodes):
+        for location in node.locations if racks and node.online else ():
+            inside[location] = (*inside.get(location, ()), index)
     domains = [
-        DomainFound(name, _failure(failures, tuple(some), deadline))
-        for name, some in inside.items()
+        DomainFound(name, _failure(failures, some, deadline))
+        for name, some in sorted(inside.items())
     ]
     online = [index for index, node in enumerate(cluster.nodes) if node.online]
     sets = None
@@ -316,12 +319,3 @@ def _failure(failures: FailureTolerance, nodes: tuple[int, ...], deadline: Deadl
         return Failure(nodes, failures.unrestarted(nodes))
     except UndecidedError:
         return Failure(nodes, None)
-
-
-def _domains(cluster: Cluster) -> dict[str, tuple[int, ...]]:
-    """Return the tag of each failure domain -> its online nodes."""
-    found: dict[str, tuple[int, ...]] = {}
-    for index, node in enumerate(cluster.nodes):
-        for location in node.locations if node.online else ():
-            found[location] = (*found.get(location, ()), index)
-    return dict(sorted(found.items()))

@@ -179,9 +179,12 @@ def add_topology(
         if all(one == blocks[0] for one in blocks) and len(set(loads)) == 1:
             blocks, loads = blocks[:1], loads[:1]
         found = [*marks_of(states[0]), *([marks[name]] if name in marks else [])]
-        title = ", ".join(
-            (f"{page.short(name)}: {loads[0]} % used", *_held_words(states[0]["counts"]))
+        primaries, secondaries = (round(count) for count in states[0]["counts"])
+        held = (
+            many(primaries, "primary", "primaries"),
+            many(secondaries, "secondary", "secondaries"),
         )
+        title = ", ".join((f"{page.short(name)}: {loads[0]} % used", *held))
         tiles[name] = NodeTile(k, shown(page.short(name)), shown(title), found, loads, blocks)
 
     # Groups and racks
@@ -231,12 +234,6 @@ def add_topology(
         len(data["moves"]), analysed, data,
     )  # fmt: skip
     page.sections.append(Section("topology", "topology", "Topology", view, count=str(len(tiles))))
-
-
-def _held_words(counts: Sequence[float]) -> tuple[str, str]:
-    """Return how many instances a node has in each role."""
-    primaries, secondaries = (round(count) for count in counts)
-    return many(primaries, "primary", "primaries"), many(secondaries, "secondary", "secondaries")
 
 
 def _amounts(node: Json) -> list[str]:

@@ -143,16 +143,13 @@ class AccessTable:
                 full = np.zeros(len(self._scope), dtype=bool)
                 for pool, amount in instance.draws:
                     if pool not in free:
-                        free[pool] = self._free(pool)
+                        per_node = [self._access.free[k].get(pool, np.inf) for k in self._scope]
+                        free[pool] = np.array(per_node, np.float64)
                     full |= free[pool] - amount <= 0
                 here = [self._position.get(k, -1) for k in self._places[instance.name]]
                 full[[k for k in here if k >= 0]] = False
                 forbidden[row] |= full
         return forbidden
-
-    def _free(self, pool: Pool) -> Floats:
-        free = self._access.free
-        return np.array([free[index].get(pool, np.inf) for index in self._scope], np.float64)
 
 
 class Cells:

@@ -27,7 +27,7 @@ from iallocator.scoring.proportional_statistics import coefficients
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from iallocator.aliases import Floats, Truths
+    from iallocator.aliases import Floats
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.scan.arrays import NodeTable, Whole
     from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
@@ -218,7 +218,9 @@ class SwapTable:
         total[self._partners[own][:, None] == node] = np.inf
         total[:, self._partners[others] == one] = np.inf
         if self._barred:
-            total[self._barred_among(own, others)] = np.inf
+            rows, columns = self._rows[own].tolist(), self._rows[others].tolist()
+            barred = [[(i, j) in self._barred for j in columns] for i in rows]
+            total[np.array(barred, dtype=bool)] = np.inf
         best = total.argmin(axis=0)
         lowest = total[best, np.arange(others.size)]
         starts = np.flatnonzero(np.diff(node, prepend=-1))
@@ -230,7 +232,3 @@ class SwapTable:
                 self._best[:, other, one] = -1
                 self._squares[:, one, other] = [square[row, column] for square in squares]
                 self._sums[:, one, other] = [added[row, column] for added in sums]
-
-    def _barred_among(self, own: Whole, others: Whole) -> Truths:
-        rows, columns = self._rows[own].tolist(), self._rows[others].tolist()
-        return np.array([[(i, j) in self._barred for j in columns] for i in rows], dtype=bool)
