@@ -23,11 +23,11 @@ PLACES: Changes = {
         "    most_primaries: Quantity\n<ANCHOR>",
     ),
     ("iallocator/model/node_view.py", "NodeView.__init__"): (
-        "            self.stored, self.new_statistics,\n",
+        "            self.stored, self.new_statistics, self.lent_memory,\n",
         "<ANCHOR>            self.most_primaries,\n",
     ),
     ("iallocator/model/node_view.py", "capacities"): (
-        "        node.new_statistics,\n",
+        "        node.lent_memory,\n",
         "<ANCHOR>        node.most_primaries,\n",
     ),
     ("iallocator/constraints/table.py", "_CPUS"): (
