@@ -60,7 +60,7 @@ class Life:
     def day(self) -> None:
         """Play the hours until the history is long enough; nothing may move."""
         for hour in range(24):
-            assert self.round(hour)["moves"] == []
+            assert self.round(hour, "--overload=1")["moves"] == []
 
     def load(self, node: str) -> float:
         """Return the mean load of a node as a share of its cpus."""
@@ -159,6 +159,23 @@ def test_overloaded_node_is_relieved_outside_the_permitted_hours(life: Life) -> 
     assert moves
     assert {move["from"][0] for move in moves} == {"node1"}
     assert life.load("node1") < 0.9
+
+
+def test_overloaded_node_is_relieved_after_the_hold_time_of_a_new_history(life: Life) -> None:
+    for name, node in life.places.items():
+        life.busy[name] = 1.9 if node == "node1" else 0.6
+    for hour in (0, 1, 2):
+        assert life.round(hour, "--hours=9-10")["moves"] == []
+    assert life.round(2.6, "--hours=9-10")["moves"] == []
+    assert 1 <= len(life.round(3.1, "--hours=9-10")["moves"]) <= 2
+    assert life.load("node1") < 0.9
+
+
+def test_days_before_yesterday_count_one_sample_for_each_hour(life: Life) -> None:
+    for hour in (0, 0.2, 0.4, 1, 1.3, 30, 30.2):
+        life.round(hour)
+    assert life.round(31)["steady"]["sample_count"] == 8
+    assert life.round(55)["steady"]["sample_count"] == 2 + 3 + 1
 
 
 def test_unhealthy_cluster_moves_nothing(life: Life) -> None:

@@ -54,7 +54,7 @@ PRIOR = 1.0
 """Samples: so much does the mean of all hours count in the profile of an hour."""
 
 LEAST_SAMPLES = 3
-"""An instance moves only if it has so many samples."""
+"""An instance moves only if it has so many samples; those within the hold time relieve only."""
 
 RELIEVED = 0.1
 """A relief move leaves its target so far below the load at which a node is overloaded."""
@@ -86,7 +86,8 @@ class SteadyLimits:
     Attributes
     ----------
     least_history, hold:
-        Hours that the history must span; hours for which an imbalance must have lasted.
+        Hours that the history must span; hours for which an imbalance must have lasted. To relieve
+        an overloaded node, the history must span the latter only.
     least_gain, gib_cost:
         By how much a move must lower the expected deviation times the number of nodes, in percent
         of a node: for any move, and in addition for each GiB that it copies. A move between two
@@ -226,7 +227,8 @@ class _Loads:
         held = policy.now - policy.limits.hold * HOUR
         self.profiles = [policy.profile(self.series, until) for until in (policy.now, held)]
         times = np.array([sample.time for sample in policy.samples])
-        self.samples = (~np.isnan(self.series[times <= held])).sum(axis=0)
+        known = ~np.isnan(self.series)
+        self.samples = [known[times <= until].sum(axis=0) for until in (policy.now, held)]
         self.latest = self.series[times > policy.now - HOUR - 1]
 
     def of_nodes(self, state: State, loads: Floats) -> Floats:
@@ -301,11 +303,12 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
 
     def _candidates(self, builder: PlanBuilder) -> list[Instance]:
         loads, policy = self._loads, self._policy
+        samples = loads.samples[0 if self._relief else 1]
         return [
             one
             for one in builder.problem.instances
             if one.name in loads.position
-            and loads.samples[loads.position[one.name]] >= LEAST_SAMPLES
+            and samples[loads.position[one.name]] >= LEAST_SAMPLES
             and policy.may_move(one.name)
         ]
 
@@ -400,10 +403,9 @@ class SteadyBalancer:
             return self._plan
         self.before = self.after = loads.deviation(problem.state)
         full = loads.overloaded(problem.state, policy.limits.overload)
-        permitted = policy.limits.permits(policy.now)
-        if not (permitted or full):
-            first, last = policy.limits.hours
-            self._plan.reason = f"moves are permitted from {first}:00 to {last}:00 UTC only"
+        forbidden = self._forbidden()
+        if forbidden and not full:
+            self._plan.reason = forbidden
             return self._plan
         failures = problem.failures
         guard = None if failures is None else failures.comparison.guard()
@@ -412,7 +414,7 @@ class SteadyBalancer:
         with builder.state.trial():
             if full:
                 self._search(builder, loads, True)
-            if permitted:
+            if not forbidden:
                 self._search(builder, loads, False)
             self.after = loads.deviation(builder.state)
         return self._plan
@@ -447,16 +449,30 @@ class SteadyBalancer:
                 reason = "the caps, or the time since their last moves, permit no instance to move"
         plan.reason = reason
 
+    def _forbidden(self) -> str:
+        """Return why instances may move now only off overloaded nodes; "" if others may, too."""
+        limits = self._policy.limits
+        if not limits.permits(self._policy.now):
+            first, last = limits.hours
+            return f"moves are permitted from {first}:00 to {last}:00 UTC only"
+        return self._short(limits.least_history)
+
+    def _short(self, hours: float) -> str:
+        """Return that the history is shorter than `hours`; "" if it is not."""
+        samples = self._policy.samples
+        span = (samples[-1].time - samples[0].time) / HOUR
+        if span >= hours and len(samples) >= LEAST_SAMPLES:
+            return ""
+        return (
+            f"the history spans {span:.1f} hours with {len(samples)} samples: at least "
+            f"{hours:g} hours and {LEAST_SAMPLES} samples are needed"
+        )
+
     def _obstacle(self) -> str:
         """Return why no instance of the group may move now; "" if instances may."""
-        policy, problem = self._policy, self._problem
-        limits, samples = policy.limits, policy.samples
-        span = (samples[-1].time - samples[0].time) / HOUR
-        if span < limits.least_history or len(samples) < LEAST_SAMPLES:
-            return (
-                f"the history spans {span:.1f} hours with {len(samples)} samples: at least "
-                f"{limits.least_history:g} hours and {LEAST_SAMPLES} samples are needed"
-            )
+        problem, limits = self._problem, self._policy.limits
+        if self._short(min(limits.hold, limits.least_history)):
+            return self._short(limits.least_history)
         nodes = problem.state.cluster.nodes
         down = [nodes[index].name for index in problem.scope if not nodes[index].online]
         if len(down) > limits.offline:
