@@ -283,11 +283,11 @@ class Rule(Policy):
                 target = one.nodes[1] if len(one.nodes) > 1 else low
                 if one.nodes[0] == high and one.memory <= MEMORY - world.memory(target):
                     targets[name] = target
-            name = self.choose(loads, measured, high, targets)
-            if name is None:
+            chosen = self.choose(loads, measured, high, targets)
+            if chosen is None:
                 return
-            other = [high] if len(world.guests[name].nodes) > 1 else []
-            world.move(name, [targets[name], *other])
+            other = [high] if len(world.guests[chosen].nodes) > 1 else []
+            world.move(chosen, [targets[chosen], *other])
 
     def most(self, world: World) -> int:
         """Return the maximum of moves in a round."""
@@ -314,7 +314,7 @@ class ProxLB(Rule):
         high: str,
         targets: dict[str, str],
     ) -> str | None:
-        """Return the instance whose load is closest to half of the difference, and below it."""
+        """Return the instance with the load closest to half of the difference, and below it."""
         if loads[high] - min(loads.values()) <= 0.10:
             return None
         gaps = {n: (loads[high] - loads[target]) * CPUS for n, target in targets.items()}
@@ -340,7 +340,7 @@ class ProxmoxCrs(Rule):
         high: str,
         targets: dict[str, str],
     ) -> str | None:
-        """Return the instance whose move improves the imbalance most."""
+        """Return the instance that lowers the imbalance most by its move."""
 
         def imbalance(of_nodes: dict[str, float]) -> float:
             return pstdev(of_nodes.values()) / mean(of_nodes.values())
