@@ -142,11 +142,12 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
         page.leave_out(domains_of(group_of, names))
         nodes = sum(len(group["nodes"]) for group in groups)
         away = sum(len(group["moves"]) for group in groups)
-        page.say(
+        counts = (
             f"{_count(nodes, 'node')} to reboot in {_count(len(groups), 'group')}, "
-            f"{_count(away, 'move')} away from them",
-            indent=0,
+            f"{_count(away, 'move')} away from them"
         )
+        reason = plan["reason"]
+        page.say(counts if groups else reason[:1].upper() + reason[1:], indent=0)
         for text in filter(None, [quality_words(plan, page.score)]):
             page.say(text, indent=0)
         if groups:

@@ -47,7 +47,7 @@ def run(command: str, document: Json, *options: str) -> str:
         status = main([command, *options, file.name])
     if status == 2 or "the plan is rejected" in complained.getvalue():
         raise RejectedError(complained.getvalue())
-    left = command == "repair" or " is not rebooted: " in complained.getvalue()
+    left = command == "repair" or " not rebooted: " in complained.getvalue()
     late = status == 3 and "time limit" in complained.getvalue()
     assert status == 0 or left or late, complained.getvalue()
     output.seek(0)

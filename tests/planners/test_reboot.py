@@ -77,6 +77,17 @@ def test_quiet_reports_why_a_node_is_not_rebooted() -> None:
     assert b"iallocator: node1" not in done.stdout
 
 
+def test_nodes_that_are_not_rebooted_have_one_line_on_stderr() -> None:
+    """The reasons are in the table; no counts of zero are printed."""
+    both = {name: instance(node, disk_template="ext", memory=6000)
+            for name, node in (("a", "node1"), ("b", "node2"))}  # fmt: skip
+    done = run("reboot", "--force", stdin=as_bytes(cluster(2, memory=8192, instances=both)))
+    assert done.returncode == 1
+    assert done.stderr == b"iallocator: 2 nodes are not rebooted: node1, node2\n"
+    assert done.stdout.startswith(b"No node can be rebooted\n")
+    assert b"a has no other place" in done.stdout
+
+
 def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:
     """No node is drained before all instances of the previous round have returned."""
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}

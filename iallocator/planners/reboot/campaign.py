@@ -209,13 +209,11 @@ def plan_campaign(
     if not planned.complete:
         done.shortfalls += planned.shortfalls
         return done
-    stopped = ""
     if done.plan.stop is not None:
-        stopped = done.plan.stop.reason
         grouped = {index for one in done.rounds for index in one.nodes}
         rest = [node.index for node in wanted if node.online and node.index not in grouped]
-        done.left = {**dict.fromkeys(rest, stopped), **done.left}
-    done.shortfalls += shortfalls(cluster, done.left, stopped)
+        done.left = {**dict.fromkeys(rest, done.plan.stop.reason), **done.left}
+    done.shortfalls += shortfalls(cluster, done.left)
     return done
 
 

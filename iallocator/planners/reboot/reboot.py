@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 SHOWN = 5
-"""The number of nodes named among those that were not looked at."""
+"""The number of nodes that the message about those that are not rebooted names."""
 
 UNKNOWN_MASTER = "the master node is unknown: name it with --master-node, or --force"
 
@@ -256,26 +256,19 @@ def plan_reboots(
     if not known:
         done.plan.reason, done.complete = UNKNOWN_MASTER, False
         done.shortfalls.append(UNKNOWN_MASTER)
-    done.shortfalls += shortfalls(cluster, grouping.left, "" if stop is None else stop.reason)
+    done.shortfalls += shortfalls(cluster, grouping.left)
     return done
 
 
-def shortfalls(cluster: Cluster, left: Mapping[int, str], stopped: str) -> list[str]:
-    """Return a line for each node of `left`, which maps an index to why it is not rebooted.
-
-    The nodes with the reason `stopped`, the end of the search, share one line.
-    """
-    cut_off = [index for index, why in left.items() if why == stopped]
-    found = [
-        f"{cluster.nodes[index].name} is not rebooted: {why}"
-        for index, why in left.items()
-        if why != stopped
-    ]
-    if cut_off:
-        some = ", ".join(cluster.node_names(cut_off[:SHOWN])) + ", ..." * (len(cut_off) > SHOWN)
-        are = "1 node is" if len(cut_off) == 1 else f"{len(cut_off)} nodes are"
-        found.append(f"{are} not rebooted: {stopped} ({some})")
-    return found
+def shortfalls(cluster: Cluster, left: Mapping[int, str]) -> list[str]:
+    """Return one line that names the nodes of `left`, which maps an index to why it is left."""
+    names = cluster.node_names(list(left)[:SHOWN])
+    if not left:
+        return []
+    if len(left) == 1:
+        return [f"{names[0]} is not rebooted: {next(iter(left.values()))}"]
+    some = ", ".join(names) + ", ..." * (len(left) > SHOWN)
+    return [f"{len(left)} nodes are not rebooted: {some}"]
 
 
 def nodes_to_reboot(cluster: Cluster, options: RebootOptions) -> list[Node]:
