@@ -19,7 +19,7 @@ SCHEMAS = load()
 OF_COMMAND = {
     **dict.fromkeys(
         ("balance", "balance-groups", "check", "compress", "maintain", "make-room", "place",
-         "reboot", "redistribute", "squeeze"),
+         "reboot", "redistribute", "rescue", "squeeze"),
         "plan",
     ),
     **{name: name for name in ("capacity", "constraints", "metrics", "repair", "show")},

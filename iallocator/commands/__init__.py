@@ -109,7 +109,7 @@ class Row:
         self.traits = traits
 
 
-PLANS = ("plan", "reboots", "campaign")
+PLANS = ("plan", "reboots", "campaign", "rescue")
 """The documents of plans, which are verified before they are shown."""
 
 PLANNED = ("original", "planned")
@@ -194,6 +194,10 @@ COMMANDS = {
     "report": Row(
         SEE, "write the state of a cluster as a page for a browser",
         OTHERS, "show", "health", traits=[SETS_OFFLINE],
+    ),
+    "rescue": Row(
+        OPERATE, "rescue the instances of a dead node: fence, fail over",
+        PLANNERS, "rescue", "rescue", states=("original", "rescued"),
     ),
     "show": Row(
         SEE, "show a cluster, its settings, its rules, or a page",

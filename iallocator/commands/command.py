@@ -27,7 +27,7 @@ from iallocator.wire.codec import decode, pretty_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from iallocator.aliases import Json
@@ -173,6 +173,10 @@ class Command:
         Return what a plan is for and does not reach once it is verified.
     hindrance:
         Return why ``-X`` must not execute a plan, although it breaks no limit; or "".
+    words:
+        The words of the command line that are no files.
+    dead:
+        The names of nodes that are known to be dead, so that they may be silent.
     """
 
     request: Request | None = None
@@ -188,6 +192,8 @@ class Command:
         self.row = row
         self.settings = settings
         self.positional = positional
+        self.words: Sequence[str] = ()
+        self.dead: Collection[str] = ()
         self.warnings: list[str] = []
         self.broken_promises: Callable[[], list[str]] = list
         self.hindrance: Callable[[], str] = str
@@ -332,16 +338,17 @@ def print_json(document: object, finite: bool = False) -> None:
         print(text.decode())
 
 
-def reject_silent_nodes(cluster: Cluster, settings: Execution) -> None:
+def reject_silent_nodes(cluster: Cluster, settings: Execution, dead: Collection[str] = ()) -> None:
     """Reject the change of a cluster with nodes that are only assumed to be offline.
 
-    Their instances may be running.
+    Their instances may be running.  Nodes that are known to be `dead` are removed from the list.
 
     Raises
     ------
     LiveError
         Unless ``--assume-offline`` is given.
     """
+    cluster.assumed_offline = [name for name in cluster.assumed_offline if name not in dead]
     if not (settings.execute and cluster.assumed_offline) or settings.assume_offline:
         return
     from iallocator.sources.live.load import reject_silence

@@ -25,7 +25,7 @@ BALANCERS = frozenset({"balance", "check"})
 INTERGROUP = frozenset({"balance-groups", "compress", "redistribute"})
 
 PLANNERS = (
-    frozenset({"capacity", "make-room", "place", "reboot", "squeeze", "maintain"})
+    frozenset({"capacity", "maintain", "make-room", "place", "reboot", "rescue", "squeeze"})
     | BALANCERS
     | INTERGROUP
 )
@@ -64,7 +64,10 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         REQUESTS | PLANNERS | {"metrics", "repair", "report", "show"},
         {"": "no N+1 is among the constraints of an instance"},
     ),
-    "ignore_soft_errors": (EVERY - LISTS - {"report"}, {"": DECIDES_NOTHING}),
+    "ignore_soft_errors": (
+        EVERY - LISTS - {"report", "rescue"},
+        {"rescue": "instances of a dead node exceed soft limits anyway", "": DECIDES_NOTHING},
+    ),
     "ignore_dynu": (
         REQUESTS | PLANNERS - {"place"} | {"metrics", "repair", "report", "show"},
         {
@@ -85,6 +88,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
                 "reboot",
                 "repair",
                 "report",
+                "rescue",
                 "show",
                 "squeeze",
             },
@@ -160,6 +164,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             "reboot": "nodes are emptied as a whole",
             "squeeze": "nodes are emptied as a whole",
             "repair": "it repairs every instance that tags allow: --group limits the repairs",
+            "rescue": "it rescues every instance of the node",
             "": "it plans no moves",
         },
     ),
@@ -326,8 +331,14 @@ LACKED: dict[str, Reasons] = {
         "repair": "a journal of repair is undone by iallocator balance -L --undo JOURNAL",
         "": NO_MOVES,
     },
-    "--group -G": {"snapshot": "a file of one group would lack what the groups share"},
-    "--offline -O": {"config": "no setting depends on the state of a node"},
+    "--group -G": {
+        "rescue": "NODE is in one group",
+        "snapshot": "a file of one group would lack what the groups share",
+    },
+    "--offline -O": {
+        "config": "no setting depends on the state of a node",
+        "rescue": "NODE counts as offline; mark others with gnt-node modify --offline=yes",
+    },
     "--max-cpu": {"": OF_POLICY},
     "--min-disk": {"": "it leaves the reserve of the nodes free, and no other share"},
     "--dynu-file -U": {
@@ -345,6 +356,7 @@ LACKED: dict[str, Reasons] = {
         "reboot": "nodes are emptied as a whole: --one-step-only limits the plan",
         "redistribute": "a group that is repaired in part is still unhealthy",
         "repair": "it repairs every instance that tags allow: --group limits the repairs",
+        "rescue": "it rescues every instance of the node",
         "squeeze": "nodes are emptied as a whole",
         "": NO_MOVES,
     },

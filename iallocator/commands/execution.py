@@ -230,7 +230,7 @@ def _carry_out(
             say=lambda text: _say(line(text)),
             complain=lambda text: _complain(line(text)),
             stopping=lambda: interrupts.came,
-            confirmed=Confirmation(execution.records, settings.done_by_hand),
+            confirmed=Confirmation(execution.records, settings.done_by_hand or settings.fenced),
         )
         check = LiveClusterCheck(load, head["expected"])
         session = Session(head["run"], execution.records, execution.queue, check, journal, orders)

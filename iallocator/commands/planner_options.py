@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Balance", "BalanceGroups", "Balancing", "BetweenGroups", "Capacity", "Check", "Compress",
-    "MakeRoom", "Metrics", "NodesAway", "Place", "Reboot", "Redistribute", "Squeeze",
-    "StandardSize",
+    "MakeRoom", "Metrics", "NodesAway", "Place", "Reboot", "Redistribute", "Rescue",
+    "Squeeze", "StandardSize",
 ]  # fmt: skip
 
 
@@ -636,6 +636,40 @@ class Reboot(Planning, NodesAway):
         """Reject options that contradict each other."""
         NodesAway.check(self, positional)
         super().check(positional)
+
+
+class Rescue(Planning):
+    """The options of ``iallocator rescue``."""
+
+    usage = "NODE [OPTIONS] [FILE|-t FILE|-L|-m ADDRESS]"
+
+    fenced: bool = option(
+        "--fenced",
+        "with -X: the node is powered off already: fence it not by its out-of-band program, and "
+        "ask no question",
+        group=EXECUTION,
+    )
+    master_node: str = option(
+        "--master-node", "the master node, which is not rescued", str, "NODE", "", group=SELECTION
+    )
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject a command line without a node, and options that have no effect."""
+        words = len(positional)
+        if self.undo or self.resume:
+            if words - len(self.files_of(positional)) and self.resume:
+                raise UsageError("--resume goes on with a plan that is made: no NODE")
+        elif not words:
+            raise UsageError("rescue needs the name of a node: iallocator rescue NODE")
+        if self.fenced and not self.execute:
+            raise UsageError("--fenced says how a plan is carried out: it goes with -X")
+        reject_master_node(self, self.files_of(positional))
+        super().check(positional)
+
+    @staticmethod
+    def files_of(positional: Sequence[str]) -> Sequence[str]:
+        """Return the words that are files: the first word is the node."""
+        return positional[1:]
 
 
 class Squeeze(Planning):

@@ -65,13 +65,20 @@ def run(command: Command) -> int:
         effective_settings(cluster, {}, settings, [])  # sets how much memory nodes may allocate
         return cluster
 
+    if READS_ITSELF not in command.row.traits:
+        files = settings.files_of(command.positional)
+        command.words = command.positional[: len(command.positional) - len(files)]
+        command.positional = files
     module = import_module(f"iallocator.commands.{command.row.module}")
     work = getattr(module, command.name.replace("-", "_"))
     if hasattr(module, "follower"):
         command.follower = module.follower(command)
     if getattr(settings, "resume", ""):
         from iallocator.commands.execution import resume
+        from iallocator.execution.cluster_check import dead_nodes
+        from iallocator.execution.journal import read_journal
 
+        command.dead = dead_nodes(read_journal(settings.resume)[0])
         return resume(settings, again, command.versioned, command.follower)
     try:
         reads_itself = READS_ITSELF in command.row.traits
@@ -144,7 +151,7 @@ def read_again(command: Command) -> Cluster:
     """Read the cluster again during the execution of a plan."""
     settings = command.settings
     source = load(settings, command.positional, reading_for(settings), in_run=False)
-    reject_silent_nodes(source.cluster, settings)
+    reject_silent_nodes(source.cluster, settings, command.dead)
     command.adjust(source)
     return source.cluster
 

@@ -161,6 +161,7 @@ class Execution(CommandSettings):
 
     json: int = 0
     boot_timeout: float = 600.0
+    fenced: bool = False
 
     execute: bool = option(
         "--exec -X", "execute the plan on the running cluster (-L or -m)", group=EXECUTION

@@ -68,7 +68,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     if settings.validate:
         from iallocator.commands.runner import validate
 
-        return validate(name, settings, positional, row.request, table)
+        return validate(name, settings, settings.files_of(positional), row.request, table)
     from iallocator.commands.command import Command
     from iallocator.commands.runner import run
 

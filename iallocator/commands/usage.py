@@ -301,6 +301,21 @@ USAGE = {
                     "Write a page of the cluster without a node."),
         ),
     ),
+    "rescue": Usage(
+        "NODE is fenced by its out-of-band program, or by a person, and marked offline. Its "
+        "instances fail over by priority (tag iallocator:priority:N), and then get new "
+        "secondaries. On a running cluster, the command first verifies that the node is dead: its "
+        "node daemon and its addresses must not answer. In a file, the node is taken as dead.",
+        "The node is not dead, or is the master node. An instance cannot be saved, or has no new "
+        f"secondary. {PLAN_FAILED}",
+        (
+            Example("rescue node4 cluster.json", "Show what would be done for a dead node."),
+            Example(
+                "rescue a1 --print-commands -t racks.data",
+                "Print the commands of a rescue.",
+            ),
+        ),
+    ),
     "show": Usage(
         "The statistics are those of the score. With --html, the state of the cluster is also "
         "written as a page. Two forms have options of their own: show --settings lists the "

@@ -159,6 +159,7 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
         ("instances[].tags", "tag_changes"),
         *_EXECUTION,
     ),
+    "rescue": _PLAN,
     "show": (
         ("name", ""),
         ("score", "cluster_score"),

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Node
 
 
-__all__ = ["ClusterCheck", "LiveClusterCheck", "Places", "expectations", "places_of", "rejections"]
+__all__ = [
+    "ClusterCheck",
+    "LiveClusterCheck",
+    "Places",
+    "dead_nodes",
+    "expectations",
+    "places_of",
+    "rejections",
+]
 
 LEAVING = (kinds.OFFLINE, kinds.POWER_OFF)
 """After these steps nothing can be on the node."""
@@ -89,21 +97,24 @@ class ClusterCheck(Protocol):
 def expectations(transition: Json, before: Places) -> Json:
     """Return what a plan expects of the nodes that it switches, given all places `before`.
 
-    Name of a node -> whether it is offline, and the instances that stay on it in the end.
+    Name of a node -> whether it is offline, and the instances that are still on it at its last
+    step: of a node that is dead, these are all.
     """
     after = Places(dict(before.instances))
+    found: Json = {}
     for step in transition["steps"]:
         after.carry_out(step)
-    return {
-        step["node"]: {
-            "offline": step["node"] in before.offline,
-            "stay": sorted(
-                name for name, nodes in after.instances.items() if step["node"] in nodes
-            ),
-        }
-        for step in transition["steps"]
-        if "node" in step
-    }
+        if "node" in step:
+            name = step["node"]
+            here = sorted(one for one, nodes in after.instances.items() if name in nodes)
+            found[name] = {"offline": name in before.offline, "stay": here}
+    return found
+
+
+def dead_nodes(head: Json) -> list[str]:
+    """Return the nodes that the execution with the `head` of a journal marks as dead."""
+    marked = [one["node"] for one in head["transition"]["steps"] if one["kind"] == kinds.OFFLINE]
+    return [name for name in marked if head["expected"][name]["offline"]]
 
 
 class LiveClusterCheck:
@@ -174,7 +185,8 @@ def _node_hindrance(step: Json, places: Places, expected: Json) -> str:
     name, kind = step["node"], step["kind"]
     if name not in places.nodes:
         return f"{name} is gone"
-    if kind == kinds.FENCE and expected.get("offline") and name not in places.offline:
+    marks = kind in (kinds.FENCE, kinds.OFFLINE)
+    if marks and expected.get("offline") and name not in places.offline:
         return f"{name} is online again"
     if kind == kinds.DRAIN and name in places.offline:
         return f"{name} is offline"

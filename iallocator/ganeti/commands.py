@@ -53,9 +53,13 @@ def step_command(step: Step, cluster: Cluster) -> str:
 def _command_of(step: Step, cluster: Cluster) -> str:
     if step.node is not None:
         name = cluster.nodes[step.node].name
-        if not opcodes_of(cluster, step):
+        codes = opcodes_of(cluster, step)
+        if not codes:
             return _by_hand(f"{step.kind} {name}{_UNTIL.get(step.kind, '')}")
-        return _command(f"gnt-node {_NODE_WORDS[step.kind]}", [name, *step.tags])
+        words = f"gnt-node {_NODE_WORDS[step.kind]}"
+        if step.kind == kinds.OFFLINE and "auto_promote" in codes[0]:
+            words += " --auto-promote"
+        return _command(words, [name, *step.tags])
     if step.kind == kinds.CREATE:
         assert step.after is not None
         nodes = ":".join(cluster.node_names(step.after.nodes))

@@ -70,7 +70,7 @@ def chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:
     for step in steps:
         last = step.after[0] if len(step.after) == 1 else 0
         same = last and step.action.name and by_number[last].action.name == step.action.name
-        if same and followers[last] == 1:
+        if same and followers[last] == 1 and not step.action.alone:
             made[last].append(step.number)
             made[step.number] = made[last]
         else:

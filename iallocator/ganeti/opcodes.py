@@ -107,7 +107,9 @@ def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
         if step.kind == kinds.REBOOT:
             return []  # only a person knows when it is up again
         if step.kind in _FLAGS:
-            flags = _FLAGS[step.kind]
+            flags: Opcode = {**_FLAGS[step.kind]}
+            if step.kind == kinds.OFFLINE and node.offline:
+                flags["auto_promote"] = True  # a dead node was not drained: it may be a candidate
             return [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, **flags}]
         if step.kind in _TAGS:
             tags = list(step.tags)

@@ -39,6 +39,7 @@ RENDERERS = {
     "outcomes": {TEXT: "listings:outcomes"},
     "plan": PLAN,
     "reboots": {**PLAN, TEXT: "plan:reboots"},
+    "rescue": {**PLAN, TEXT: "plan:rescue"},
     "repairs": {TEXT: "plan:repairs", PAGE: "page.plan_page:repairs"},
     "settings": {TEXT: "listings:settings"},
 }

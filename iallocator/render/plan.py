@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iallocator.render.table import Page
 
 __all__ = [
-    "NAMED", "WELL", "kept_nodes", "plan", "reboots", "repairs", "switched_nodes",
+    "NAMED", "WELL", "kept_nodes", "plan", "reboots", "repairs", "rescue", "switched_nodes",
     "tell_transition",
 ]  # fmt: skip
 
@@ -84,6 +84,34 @@ def plan(plan: Json, facts: Json, page: Page) -> None:
         page.heading("Left as they are")
         kept_nodes(page, plan)
     tell_transition(page, transition)
+    page.say_left_out()
+    if facts["verified"]:
+        page.verbatim(WELL)
+
+
+def rescue(plan: Json, facts: Json, page: Page) -> None:
+    """Add the rescue of a node: the evidence, what cannot be saved, moves, and steps."""
+    unsaved = [*plan["lost"], *plan["degraded"]]
+    names = {entry["instance"] for entry in (*unsaved, *plan["moves"])}
+    page.leave_out(domains_of(facts["group_of"], names))
+    evidence = plan["evidence"]
+    shown_by = "; ".join(f"{what}: {text}" for what, text in evidence.items() if what != "assumed")
+    how = "taken as dead" if evidence.get("assumed") else f"dead ({shown_by})"
+    page.say(f"{plan['node']}: {how}", indent=0)
+    for text in _sums(plan, page):
+        page.say(text, indent=0)
+    for key, title in (
+        ("lost", "Cannot be saved, the most important first"),
+        ("degraded", "Without a new secondary, the most important first"),
+    ):
+        if plan[key]:
+            page.heading(title)
+            table = Table("instance", numeric("priority"), "why")
+            for one in plan[key]:
+                table.add(one["instance"], str(one["priority"]), one["reason"])
+            page.table(table)
+    _moves(page, plan, facts)
+    tell_transition(page, plan["transition"])
     page.say_left_out()
     if facts["verified"]:
         page.verbatim(WELL)

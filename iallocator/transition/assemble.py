@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.transition.paths import BEFORE_MOVES, chain, fences, node_steps, tie_orders
+from iallocator.transition.paths import (
+    BEFORE_MOVES,
+    chain,
+    dead_steps,
+    fences,
+    node_steps,
+    tie_orders,
+)
 from iallocator.transition.planner import TransitionPlanner
 from iallocator.transition.requirements import Demands, NodeChanges
 from iallocator.transition.resources import Place
@@ -119,8 +126,10 @@ def transition_of_moves(
     if around is not None:
         made = node_steps(cluster, around, sequence)
         first = [action for action in made if action.kind in BEFORE_MOVES]
-        sequence = [*first, *sequence, *(action for action in made if action not in first)]
-    transition = number(cluster, [*fences(cluster, sequence), *sequence], left)
+        dead = dead_steps(cluster, around, sequence)
+        sequence = [*dead, *first, *sequence, *(action for action in made if action not in first)]
+    known = around.dead if around is not None else ()
+    transition = number(cluster, [*fences(cluster, sequence, known), *sequence], left)
     transition.remarks += arranged.remarks + shared
     transition.sequence = list(arranged.positions)
     transition.shares = separations.shares if separations is not None else frozenset()

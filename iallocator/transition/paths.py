@@ -28,7 +28,7 @@ from iallocator.transition.step import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Cluster
@@ -42,6 +42,7 @@ __all__ = [
     "Route",
     "build",
     "chain",
+    "dead_steps",
     "fences",
     "longer_routes",
     "node_steps",
@@ -184,18 +185,19 @@ BEFORE_MOVES = (POWER_ON, ONLINE, DRAIN)
 """The steps of nodes that precede those of instances; the others follow them."""
 
 
-def fences(cluster: Cluster, steps: Sequence[Step]) -> list[Step]:
+def fences(cluster: Cluster, steps: Sequence[Step], known: Collection[int] = ()) -> list[Step]:
     """Return the fencing of every offline node that instances with `steps` ran on.
 
     Only the first step of an instance that ran there waits for it. Instances that were stopped, or
-    had only their secondary there, do not wait.
+    had only their secondary there, do not wait. `known`: nodes that other steps fence.
     """
     made: dict[int, Step] = {}
     for step in steps:
         if step.before is None or not step.before.running or step.after is None:
             continue
         source = step.before.nodes[0]
-        if cluster.nodes[source].offline and step.after.nodes[0] != source:
+        off = cluster.nodes[source].offline and source not in known
+        if off and step.after.nodes[0] != source:
             fence = made.setdefault(source, Step(FENCE, node=source))
             step.needs[fence] = f"fencing of {cluster.nodes[source].name}"
     return [made[index] for index in sorted(made, key=lambda one: cluster.nodes[one].name)]
@@ -224,6 +226,24 @@ def _ends_on(step: Step, node: int) -> bool:
         return False
     after = step.after
     return after is None or not after.running or after.nodes[0] != node
+
+
+def dead_steps(cluster: Cluster, changes: NodeChanges, steps: Sequence[Step]) -> list[Step]:
+    """Return the fencing and marking of dead nodes, for which every step on such a node waits."""
+    made: list[Step] = []
+    for index in changes.dead:
+        name = cluster.nodes[index].name
+        last, why = Step(FENCE, node=index), f"fencing of {name}"
+        made.append(last)
+        if index in changes.unmarked:
+            offline = Step(OFFLINE, node=index)
+            offline.needs[last] = why
+            last, why = offline, f"{name} is offline"
+            made.append(offline)
+        for step in steps:
+            if step.before is not None and index in step.before.nodes:
+                step.needs[last] = why
+    return made
 
 
 def node_steps(cluster: Cluster, changes: NodeChanges, steps: Sequence[Step]) -> list[Step]:

@@ -58,6 +58,11 @@ class NodeChanges:
         Indices of nodes to drain, empty, set offline and power off.
     drain:
         Indices of nodes only to drain.
+    dead:
+        Indices of nodes to fence before an instance leaves them, and to set offline if they are in
+        `unmarked`.
+    unmarked:
+        Indices of those of `dead` that Ganeti does not know to be offline.
     add_tags, remove_tags:
         Node index -> tags. Tags are added after the node is offline and powered off, and removed
         after it is online again. If the node does neither, they are changed at once.
@@ -66,6 +71,8 @@ class NodeChanges:
     power_on: Sequence[int] = ()
     power_off: Sequence[int] = ()
     drain: Sequence[int] = ()
+    dead: Sequence[int] = ()
+    unmarked: Sequence[int] = ()
     add_tags: Mapping[int, Sequence[str]] = field(default_factory=dict)
     remove_tags: Mapping[int, Sequence[str]] = field(default_factory=dict)
 

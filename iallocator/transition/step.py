@@ -62,10 +62,13 @@ class Step:
         Amounts; see `iallocator.transition.resources`.
     needs:
         The steps that must be done before it, whatever the amounts -> reason.
+    alone:
+        Whether it is a job of its own, so that it delays no step of another instance.
     """
 
     __slots__ = (
         "after",
+        "alone",
         "before",
         "frees",
         "instance",
@@ -96,6 +99,7 @@ class Step:
         self.node = node
         self.tags = tuple(tags)
         self.needs: dict[Step, str] = {}
+        self.alone = False
         self.takes: Amounts = {}
         self.frees: Amounts = {}
         if instance is not None:

@@ -24,7 +24,7 @@ __all__ = ["EFFECTS", "NEEDS_A_SERVER", "Effect"]
 
 NEEDS_A_SERVER = {
     "--luxi", "--cacert", "--insecure", "--credentials", "--read-timeout", "--even-if-short",
-    "--undo",
+    "--fenced", "--undo",
     *(option.names[0] for option in (*Execution.options, BOOT)),
 }  # fmt: skip
 """Options that need a running cluster; tests/live and tests/execution have one."""
@@ -565,6 +565,7 @@ _add("repair", REPAIRS)
 _add("reboot", planned(CROWDED, "--force"))
 _add("maintain", planned(CROWDED, "--force") | measuring(CROWDED, "--force", "--print-instances"))
 _add("make-room", planned(ROOMY, "--n1=off") | measuring(ROOMY, *WITH_SCORES) | MAKING_ROOM)
+_add("rescue", planned(CROWDED, "node1") | measuring(CROWDED, "node1", "--print-instances"))
 _add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
 for command, short in (("check", ()), ("capacity", QUICKLY)):
     plain = planned(CROWDED, *short)

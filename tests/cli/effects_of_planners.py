@@ -576,6 +576,53 @@ MAINTAIN = {
     "--local-node": Effect(ROUNDS, "--local-node=node1", FORCE),
     "--work-time": Effect(ROUNDS, "--work-time=60", FORCE),
 }
+NODE1 = ("node1", "--json")
+
+DEAD = cluster(
+    3,
+    instances={
+        "i0": instance("node1", "node3", memory=512),
+        "i1": rbd("node1", memory=512, vcpus=4),
+        "i2": rbd("node1", memory=512, vcpus=4),
+        "i3": instance("node2", "node3", memory=512),
+        "i4": instance("node2", "node3", memory=512, vcpus=4),
+    },
+)
+"""A node with instances that have a choice of new nodes; one choice costs N+1."""
+
+DEAD_OF_KVM = cluster(
+    4,
+    instances={
+        "i0": instance("node1", "node2", memory=3000, vcpus=4),
+        "i1": instance("node4", "node3", memory=3000, vcpus=4),
+        "i2": rbd("node3", memory=256),
+        "i3": rbd("node4", memory=3000, vcpus=4),
+        "i4": rbd("node1", memory=256, vcpus=4),
+        "i5": rbd("node1", memory=1000, vcpus=30),
+    },
+)
+
+RESCUE = {
+    "--master-node": Effect(DEAD, "--master-node=node2", NODE1),
+    "--verify-plan": Effect(DEAD, "--verify-plan", ("node1",)),
+    "--memory-ratio": Effect(DEAD, "--memory-ratio=2", ("node1", "-p")),
+    "--n1": Effect(DEAD, "--n1=off", NODE1),
+    "--no-capacity-checks": Effect(DEAD, "--no-capacity-checks", NODE1),
+    "--ignore-dynu": Effect(DEAD, "--ignore-dynu", NODE1),
+    "--static-kvm-node-memory": Effect(
+        {**DEAD_OF_KVM, "enabled_hypervisors": ["kvm"]}, "--static-kvm-node-memory=0", NODE1
+    ),
+    "--time-limit": Effect(DEAD, "--time-limit=0", NODE1),
+    "--tag-prefix": Effect(
+        changed(DEAD, "instances", "i2", tags=["iallocator:priority:9"]), "--tag-prefix=x:",
+        NODE1,
+    ),
+    "--max-input": Effect(DEAD, "--max-input=9", NODE1),
+    "--validate": Effect(DEAD, "--validate", ("node1",)),
+    "--simulate": Effect(
+        None, "--simulate=p,5,100g,8g,4", ("node-01-001", "-v", "--simulate=p,2,10g,4g,1"),
+    ),
+}  # fmt: skip
 
 BY_COMMAND = {
     "balance": BALANCE,
@@ -588,6 +635,7 @@ BY_COMMAND = {
     "place": PLACE,
     "reboot": REBOOT,
     "redistribute": REDISTRIBUTE,
+    "rescue": RESCUE,
     "squeeze": SQUEEZE,
 }
 """Command -> option -> where it acts; what every planner has is not in it."""

@@ -71,6 +71,7 @@ EXCLUDED: dict[str, tuple[Json, tuple[str, ...]]] = {
     "redistribute": (AWAY, ("--json",)),
     "repair": (LOST, ("--json",)),
     "report": (CROWDED, ()),
+    "rescue": (CROWDED, ("node1", "-p")),
     "show": (CROWDED, ("-p",)),
     "squeeze": (CROWDED, ("--json", "-G", "east", "--target-resources=3")),
 }

@@ -36,6 +36,7 @@ LINES = {
     "reboot": ("--force", "-t", GROUPS),
     "redistribute": ("--offline=a1", "-t", GROUPS),
     "repair": (DEAD,),
+    "rescue": ("node4", CLUSTER),
     "show": (CLUSTER,),
     "squeeze": ("-t", GROUPS),
 }

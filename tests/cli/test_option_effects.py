@@ -65,11 +65,13 @@ def output_of(
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     arguments = [command] if command else []
+    named = [word.replace("{folder}", str(folder)) for word in words]
     if effect.document is not None:
+        path = str(folder / "document.json")
         (folder / "document.json").write_bytes(as_bytes(effect.document))
-        arguments.append(str(folder / "document.json"))
+        named = [*named, path] if command == "rescue" else [path, *named]  # first its node
     with _always_the_same_repairs():
-        status = main([*arguments, *(word.replace("{folder}", str(folder)) for word in words)])
+        status = main([*arguments, *named])
     out, err = (text.replace(str(folder), "FOLDER") for text in capsys.readouterr())
     known = {"document.json"}
     written = {

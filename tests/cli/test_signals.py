@@ -225,6 +225,7 @@ SOMEWHEN = {
     "redistribute": "redistribute --json -t crowded",
     "repair": "repair --json -t crowded",
     "replay": "replay doc",
+    "rescue": "rescue node00 --json -t crowded",
     "report": "report -t crowded",
     "show": "show --json doc",
     "snapshot": "snapshot --form=json doc",

@@ -165,6 +165,7 @@ CASES = {
     "redistribute": Case("redistribute --n1=off doc", quarrelsome(offline=True), solver=True),
     "repair": Case("repair doc", secondaries()),
     "replay": Case("replay case", batch(), solver=True),
+    "rescue": Case("rescue node1 doc", secondaries()),
     "report": Case("report doc", batch()),
     "show": Case("show doc", batch()),
     "snapshot": Case("snapshot doc", batch()),

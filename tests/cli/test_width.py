@@ -23,7 +23,7 @@ LINES = (
     "constraints --all", "explain", "explain -v", "explain --all", "make-room",
     "maintain --force", "maintain --force --parallel=1",
     "place --strategy=pacemaker-balanced", "reboot --force", "reboot --force --print-moves",
-    "redistribute", "repair", "show", "show -p --print-instances",
+    "redistribute", "repair", "rescue {node}", "show", "show -p --print-instances",
     "squeeze --minimal-resources=0 --target-resources=0",
 )  # fmt: skip
 """A command line for each command that prints tables."""

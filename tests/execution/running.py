@@ -78,7 +78,8 @@ class Running:
         if method == "Query" and arguments[0] == "instance":
             self.read_while_booting += any(left > 0 for left in self.booting.values())
         if method == "Query" and arguments[1] == ["name", "mtotal"]:
-            rows = [[[0, node["name"]], [0, node["mtotal"]]] for node in self.answers["nodes"]]
+            known = [(node["name"], node["mtotal"]) for node in self.answers["nodes"]]
+            rows = [[[0, name], [2 * (size is None), size]] for name, size in known]
             return {"data": [row for row in rows if not self.boots(row[0][1])]}
         return luxi_answer(self.answers, method, arguments)
 
@@ -141,7 +142,8 @@ class Running:
             self._do(code)
             if code["OP_ID"] == "OP_OOB_COMMAND":
                 failed = 2 if self.broken_power & set(code["node_names"]) else 0
-                job["results"] = [[[[0, name], [failed, None]] for name in code["node_names"]]]
+                said = {"powered": True} if code["command"] == "power-status" else None
+                job["results"] = [[[[0, name], [failed, said]] for name in code["node_names"]]]
             elif code["OP_ID"] == "OP_INSTANCE_QUERY_DATA":
                 job["results"] = [{name: self._disks(name) for name in code["instances"]}]
             job["done"] += 1

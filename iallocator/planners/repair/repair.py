@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Json
+    from iallocator.constraints.relations import Relations
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
     from iallocator.options.settings import Settings
     from iallocator.placement.results import MoveResult
@@ -63,6 +65,8 @@ class Repair:
         The nodes of the instance afterwards, primary first.
     reason:
         Why the repair is required; or why it is impossible.
+    moves:
+        The moves of `steps`; none for a reinstallation.
     """
 
     instance: Instance
@@ -72,6 +76,7 @@ class Repair:
     nodes: tuple[int, ...] = ()
     reason: str = ""
     by_tags: bool = True
+    moves: list[Move] = field(default_factory=list)
 
     @property
     def opcodes(self) -> list[Json]:
@@ -82,12 +87,18 @@ class Repair:
 class Repairs:
     """Places for one instance after the other; each uses resources that later ones cannot use.
 
-    Colocation groups are repaired as a whole, or not at all.
+    Colocation groups are repaired as a whole, or not at all.  With `secondaries_later`, instances
+    that fail over get new secondaries only by `give_secondary`.
     """
 
     def __init__(
-        self, cluster: Cluster, settings: Settings, deadline: Deadline | None = None
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        deadline: Deadline | None = None,
+        secondaries_later: bool = False,
     ) -> None:
+        self._secondaries_later = secondaries_later
         self._context = Context(cluster, settings, [(len(cluster.nodes), 0)], deadline=deadline)
         self._nodes = cluster.nodes
 
@@ -112,6 +123,16 @@ class Repairs:
             kind = FAILOVER if off[0] else FIX_STORAGE
         return Repair(instance, kind, dead, reason=f"{dead} offline", by_tags=by_tags)
 
+    def by_importance(self, instances: Sequence[Instance]) -> list[Instance]:
+        """Return `instances` by priority, higher first; of equal ones, those that run, by name."""
+        named = sorted(instances, key=lambda one: (not one.uses_memory, one.name))
+        return self._context.affinity.in_order(named)
+
+    @property
+    def relations(self) -> Relations | None:
+        """The constraints between instances; None if there are none."""
+        return self._context.affinity.relations
+
     def in_units(self, repairs: Sequence[Repair]) -> list[list[Repair]]:
         """Return `repairs` in their order, with those of a colocation group together."""
         moving = [one for one in repairs if one.kind != FIX_STORAGE]
@@ -135,6 +156,7 @@ class Repairs:
                 why = f"{stuck.instance.name}, which must be with it: {stuck.reason}"
                 for one in (one for one in repairs if one is not stuck):
                     one.steps, one.nodes, one.reason = [], (), f"{one.dead} offline; {why}"
+                    one.moves = []
                 return
         self._in_turn(repairs)
 
@@ -145,6 +167,7 @@ class Repairs:
         try:
             for one in repairs:
                 one.steps, one.nodes, one.reason = [], (), f"{one.dead} offline"
+                one.moves = []
                 self._place(one)
                 affinity.pending.discard(one.instance.name)
         finally:
@@ -160,26 +183,41 @@ class Repairs:
         elif instance.shared:
             ways = [self._elsewhere]
         else:
-            ways = [self._failed_over, self._other_secondary]
+            ways = [self._failed_over, self._other_secondary][: 1 if self._secondaries_later else 2]
         for way in ways:
             outcome = way(instance)
-            if outcome.best is None:
-                if not repair.steps:
-                    # A hard constraint may keep the instance from its secondary
-                    affinity, secondary = context.affinity, context.state.where[instance.name][1:]
-                    rejected = affinity.rejected(instance, secondary)
-                    texts = affinity.rejection_texts(instance, rejected) if rejected else {}
-                    why = "".join(f": {text}" for text in texts.values())
-                    repair.reason += f"; {outcome.message or 'it cannot fail over'}{why}"
-                    return
+            if outcome.best is not None:
+                self._make(repair, outcome.best.steps)
+                continue
+            if repair.steps:
                 repair.reason += f"; no new secondary: {outcome.message}"
                 break
-            for elementary in outcome.best.steps:
-                code = opcode(context.cluster, instance, elementary, False)
-                move = Move.by_steps(instance, context.state.where[instance.name], [elementary])
-                move.apply(context.state)
-                before, after = map(context.cluster.node_names, (move.before, move.after))
-                repair.steps.append(_step(KINDS[code["OP_ID"]], instance, before, after, code))
+            # A hard constraint may keep the instance from its secondary
+            affinity, secondary = context.affinity, context.state.where[instance.name][1:]
+            rejected = affinity.rejected(instance, secondary)
+            texts = affinity.rejection_texts(instance, rejected) if rejected else {}
+            why = "".join(f": {text}" for text in texts.values())
+            repair.reason += f"; {outcome.message or 'it cannot fail over'}{why}"
+            return
+
+    def give_secondary(self, repair: Repair) -> str:
+        """Give an instance with an offline secondary another one; return why there is none."""
+        outcome = self._other_secondary(repair.instance)
+        if outcome.best is None:
+            return outcome.message
+        self._make(repair, outcome.best.steps)
+        return ""
+
+    def _make(self, repair: Repair, steps: Sequence[ElementaryMove]) -> None:
+        """Make `steps` on the state, and add them to the repair."""
+        context, instance = self._context, repair.instance
+        for elementary in steps:
+            code = opcode(context.cluster, instance, elementary, False)
+            move = Move.by_steps(instance, context.state.where[instance.name], [elementary])
+            move.apply(context.state)
+            before, after = map(context.cluster.node_names, (move.before, move.after))
+            repair.steps.append(_step(KINDS[code["OP_ID"]], instance, before, after, code))
+            repair.moves.append(move)
         repair.nodes = context.state.where[instance.name]
 
     def _failed_over(self, instance: Instance) -> MoveResult:

@@ -1,0 +1,105 @@
+"""The command ``rescue``."""
+
+from __future__ import annotations
+
+from iallocator.commands.progress import progress_line
+from iallocator.deadline import TIME_IS_UP
+from iallocator.execution.dead_node import evidence_of_death
+from iallocator.execution.doors import open_queue, runs
+from iallocator.execution.jobs import ExecutionError
+from iallocator.planners.eligible import nodes_named, set_offline
+from iallocator.planners.repair.rescue import plan_rescue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.commands.command import Command
+    from iallocator.deadline import Deadline
+    from iallocator.model.cluster import Node
+    from iallocator.planners.repair.rescue import RescueResult
+
+__all__ = ["rescue"]
+
+NAMED = 5
+"""So many instances that cannot be saved are named on stderr; the text and ``--json`` have all."""
+
+
+def rescue(command: Command, deadline: Deadline) -> RescueResult:
+    """Plan the rescue of a dead node; on a running cluster, verify first that the node is dead.
+
+    Raises
+    ------
+    ExecutionError
+        If the node is the master, or is not dead.
+    """
+    own, cluster = command.settings, command.source.cluster
+    node = _node(command)
+    if node.name == command.master:
+        raise ExecutionError(
+            f"{node.name} is the master node: run gnt-cluster master-failover on another master "
+            "candidate first"
+        )
+    marked = node.offline and node.name not in cluster.assumed_offline
+    evidence: Json = {"assumed": True}
+    if runs(own):
+        evidence = _evidence(command, node, marked)
+        command.dead = [node.name]
+    set_offline(cluster, [node.name])
+    if own.fenced:
+        node.oob_program = ""
+    cluster.assumed_offline = [name for name in cluster.assumed_offline if name != node.name]
+    done = plan_rescue(cluster, command.effective, node.index, marked, deadline)
+    done.evidence = evidence
+    if not command.master:
+        done.remarks.append(
+            f"Warning: the master node is unknown: {node.name} must not be it (--master-node)"
+        )
+    for what, names in (
+        ("cannot be saved", list(done.lost)),
+        ("have no new secondary", list(done.degraded)),
+    ):
+        if names:
+            more = f", ... ({len(names)} in all)" * (len(names) > NAMED)
+            done.shortfalls.append(f"instances that {what}: {', '.join(names[:NAMED])}{more}")
+    if TIME_IS_UP in (*done.lost.values(), *done.degraded.values()):
+        done.shortfalls.append(f"{TIME_IS_UP}: some instances have no place yet")
+    return done
+
+
+def _node(command: Command) -> Node:
+    """Return the node that the command line names."""
+    cluster = command.source.cluster
+    (name,) = nodes_named(cluster, command.words, "rescue")
+    return next(node for node in cluster.nodes if node.name == name)
+
+
+def _evidence(command: Command, node: Node, marked: bool) -> Json:
+    """Return what shows that the node is dead, as plain data.
+
+    Raises
+    ------
+    ExecutionError
+        If something shows that the node is alive, or no other node answers either.
+    """
+    own = command.settings
+    document = command.source.document
+    assert document is not None
+
+    def addresses(name: str) -> Sequence[str]:
+        raw = document["nodes"].get(name, {})
+        found = (raw.get("primary_ip"), raw.get("secondary_ip"))
+        return list(dict.fromkeys(one for one in found if isinstance(one, str) and one))
+
+    known = [one for one in command.source.cluster.nodes if one is node or not one.offline]
+    queue, _ = open_queue(own)
+    with progress_line(f"examining {node.name}"):
+        return evidence_of_death(
+            queue,
+            node.name,
+            {one.name: addresses(one.name) for one in known},
+            marked=marked,
+            asks_power=bool(node.oob_program) and own.execute and not own.dry_run,
+            reason=own.reason,
+        )

@@ -1,0 +1,202 @@
+"""The rescue of a dead node: its instances fail over by priority, then get new secondaries.
+
+The places are those of `Repairs`.  All failovers come before all new secondaries: they end the
+outage, and a copy of disks takes hours.  As for requests that must move an instance, soft limits
+and global N+1 reject no node.
+
+An instance cannot be saved if its data is on the dead node alone, if its secondary is offline too,
+or if no node has room for it.  It stays where it is.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+from iallocator.deadline import TIME_IS_UP, check
+from iallocator.model.state import State
+from iallocator.model.tags import FAILOVER, REINSTALL
+from iallocator.planners.plan import PlanEntry
+from iallocator.planners.repair.repair import Repairs
+from iallocator.planners.result import PlanResult
+from iallocator.scoring.scalar import kernel_of, score_of
+from iallocator.transition.assemble import transition_of_moves
+from iallocator.transition.requirements import NodeChanges, demands_of
+from iallocator.transition.resources import room
+from iallocator.transition.step import REPLACE_DISKS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.deadline import Deadline
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.moves import Move
+    from iallocator.options.settings import Settings
+    from iallocator.transition.transition import Transition
+
+__all__ = ["RescueResult", "plan_rescue"]
+
+
+class RescueResult(PlanResult):
+    """The plan that rescues the instances of a dead node.
+
+    Attributes
+    ----------
+    dead:
+        The index of the node.
+    marked:
+        Whether Ganeti knows that the node is offline.
+    evidence:
+        What shows that the node is dead, as plain data.
+    lost:
+        Instance that cannot be saved -> why, the most important first.
+    degraded:
+        Instance that runs, and for which no new secondary was found -> why.
+    priorities:
+        Instance -> its priority, if it is not 0.
+    units:
+        Sets of instances that are rescued together, each with its moves.
+    """
+
+    in_turn = False
+
+    def __init__(self, before: State, repairs: Repairs, dead: int, marked: bool) -> None:
+        relations = repairs.relations
+        super().__init__("rescue", before, demands_of(relations))
+        self.dead = dead
+        self.marked = marked
+        self.evidence: Json = {}
+        self.lost: dict[str, str] = {}
+        self.degraded: dict[str, str] = {}
+        self.priorities: Mapping[str, int] = relations.priorities if relations is not None else {}
+        self.units: list[tuple[str, ...]] = []
+        # Its instances must go somewhere: no plan is rejected for the failures of other nodes
+        self.hopeless = frozenset(before.cluster.nodes[dead].group.nodes)
+
+    @property
+    def scores(self) -> tuple[float, float]:
+        """The scores of the group before and after; lower is better."""
+        scope = self.cluster.nodes[self.dead].group.nodes
+        return score_of(self.before, scope), score_of(self.after(), scope)
+
+    @property
+    def incomplete(self) -> bool:
+        """Return whether an instance is not saved, or has no new secondary."""
+        return bool(self.lost or self.degraded)
+
+    def _ordered(self) -> Transition:
+        unmarked = () if self.marked else (self.dead,)
+        transition = transition_of_moves(
+            self.cluster,
+            room(self.before),
+            self.moves,
+            orders=self.demands.orders if self.demands else (),
+            around=NodeChanges(dead=[self.dead], unmarked=unmarked),
+            separations=self.separations(),
+        )
+        for step in transition.steps:
+            step.action.alone = step.action.kind == REPLACE_DISKS
+        return transition
+
+    def parts(self) -> list[tuple[object, PlanResult]]:
+        """Return the plan for each set of instances that are rescued together."""
+        found: list[tuple[object, PlanResult]] = []
+        for names in self.units:
+            alone = copy(self)
+            alone.plan, alone._transition = copy(self.plan), None
+            alone.plan.entries = [one for one in self.entries if one.move.instance.name in names]
+            found.append((names, alone))
+        return found
+
+    def leave_out(self, part: object, reason: str) -> str:
+        """Leave out a set of instances, for `reason`."""
+        names = next(unit for unit in self.units if unit == part)
+        self.units.remove(names)
+        self.plan.entries = [one for one in self.entries if one.move.instance.name not in names]
+        self.lost |= dict.fromkeys(names, reason)
+        self._transition = None
+        return ", ".join(names)
+
+    def document(self) -> Json:
+        """Return the plan without its transition; see ``schemas/plan.schema.json``."""
+        found = super().document()
+        found["node"] = self.cluster.nodes[self.dead].name
+        found["evidence"] = self.evidence
+        found["lost"] = self._listed(self.lost)
+        found["degraded"] = self._listed(self.degraded)
+        return found
+
+    def _listed(self, reasons: Mapping[str, str]) -> list[Json]:
+        return [
+            {"instance": name, "priority": self.priorities.get(name, 0), "reason": why}
+            for name, why in sorted(
+                reasons.items(), key=lambda one: -self.priorities.get(one[0], 0)
+            )
+        ]
+
+
+def plan_rescue(
+    cluster: Cluster, settings: Settings, dead: int, marked: bool, deadline: Deadline
+) -> RescueResult:
+    """Plan the rescue of the instances with a role on the node with the index `dead`.
+
+    Parameters
+    ----------
+    cluster
+        The cluster, in which the node is offline.
+    settings
+        The settings of each group apply to its nodes.
+    dead
+        The index of the node.
+    marked
+        Whether Ganeti knows that the node is offline.
+    deadline
+        When it passes, instances that are not planned yet are reported as lost.
+    """
+    repairs = Repairs(cluster, settings, deadline, secondaries_later=True)
+    done = RescueResult(State(cluster), repairs, dead, marked)
+    ordered = repairs.by_importance([one for one in cluster.instances if dead in one.nodes])
+    needed = [one for one in map(repairs.needed, ordered) if one is not None]
+    moves: list[Move] = []
+    for unit in repairs.in_units([one for one in needed if one.kind == FAILOVER]):
+        check()
+        if not deadline.over():
+            repairs.placed(unit)
+        made = [move for repair in unit for move in repair.moves]
+        if made:
+            moves += made
+            done.units.append(tuple(repair.instance.name for repair in unit))
+    for repair in needed:
+        name, instance = repair.instance.name, repair.instance
+        if repair.kind == FAILOVER and not repair.moves:
+            done.lost[name] = TIME_IS_UP if deadline.over() else repair.reason
+        elif repair.kind == REINSTALL:
+            done.lost[name] = f"its data is only on {repair.dead}, offline"
+        elif not repair.kind:
+            done.lost[name] = f"its disks are on {repair.dead}, offline"
+        elif len(instance.nodes) > 1:
+            check()
+            count = len(repair.moves)
+            why = TIME_IS_UP if deadline.over() else repairs.give_secondary(repair)
+            if why:
+                done.degraded[name] = why
+            elif not count:
+                done.units.append((name,))
+            moves += repair.moves[count:]
+    done.add(_entries(done.before, dead, moves))
+    if not done.moves:
+        done.plan.reason = "no instance of the node can be moved" if ordered else "it has none"
+    return done
+
+
+def _entries(before: State, dead: int, moves: Sequence[Move]) -> list[PlanEntry]:
+    """Return the entries of `moves`, with the score of the group of the dead node after each."""
+    state = before.copy()
+    kernel = kernel_of(state, before.cluster.nodes[dead].group.nodes)
+    found = []
+    for move in moves:
+        move.apply(state)
+        kernel.follow()
+        found.append(PlanEntry(move, kernel.score()))
+    return found
