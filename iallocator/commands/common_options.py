@@ -363,7 +363,7 @@ LACKED: dict[str, Reasons] = {
     "--min-gain -g": {"": NO_BALANCING},
     "--machine-readable": {"": "the program of htools has no such form, or there is none"},
     "--boot-timeout": {"": "it neither powers on nor reboots nodes"},
-    "--master-node": {"": "it neither powers down nor reboots nodes"},
+    "--master-node": {"": "it neither powers down nor reboots nodes, and rescues none"},
     **dict.fromkeys(
         (
             "--full-evacuation", "--skip-non-redundant", "--ignore-non-redundant", "--node-tags",

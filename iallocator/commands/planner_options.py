@@ -638,11 +638,54 @@ class Reboot(Planning, NodesAway):
         super().check(positional)
 
 
-class Rescue(Planning):
+class Watching(Planning):
+    """The options of ``iallocator rescue --watch``."""
+
+    watch: bool = option(
+        "--watch",
+        "for a timer: rescue a node that does not answer, in groups with the tag "
+        "iallocator:rescue:auto",
+        group=EXECUTION,
+    )
+    state: str = option(
+        "--state",
+        "with --watch: the folder with the state between calls (default "
+        "/var/lib/iallocator/rescue)",
+        file_name,
+        "FOLDER",
+        "/var/lib/iallocator/rescue",
+        group=EXECUTION,
+    )
+    probes: int = option(
+        "--probes",
+        "with --watch: calls in a row in which the node must not answer (default 3)",
+        whole_between(1, 10_000),
+        "N",
+        3,
+        group=LIMITS,
+    )
+    most_nodes: int = option(
+        "--most-nodes",
+        "with --watch: do nothing if more nodes do not answer, or are rescued and not yet back "
+        "(default 1)",
+        whole_between(1, 10_000),
+        "N",
+        1,
+        group=LIMITS,
+    )
+
+
+class Rescue(Watching):
     """The options of ``iallocator rescue``."""
 
-    usage = "NODE [OPTIONS] [FILE|-t FILE|-L|-m ADDRESS]"
+    usage = "NODE|--watch [OPTIONS] [FILE|-t FILE|-L|-m ADDRESS]"
 
+    boot_timeout: float = BOOT
+    returns: bool = option(
+        "--return",
+        "bring the node back: power it on by its out-of-band program, set it online, undrain it",
+        group=SELECTION,
+    )
     fenced: bool = option(
         "--fenced",
         "with -X: the node is powered off already: fence it not by its out-of-band program, and "
@@ -655,16 +698,32 @@ class Rescue(Planning):
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject a command line without a node, and options that have no effect."""
-        words = len(positional)
-        if self.undo or self.resume:
-            if words - len(self.files_of(positional)) and self.resume:
-                raise UsageError("--resume goes on with a plan that is made: no NODE")
-        elif not words:
+        if self.resume and positional:
+            raise UsageError("--resume goes on with a plan that is made: no NODE")
+        if self.watch:
+            self._check_watch(positional)
+        elif idle := sorted(self.chosen & {"state", "probes", "most_nodes"}):
+            raise UsageError(f"--{idle[0].replace('_', '-')} is for --watch")
+        elif not (positional or self.undo or self.resume):
             raise UsageError("rescue needs the name of a node: iallocator rescue NODE")
         if self.fenced and not self.execute:
             raise UsageError("--fenced says how a plan is carried out: it goes with -X")
+        if self.fenced and self.returns:
+            raise UsageError("--fenced and --return exclude each other")
         reject_master_node(self, self.files_of(positional))
         super().check(positional)
+
+    def _check_watch(self, positional: Sequence[str]) -> None:
+        """Reject what a watch cannot do: it names no node, asks no person, and fences by LUXI."""
+        if positional:
+            raise UsageError("--watch finds the nodes that do not answer: no NODE, and no file")
+        if self.luxi is None:
+            raise UsageError("--watch fences by out-of-band programs, which needs LUXI: -L")
+        others = {"--return": self.returns, "--fenced": self.fenced, "--resume": self.resume,
+                  "--undo": self.undo, "--journal": self.journal}  # fmt: skip
+        for name, given in others.items():
+            if given:
+                raise UsageError(f"--watch and {name} exclude each other")
 
     @staticmethod
     def files_of(positional: Sequence[str]) -> Sequence[str]:

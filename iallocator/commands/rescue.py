@@ -7,8 +7,9 @@ from iallocator.deadline import TIME_IS_UP
 from iallocator.execution.dead_node import evidence_of_death
 from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.jobs import ExecutionError
+from iallocator.model.state import State
 from iallocator.planners.eligible import nodes_named, set_offline
-from iallocator.planners.repair.rescue import plan_rescue
+from iallocator.planners.repair.rescue import ReturnResult, plan_rescue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Node
     from iallocator.planners.repair.rescue import RescueResult
+    from iallocator.planners.result import PlanResult
 
 __all__ = ["rescue"]
 
@@ -26,8 +28,26 @@ NAMED = 5
 """So many instances that cannot be saved are named on stderr; the text and ``--json`` have all."""
 
 
-def rescue(command: Command, deadline: Deadline) -> RescueResult:
-    """Plan the rescue of a dead node; on a running cluster, verify first that the node is dead.
+def rescue(command: Command, deadline: Deadline) -> PlanResult:
+    """Plan the rescue of a dead node, or its return; on a running cluster, verify its death first.
+
+    Raises
+    ------
+    ExecutionError
+        If the node to rescue is the master, or is not dead.
+    """
+    if command.settings.watch:
+        from iallocator.commands.rescue_watch import watched
+
+        return watched(command, lambda node: rescue_of(command, node, deadline))
+    node = _node(command)
+    if command.settings.returns:
+        return ReturnResult(State(command.source.cluster), node.index)
+    return rescue_of(command, node, deadline)
+
+
+def rescue_of(command: Command, node: Node, deadline: Deadline) -> RescueResult:
+    """Plan the rescue of a node that is verified to be dead; in a file it is taken as dead.
 
     Raises
     ------
@@ -35,7 +55,6 @@ def rescue(command: Command, deadline: Deadline) -> RescueResult:
         If the node is the master, or is not dead.
     """
     own, cluster = command.settings, command.source.cluster
-    node = _node(command)
     if node.name == command.master:
         raise ExecutionError(
             f"{node.name} is the master node: run gnt-cluster master-failover on another master "

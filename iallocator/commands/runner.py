@@ -73,12 +73,17 @@ def run(command: Command) -> int:
     work = getattr(module, command.name.replace("-", "_"))
     if hasattr(module, "follower"):
         command.follower = module.follower(command)
+    silent: Collection[str] = ()
+    if getattr(settings, "watch", False):
+        from iallocator.commands.rescue_watch import begun_rescue
+
+        settings.resume, silent = begun_rescue(settings)
     if getattr(settings, "resume", ""):
         from iallocator.commands.execution import resume
         from iallocator.execution.cluster_check import dead_nodes
         from iallocator.execution.journal import read_journal
 
-        command.dead = dead_nodes(read_journal(settings.resume)[0])
+        command.dead = {*dead_nodes(read_journal(settings.resume)[0]), *silent}
         return resume(settings, again, command.versioned, command.follower)
     try:
         reads_itself = READS_ITSELF in command.row.traits

@@ -90,21 +90,28 @@ def plan(plan: Json, facts: Json, page: Page) -> None:
 
 
 def rescue(plan: Json, facts: Json, page: Page) -> None:
-    """Add the rescue of a node: the evidence, what cannot be saved, moves, and steps."""
-    unsaved = [*plan["lost"], *plan["degraded"]]
+    """Add the rescue of a node: the evidence, what cannot be saved, moves, and steps.
+
+    The plan may also bring the node back, or say why no node is rescued.
+    """
+    unsaved = [*plan.get("lost", ()), *plan.get("degraded", ())]
     names = {entry["instance"] for entry in (*unsaved, *plan["moves"])}
     page.leave_out(domains_of(facts["group_of"], names))
-    evidence = plan["evidence"]
-    shown_by = "; ".join(f"{what}: {text}" for what, text in evidence.items() if what != "assumed")
-    how = "taken as dead" if evidence.get("assumed") else f"dead ({shown_by})"
-    page.say(f"{plan['node']}: {how}", indent=0)
-    for text in _sums(plan, page):
-        page.say(text, indent=0)
+    if "evidence" in plan:
+        evidence = plan["evidence"]
+        signs = "; ".join(f"{what}: {text}" for what, text in evidence.items() if text is not True)
+        how = f"dead ({signs})" if signs else "taken as dead"
+        page.say(f"{plan['node']}: {how}", indent=0)
+    elif "node" in plan:
+        page.say(f"{plan['node']}: comes back", indent=0)
+    idle = not plan["moves"] and "reason" in plan
+    for text in [plan["reason"]] if idle else _sums(plan, page):
+        page.say(shown(text), indent=0)
     for key, title in (
         ("lost", "Cannot be saved, the most important first"),
         ("degraded", "Without a new secondary, the most important first"),
     ):
-        if plan[key]:
+        if plan.get(key):
             page.heading(title)
             table = Table("instance", numeric("priority"), "why")
             for one in plan[key]:

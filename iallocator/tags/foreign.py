@@ -42,7 +42,7 @@ POOLS = ("internal", "external")
 
 OUR_TAGS: dict[str, dict[str, Sequence[str]]] = {
     CLUSTER: dict.fromkeys(KEYS, ()),
-    GROUP: {**dict.fromkeys(OF_NODES, ()), "pool": POOLS},
+    GROUP: {**dict.fromkeys(OF_NODES, ()), "pool": POOLS, "rescue": ("auto",)},
     NODE: {
         **dict.fromkeys((*OF_NODES, "utilization", "score", "maintenance"), ()),
         "pool": POOLS,

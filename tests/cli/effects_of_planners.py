@@ -606,6 +606,7 @@ RESCUE = {
     "--master-node": Effect(DEAD, "--master-node=node2", NODE1),
     "--verify-plan": Effect(DEAD, "--verify-plan", ("node1",)),
     "--memory-ratio": Effect(DEAD, "--memory-ratio=2", ("node1", "-p")),
+    "--return": Effect(DEAD, "--return", NODE1),
     "--n1": Effect(DEAD, "--n1=off", NODE1),
     "--no-capacity-checks": Effect(DEAD, "--no-capacity-checks", NODE1),
     "--ignore-dynu": Effect(DEAD, "--ignore-dynu", NODE1),

@@ -25,6 +25,7 @@ from scenario import (
     moves,
     outages,
     reading,
+    rescuing,
     returning,
     trace,
     upkeep,
@@ -51,11 +52,12 @@ _SECTIONS: dict[str, Callable[[Runner, str], None]] = {
     "execution": lambda run, _: execution.faults(run),
     "upkeep": lambda run, _: upkeep.upkeep(run),
     "returning": lambda run, _: returning.returning(run),
+    "rescuing": lambda run, _: rescuing.rescuing(run),
     "manual": lambda run, _: manual.manual(run),
 }
 """Name -> what is done, with the parameters of the allocator; some need what earlier ones made."""
 
-_BEYOND_HAIL = ("trace", "reading", "execution", "upkeep", "returning", "manual")
+_BEYOND_HAIL = ("trace", "reading", "execution", "upkeep", "returning", "rescuing", "manual")
 """What Ganeti's own allocator has nothing of."""
 
 

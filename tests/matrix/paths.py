@@ -162,6 +162,11 @@ PLANNERS = [
             ("repair of secondaries", DRBD, False), ("repair anew", PLAIN, True)
         )
     ),
+    *(
+        Path(name, (kind,), False, planners.rescue, planners.ask_rescue, planners.read_moves,
+             forced=True)
+        for name, kind in (("rescue", SHARED), ("rescue of secondaries", DRBD))
+    ),
     _plan("redistribute", (SHARED,), planners.redistribute, between=True, forced=True),
     _plan("compress", (SHARED,), planners.compress, between=True),
     _plan("balance-groups", (SHARED,), planners.balance_groups, between=True, forced=True),

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from iallocator.cli import main
 from tests import builders
-from tests.builders import Json
+from tests import command as program
+from tests.builders import Json, as_bytes
 
 from .requests import between_world, moving_world, new_world
 from .worlds import (
@@ -161,6 +162,23 @@ def read_repair(scene: Scene, found: Json) -> list[str]:
     """Return the nodes of the repaired subject, primary first; [] if it is not repaired."""
     ends = [one.get("to", []) for one in found["instances"] if one["instance"] == "subject"]
     return list(ends[0]) if ends else []
+
+
+def rescue(kind: str, split: bool) -> Scene:
+    """Return a cluster in which the node of the subject is to be rescued."""
+    scene = moving_world(kind, split)
+    del scene.document["instances"]["at-source"]
+    return scene
+
+
+def ask_rescue(scene: Scene) -> Json:
+    """Return the plan of the rescue of the node of the subject."""
+    words = ("rescue", SOURCE, "--json", "--verify-plan", *scene.options)
+    done = program.run(*words, stdin=as_bytes(scene.finished()))
+    if done.returncode == 2:
+        raise RejectedError(done.stderr.decode())
+    plan: Json = json.loads(done.stdout)  # status 1: the subject stays
+    return plan
 
 
 # Between groups.

@@ -121,7 +121,22 @@ RULES: list[Rule] = [
         _paths("exact search of moves"),
         "both have one placement, and an evacuated instance must be placed",
     ),
-    (NODE_N1, _paths("repair of secondaries"), "an instance without a secondary must get one"),
+    (
+        NODE_N1,
+        _paths("repair of secondaries", "rescue of secondaries"),
+        "an instance without a secondary must get one",
+    ),
+    (
+        ("N+1 no-new", "N+1 off", "N+1 strict"),
+        _paths("rescue"),
+        "an instance of a dead node must be placed: only no-worse prefers nodes",
+    ),
+    (
+        ("group setting: soft errors",),
+        _paths("rescue"),
+        "instances of a dead node exceed soft limits anyway",
+    ),
+    (("not running",), _paths("rescue"), "every instance of a dead node fails over"),
     (
         ("pools", "migration tags", "not running"),
         _paths("repair anew"),

@@ -1,5 +1,7 @@
 """The rescue of a dead node: its instances fail over by priority, then get new secondaries.
 
+`ReturnResult` brings the node back: it is powered on, and set online or undrained.
+
 The places are those of `Repairs`.  All failovers come before all new secondaries: they end the
 outage, and a copy of disks takes hours.  As for requests that must move an instance, soft limits
 and global N+1 reject no node.
@@ -19,23 +21,25 @@ from iallocator.planners.plan import PlanEntry
 from iallocator.planners.repair.repair import Repairs
 from iallocator.planners.result import PlanResult
 from iallocator.scoring.scalar import kernel_of, score_of
+from iallocator.tags.autorepair import rescues_nodes
 from iallocator.transition.assemble import transition_of_moves
 from iallocator.transition.requirements import NodeChanges, demands_of
 from iallocator.transition.resources import room
-from iallocator.transition.step import REPLACE_DISKS
+from iallocator.transition.step import ONLINE, POWER_ON, REPLACE_DISKS, UNDRAIN, Step
+from iallocator.transition.transition import number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from iallocator.aliases import Json
     from iallocator.deadline import Deadline
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Node
     from iallocator.model.moves import Move
     from iallocator.options.settings import Settings
     from iallocator.transition.transition import Transition
 
-__all__ = ["RescueResult", "plan_rescue"]
+__all__ = ["QuietResult", "RescueResult", "ReturnResult", "nodes_to_watch", "plan_rescue"]
 
 
 class RescueResult(PlanResult):
@@ -136,6 +140,70 @@ class RescueResult(PlanResult):
         ]
 
 
+class QuietResult(PlanResult):
+    """The result of a watch that rescues no node now.
+
+    Attributes
+    ----------
+    calls_person:
+        Whether a person must act.
+    """
+
+    in_turn = False
+
+    def __init__(self, before: State, reason: str, calls_person: bool) -> None:
+        super().__init__("rescue", before)
+        self.plan.reason = reason
+        self.calls_person = calls_person
+
+    @property
+    def incomplete(self) -> bool:
+        """Return whether a person must act."""
+        return self.calls_person
+
+
+class ReturnResult(PlanResult):
+    """The plan that brings a node back: it is powered on, and set online, or undrained.
+
+    Ganeti powers it on if the node has an out-of-band program. Without one, it must be running.
+
+    Attributes
+    ----------
+    node:
+        The index of the node.
+    """
+
+    in_turn = False
+
+    def __init__(self, before: State, node: int) -> None:
+        super().__init__("rescue", before)
+        self.node = node
+        here = self.cluster.nodes[node]
+        if here.online:
+            self.plan.reason = f"{here.name} is online, and not drained"
+
+    def _ordered(self) -> Transition:
+        node, steps = self.cluster.nodes[self.node], list[Step]()
+        if node.offline:
+            online = Step(ONLINE, node=self.node)
+            if node.oob_program:
+                steps.append(Step(POWER_ON, node=self.node))
+                online.needs[steps[0]] = f"{node.name} is powered on"
+            steps.append(online)
+        elif node.drained:
+            steps.append(Step(UNDRAIN, node=self.node))
+        return number(self.cluster, steps, room(self.before))
+
+    def document(self) -> Json:
+        """Return the plan without its transition; see ``schemas/plan.schema.json``."""
+        return {**super().document(), "node": self.cluster.nodes[self.node].name, "returns": True}
+
+
+def nodes_to_watch(nodes: Iterable[Node], prefix: str) -> list[Node]:
+    """Return the nodes that may be rescued without a person: a tag of their group says so."""
+    return [node for node in nodes if rescues_nodes(node.group, prefix)]
+
+
 def plan_rescue(
     cluster: Cluster, settings: Settings, dead: int, marked: bool, deadline: Deadline
 ) -> RescueResult:
@@ -186,7 +254,8 @@ def plan_rescue(
             moves += repair.moves[count:]
     done.add(_entries(done.before, dead, moves))
     if not done.moves:
-        done.plan.reason = "no instance of the node can be moved" if ordered else "it has none"
+        what = "can be saved" if ordered else "is on the node"
+        done.plan.reason = f"no instance {what}"
     return done
 
 

@@ -1,0 +1,169 @@
+"""``rescue --watch``: rescue nodes that do not answer, called again and again by a timer.
+
+The state between calls is a file in a folder: how often in a row each node did not answer, which
+nodes were rescued and are not yet back, and the journal of the last rescue. A damaged file counts
+as an empty one, with a warning: every node is probed anew.
+
+A failed switch must not lead to powering off a rack. Therefore nothing is done if more nodes are
+away than `Watching.most_nodes` permits: nodes that do not answer, whatever their group, and nodes
+that were rescued and are not yet back. After a rescue that failed, a person must go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from time import strftime, time
+from typing import Any
+
+from iallocator.commands.execution import records_in
+from iallocator.errors import UsageError, tell
+from iallocator.execution.jobs import ExecutionError
+from iallocator.execution.records import FAILED, REJECTED
+from iallocator.execution.report import complete
+from iallocator.files import write_file
+from iallocator.model.state import State
+from iallocator.planners.repair.rescue import QuietResult, nodes_to_watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from iallocator.commands.command import Command
+    from iallocator.commands.planner_options import Rescue
+    from iallocator.model.cluster import Cluster, Node
+    from iallocator.planners.result import PlanResult
+
+__all__ = ["WatchState", "begun_rescue", "watched"]
+
+FILE = "state.json"
+
+DONE, BEGUN, STUCK = "done", "begun", "stuck"
+"""How far a rescue is: all of it; a part, and the rest can go on; a part, and a job failed."""
+
+
+class WatchState:
+    """The state of a watch between calls.
+
+    Attributes
+    ----------
+    probes:
+        Node -> in how many calls in a row it did not answer.
+    rescued:
+        Node that was rescued -> when, in seconds since 1970.
+    journal:
+        The path of the journal of the last rescue; "" for none.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(folder, FILE)
+        self.probes: dict[str, int] = {}
+        self.rescued: dict[str, float] = {}
+        self.journal = ""
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            with open(self._path, "rb") as file:
+                raw: Any = json.loads(file.read())
+            probes = {str(name): int(count) for name, count in raw["probes"].items()}
+            rescued = {str(name): float(moment) for name, moment in raw["rescued"].items()}
+            self.probes, self.rescued, self.journal = probes, rescued, str(raw["journal"])
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UsageError(f"--state: {self._path}: {error.strerror}") from None
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            tell(f"Warning: {self._path} is damaged: every node is probed anew")
+
+    def update(self, cluster: Cluster) -> None:
+        """Count the nodes that do not answer, and forget the rescued nodes that are back."""
+        silent = cluster.assumed_offline
+        self.probes = {name: self.probes.get(name, 0) + 1 for name in silent}
+        marked = {node.name for node in cluster.nodes if node.offline and node.name not in silent}
+        self.rescued = {name: when for name, when in self.rescued.items() if name in marked}
+
+    def save(self) -> None:
+        """Write the state, completely or not at all."""
+        document = {"probes": self.probes, "rescued": self.rescued, "journal": self.journal}
+        write_file(self._path, json.dumps(document))
+
+    def progress(self) -> str:
+        """Return how far the last rescue is: `DONE`, `BEGUN` or `STUCK`; `DONE` for none."""
+        if not os.path.exists(self.journal):
+            return DONE
+        try:
+            _, records = records_in(self.journal)
+        except UsageError:  # the process ended before the first line was written
+            return DONE
+        if complete(records):
+            return DONE
+        return STUCK if records.in_state(FAILED, REJECTED) else BEGUN
+
+
+def begun_rescue(settings: Rescue) -> tuple[str, Collection[str]]:
+    """Return the journal of a rescue that was interrupted and can go on; "" for none.
+
+    The nodes that did not answer when it was planned follow.
+    """
+    if not settings.execute or settings.dry_run:
+        return "", ()
+    state = WatchState(settings.state)
+    return (state.journal, [*state.probes]) if state.progress() == BEGUN else ("", ())
+
+
+def watched(command: Command, rescue: Callable[[Node], PlanResult]) -> PlanResult:
+    """Count the nodes that do not answer; plan the rescue of one for which it is time, if any.
+
+    `rescue`: plans the rescue of a node, or raises an `ExecutionError` if that is impossible.
+    """
+    own: Rescue = command.settings
+    cluster = command.source.cluster
+    state = WatchState(own.state)
+    state.update(cluster)
+    before = State(cluster)
+    node, reason, calls_person = _due(state, cluster, own)
+    done: PlanResult | None = None
+    if node is not None:
+        try:
+            done = rescue(node)
+        except ExecutionError as error:
+            reason, calls_person = str(error), True
+    if done is None:
+        done = QuietResult(before, reason, calls_person)
+    elif node is not None and own.execute and not own.dry_run:
+        state.rescued[node.name] = time()
+        name = f"{node.name}-{strftime('%Y%m%d-%H%M%S')}.journal"
+        state.journal = own.journal = os.path.join(own.state, name)
+        cluster.assumed_offline, command.dead = (), {*state.probes}  # not more than permitted
+    if not own.dry_run:
+        state.save()
+    done.members["watch"] = {
+        "silent": [{"node": name, "calls": count} for name, count in state.probes.items()],
+        "rescued": sorted(state.rescued),
+    }
+    return done
+
+
+def _due(state: WatchState, cluster: Cluster, own: Rescue) -> tuple[Node | None, str, bool]:
+    """Return the node to rescue; or None, the reason, and whether a person must act."""
+    if state.progress() == STUCK:
+        again = f"iallocator rescue -L -X --resume {state.journal}"
+        return None, f"the last rescue failed; {again} goes on, nothing is done before", True
+    if not state.probes:
+        return None, "every node answers, or is marked offline", False
+    away = sorted({*state.probes, *state.rescued})
+    if len(away) > own.most_nodes:
+        what = f"{len(away)} nodes do not answer, or are rescued and not back: {', '.join(away)}"
+        return None, f"{what}; a switch may have failed (--most-nodes {own.most_nodes})", True
+    nodes = [node for node in cluster.nodes if node.name in state.probes]
+    tagged = nodes_to_watch(nodes, own.tag_prefix)
+    if not tagged:
+        name, tag = nodes[0].name, f"{own.tag_prefix}rescue:auto"
+        return None, f"{name} does not answer, and its group has no tag {tag}", False
+    node = max(tagged, key=lambda one: state.probes[one.name])
+    count = state.probes[node.name]
+    if count < own.probes:
+        return None, f"{node.name} did not answer in {count} of {own.probes} calls", False
+    if not node.oob_program:
+        why = "and has no out-of-band program: a person must rescue it"
+        return None, f"{node.name} does not answer, {why}", True
+    return node, "", False

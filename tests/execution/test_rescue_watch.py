@@ -1,0 +1,292 @@
+"""Test `rescue --watch` and `rescue --return` on a simulated running cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.execution.runner import Waves
+from tests.builders import Json, as_bytes, cluster, instance
+from tests.command import complaint, json_of, run
+from tests.live.worlds import node as live_node
+from tests.schemas import conforms
+
+from .running import Running, running
+from .test_rescue import AMOUNTS, OOB, Killed, kinds, sick, silent_addresses
+
+__all__ = ["silent_addresses"]  # a fixture that every test here uses, too
+
+Capture = pytest.CaptureFixture[str]
+
+
+def tagged(**fields: object) -> Json:
+    """Return a cluster in which node2 does not answer, and every group may be rescued."""
+    answers = sick(**({"oob_program": OOB} | fields))
+    for group in answers["groups"]:
+        group["tags"] = ["iallocator:rescue:auto"]
+    return answers
+
+
+def watch(folder: Path, world: Running, *words: str) -> int:
+    """Return the exit status of a call of the watch with -X."""
+    state = f"--state={folder / 'state'}"
+    return main(["rescue", "--watch", f"-L{world.path}", "-X", state, *words])
+
+
+def state_of(folder: Path) -> Any:
+    """Return the state after the last call."""
+    return json.loads((folder / "state" / "state.json").read_text())
+
+
+def heal(world: Running, name: str) -> None:
+    """Let a node answer again."""
+    world.found(name).update(live_node(name, pip=f"192.0.2.{name[-1]}", ndparams={}))
+
+
+def test_node_is_rescued_after_several_calls_in_which_it_did_not_answer(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Two calls only count; the third fences the node and fails its instances over."""
+    with running(tmp_path, tagged()) as world:
+        for count in (1, 2):
+            assert watch(tmp_path, world) == 0
+            assert f"node2 did not answer in {count} of 3 calls" in capsys.readouterr().out
+            assert not world.submitted
+        watch(tmp_path, world, "--json")
+        found = json.loads(capsys.readouterr().out)
+        conforms(found, "plan")
+        assert found["execution"]["complete"]
+        assert "OOB_COMMAND power-off" in kinds(world)
+        assert world.places()["high"][0] == "node4"
+        assert found["watch"]["rescued"] == ["node2"]
+        made = len(world.submitted)
+        assert watch(tmp_path, world) == 0
+        assert len(world.submitted) == made
+
+
+def test_node_that_answers_in_between_is_counted_anew(tmp_path: Path) -> None:
+    """Only calls in a row count."""
+    with running(tmp_path, tagged()) as world:
+        silent = dict(world.found("node2"))
+        for _ in range(2):
+            watch(tmp_path, world)
+        heal(world, "node2")
+        watch(tmp_path, world)
+        world.found("node2").update(silent)
+        for _ in range(2):
+            watch(tmp_path, world)
+        assert state_of(tmp_path)["probes"] == {"node2": 2}
+        assert not world.submitted
+
+
+def test_failed_switch_powers_nothing_off(tmp_path: Path, capsys: Capture) -> None:
+    """If more nodes than permitted do not answer, nothing is done, and the reason names them."""
+    answers = tagged()
+    answers["nodes"][3] |= dict.fromkeys(AMOUNTS)
+    with running(tmp_path, answers) as world:
+        for _ in range(5):
+            assert watch(tmp_path, world) == 1
+        assert not world.submitted
+    text = " ".join(capsys.readouterr().out.split())
+    assert "2 nodes do not answer, or are rescued and not back: node2, node4" in text
+
+
+def test_nodes_that_fail_one_after_the_other_are_not_all_powered_off(tmp_path: Path) -> None:
+    """A rescued node counts until it is back: then the next one may be rescued."""
+    with running(tmp_path, tagged()) as world:
+        for _ in range(3):
+            watch(tmp_path, world)
+        world.found("node4").update(dict.fromkeys(AMOUNTS), pip="192.0.2.2", sip="192.0.2.2")
+        world.found("node4")["ndparams"]["oob_program"] = OOB
+        made = len(world.submitted)
+        for _ in range(4):
+            assert watch(tmp_path, world) == 1
+        assert len(world.submitted) == made
+        heal(world, "node2")
+        watch(tmp_path, world)
+        assert world.found("node4")["offline"]
+
+
+def test_as_many_nodes_as_permitted_are_rescued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call rescues one node, although another one does not answer, also if it is killed."""
+    answers = tagged()
+    answers["nodes"].append(live_node("node5", **dict.fromkeys(AMOUNTS), pip="192.0.2.2", sip=""))
+    answers["nodes"][4]["ndparams"]["oob_program"] = OOB
+    send = Waves._send
+
+    def dying(waves: Waves, wave: Any) -> None:
+        send(waves, wave)
+        raise Killed
+
+    with running(tmp_path, answers) as world:
+        for _ in range(2):
+            watch(tmp_path, world, "--most-nodes=2")
+        with monkeypatch.context() as patched:
+            patched.setattr(Waves, "_send", dying)
+            with pytest.raises(Killed):
+                watch(tmp_path, world, "--most-nodes=2")
+        for _ in range(2):
+            watch(tmp_path, world, "--most-nodes=2")
+        assert world.found("node2")["offline"]
+        assert world.found("node5")["offline"]
+        assert world.places()["low"][0] == "node3"
+
+
+def test_only_groups_with_the_tag_are_watched(tmp_path: Path, capsys: Capture) -> None:
+    """A node of another group is reported, and left to a person."""
+    with running(tmp_path, sick(oob_program=OOB)) as world:
+        for _ in range(4):
+            assert watch(tmp_path, world) == 0
+        assert not world.submitted
+    assert "its group has no tag iallocator:rescue:auto" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("case", ["program", "ping", "master"])
+def test_what_only_a_person_can_do_is_reported(
+    case: str, tmp_path: Path, capsys: Capture, silent_addresses: set[str]
+) -> None:
+    """Without a program to fence it, or if its address answers, the node is not rescued."""
+    answers = tagged(oob_program="" if case == "program" else OOB)
+    if case == "ping":
+        silent_addresses.clear()
+    if case == "master":
+        answers["info"]["master"] = "node2"
+    with running(tmp_path, answers) as world:
+        for _ in range(3):
+            status = watch(tmp_path, world)
+        assert status == 1
+        assert not world.submitted
+    words = {"program": "a person must rescue it", "ping": "node2 is not dead: 192.0.2.2 answers",
+             "master": "node2 is the master node"}  # fmt: skip
+    assert words[case] in " ".join(capsys.readouterr().out.split())
+
+
+def test_killed_watch_goes_on_in_its_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next call resumes the rescue; no job is submitted twice."""
+    send, waves_sent = Waves._send, list[int]()
+
+    def dying(waves: Waves, wave: Any) -> None:
+        send(waves, wave)
+        waves_sent.extend([1] if wave else [])
+        if len(waves_sent) == 3:
+            raise Killed
+
+    with running(tmp_path, tagged()) as world:
+        for _ in range(2):
+            watch(tmp_path, world)
+        with monkeypatch.context() as patched:
+            patched.setattr(Waves, "_send", dying)
+            with pytest.raises(Killed):
+                watch(tmp_path, world)
+        assert watch(tmp_path, world) == 0
+        made = kinds(world)
+        assert len(made) == len(set(made)) == 8
+        assert world.places()["second"][1] != "node2"
+
+
+def test_rescue_that_failed_waits_for_a_person(tmp_path: Path, capsys: Capture) -> None:
+    """A failed fencing is not repeated every minute; once a person has gone on, the watch does."""
+    with running(tmp_path, tagged()) as world:
+        world.broken_power.add("node2")
+        for _ in range(3):
+            watch(tmp_path, world)
+        made = len(world.submitted)
+        assert watch(tmp_path, world) == 1
+        assert len(world.submitted) == made
+        assert "the last rescue failed" in capsys.readouterr().out
+        world.broken_power.clear()
+        journal = state_of(tmp_path)["journal"]
+        assert main(["rescue", f"-L{world.path}", "-X", "--resume", journal]) == 0
+        assert watch(tmp_path, world) == 0
+
+
+def test_dry_run_of_a_watch_keeps_its_state(tmp_path: Path, capsys: Capture) -> None:
+    """It prints the jobs, and neither submits them nor counts."""
+    with running(tmp_path, tagged()) as world:
+        for _ in range(2):
+            watch(tmp_path, world)
+        capsys.readouterr()
+        watch(tmp_path, world, "--dry-run", "--probes=2")
+        assert "failover high" in capsys.readouterr().out
+        assert state_of(tmp_path)["probes"] == {"node2": 2}
+        assert not world.submitted
+
+
+def test_damaged_state_counts_as_empty(tmp_path: Path, capsys: Capture) -> None:
+    """The node is probed anew, with a warning."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "state.json").write_text('{"probes": {"node2": 99}, "rescued"')
+    with running(tmp_path, tagged()) as world:
+        assert watch(tmp_path, world) == 0
+        assert not world.submitted
+    assert "is damaged: every node is probed anew" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--watch",), "--watch fences by out-of-band programs"),
+        (("--watch", "node1", "-L"), "--watch finds the nodes"),
+        (("--watch", "-L", "--return"), "--watch and --return exclude each other"),
+        (("node1", "--probes=2"), "--probes is for --watch"),
+        (("node1", "--fenced", "--return", "-X", "-L"), "--fenced and --return exclude each other"),
+    ],
+)
+def test_command_line_of_a_watch_is_checked(words: tuple[str, ...], text: str) -> None:
+    """Each message says what is wrong."""
+    assert text in complaint(run("rescue", *words))
+
+
+def back(folder: Path, world: Running, *words: str) -> int:
+    """Return the exit status of the return of node2."""
+    journal = f"--journal={folder / 'journal'}"
+    return main(["rescue", "node2", "--return", f"-L{world.path}", "-X", journal, *words])
+
+
+def test_node_is_powered_on_and_set_online(tmp_path: Path) -> None:
+    """A node that boots slowly is waited for."""
+    answers = sick(oob_program=OOB)
+    answers["nodes"][1]["offline"] = True
+    with running(tmp_path, answers) as world:
+        world.booting["node2"] = 2
+        assert back(tmp_path, world) == 0
+        assert kinds(world)[0] == "OOB_COMMAND power-on"
+        assert set(kinds(world)[1:]) == {"NODE_SET_PARAMS node2"}
+        assert not world.found("node2")["offline"]
+
+
+def test_node_without_a_program_is_set_online_if_it_answers(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """If it does not answer, the job fails, and the report says so."""
+    answers = sick()
+    answers["nodes"][1]["offline"] = True
+    with running(tmp_path, answers) as world:
+        world.booting["node2"] = 1
+        assert back(tmp_path, world) == 1
+        assert "fails to report its version" in capsys.readouterr().out
+        (tmp_path / "journal").unlink()
+        assert back(tmp_path, world) == 0
+        assert kinds(world) == ["NODE_SET_PARAMS node2"] * 2
+
+
+def test_return_of_a_file_is_planned_only() -> None:
+    """A drained node is undrained; a node that is online and not drained needs nothing."""
+    document = cluster(3, instances={"a": instance("node1", "node2")})
+    found = json_of("rescue", "node3", "--return", document=document)
+    conforms(found, "plan")
+    assert not found["transition"]["steps"]
+    document["nodes"]["node3"]["drained"] = True
+    found = json_of("rescue", "node3", "--return", document=document)
+    assert [step["kind"] for step in found["transition"]["steps"]] == ["undrain"]
+    document["nodes"]["node3"]["offline"] = True
+    done = run("rescue", "node3", "--return", "-C", stdin=as_bytes(document))
+    assert "gnt-node modify --offline=no node3" in done.stdout.decode()
