@@ -290,14 +290,14 @@ def _summary(health: GroupHealth, counts: Mapping[str, int]) -> str:
     return ", ".join(parts)
 
 
-def _failure_facts(found: FailuresFound) -> Json:
+def _failure_facts(joint: FailuresFound) -> Json:
     """Return the results for sets of nodes and for failure domains; of many sets, some."""
-    cluster, sets = found.cluster, found.sets
+    cluster, sets = joint.cluster, joint.sets
 
     def listed(failures: Iterable[Failure]) -> list[Json]:
         return [one.document(cluster) for one in failures]
 
-    facts: Json = {"size": found.size, "sets": None, "domains": None}
+    facts: Json = {"size": joint.size, "sets": None, "domains": None}
     if sets is not None:
         facts["sets"] = {
             "count": sets.count,
@@ -307,15 +307,15 @@ def _failure_facts(found: FailuresFound) -> Json:
             "worst": listed(sets.worst(MOST)),
             "losing": listed(islice(sets.losing(), MOST)),
         }
-    if found.domains is not None:
+    if joint.domains is not None:
         facts["domains"] = [
             {
                 "domain": one.name,
                 **one.failure.document(cluster),
-                "pairs": comb(len(one.failure.nodes), found.size),
+                "pairs": comb(len(one.failure.nodes), joint.size),
                 "losing": sets.within(one.failure.nodes) if sets is not None else 0,
             }
-            for one in found.domains
+            for one in joint.domains
         ]
     return facts
 

@@ -14,7 +14,7 @@ from time import strptime
 from typing import NamedTuple
 
 from iallocator import __version__
-from iallocator.model.columns import CPUS, DISK, MEMORY
+from iallocator.model.columns import CPUS, DISK, MEMORY, MIB
 from iallocator.planners.check.health import KINDS, failures
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import terms_of
@@ -39,8 +39,6 @@ __all__ = [
 
 GAUGE, SUMMARY, UNTYPED = "gauge", "summary", ""
 """Types of metrics. A counter has none: the two text formats name it differently."""
-
-MIB = 1 << 20
 
 
 class Description(NamedTuple):

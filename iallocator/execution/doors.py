@@ -75,6 +75,7 @@ def _name_in(info: Any, where: str) -> str:
 
 
 SUBMIT_SECONDS = 300.0
+"""Seconds for the submission of jobs: the longest wait for the answer of the master."""
 
 
 class LuxiJobs:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Watch", "Waves", "carry_out", "ready"]
 
 POLL_SECONDS = 2.0
+"""Seconds of one wait for a change in the queue, at most."""
 
 WORDS = {DONE: "done", PENDING: "taken back", REJECTED: "not done"}
 

@@ -10,7 +10,10 @@ are not sums and are kept beside it.
 
 from __future__ import annotations
 
-__all__ = ["COLUMNS"]
+__all__ = ["COLUMNS", "MIB"]
+
+MIB = 2**20
+"""Bytes of a MiB, the unit of memory and disk."""
 
 COLUMNS = (
     "memory",  # free memory, MiB

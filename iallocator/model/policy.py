@@ -49,7 +49,10 @@ DEFAULT_MIN = Spec(128, 1, 1024, 1, 1, 1)
 DEFAULT_MAX = Spec(32768, 8, 1024 * 1024, 16, 8, 12)
 DEFAULT_STD = Spec(128, 1, 1024, 1, 1, 1)
 DEFAULT_VCPU_RATIO = 4.0
+"""Virtual cpus for each cpu of a node; as of Ganeti."""
+
 DEFAULT_SPINDLE_RATIO = 32.0
+"""Spindle use of instances for each spindle of a node; as of Ganeti."""
 
 
 class Interval:

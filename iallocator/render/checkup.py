@@ -156,13 +156,13 @@ def _group(page: Page, group: Json, facts: Json) -> None:
     _findings(page, group["findings"], facts)
 
 
-def _findings(page: Page, found: Sequence[Json], facts: Json) -> None:
+def _findings(page: Page, listed: Sequence[Json], facts: Json) -> None:
     """Add a table of findings by node, the worst nodes first."""
     table = Table("node", "what is wrong")
     by_node: dict[str, list[Json]] = {}
-    data = [one for one in found if one["kind"] == DATA]
+    data = [one for one in listed if one["kind"] == DATA]
     few = data if page.everything or page.verbose else data[:WARNED]
-    for one in found:
+    for one in listed:
         if one["kind"] == DATA and one not in few:
             continue
         by_node.setdefault(one["node"] or "", []).append(one)
@@ -215,9 +215,9 @@ WORST = 10
 WORDS = {1: "node", 2: "pair of nodes"}
 
 
-def _show_failures(found: Json, page: Page) -> None:
+def _show_failures(failures: Json, page: Page) -> None:
     """Add one line per domain, then the numbers of all sets of nodes, and the worst sets."""
-    sets, domains, size = found["sets"], found["domains"], found["size"]
+    sets, domains, size = failures["sets"], failures["domains"], failures["size"]
     if domains is not None:
         page.heading("Failure domains")
         inside = sets is not None and size > 1

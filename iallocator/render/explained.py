@@ -86,11 +86,11 @@ DETAILED = 3
 """On a terminal, the decisions about more instances than these are listed without details."""
 
 
-def _summary(page: Page, found: Explanation) -> None:
+def _summary(page: Page, result: Explanation) -> None:
     """Add a table of the decisions, those without a place first, and how to see the details."""
-    decisions = sorted(found.decisions, key=lambda one: one.answer is not None)
+    decisions = sorted(result.decisions, key=lambda one: one.answer is not None)
     placed = sum(one.answer is not None for one in decisions)
-    page.heading(f"{found.kind}: {placed} of {len(decisions)} instances have a place")
+    page.heading(f"{result.kind}: {placed} of {len(decisions)} instances have a place")
     table = Table("instance", "now", "answer", "why")
     for one in decisions:
         answer = one.answer

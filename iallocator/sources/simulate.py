@@ -14,6 +14,7 @@ from iallocator.model.cluster import (
     NodeMemory,
     NodeSpindles,
 )
+from iallocator.model.columns import MIB
 from iallocator.sources.lines import default_policy, whole
 from iallocator.sources.text import POLICIES, TextCluster
 from iallocator.tolerances import LARGEST
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_size", "simulate"]
 
-MEBI = 1024**2
-
 UNITS = {
-    "": MEBI, "m": MEBI, "mib": MEBI, "M": 1000**2, "mb": 1000**2,
+    "": MIB, "m": MIB, "mib": MIB, "M": 1000**2, "mb": 1000**2,
     "g": 1024**3, "gib": 1024**3, "G": 1000**3, "gb": 1000**3,
     "t": 1024**4, "tib": 1024**4, "T": 1000**4, "tb": 1000**4,
 }  # fmt: skip
@@ -55,7 +54,7 @@ def parse_size(text: str) -> int | None:
         return None
     number, unit = match.groups()
     factor = UNITS.get(unit if len(unit) < 2 else unit.lower())
-    return int(number) * factor // MEBI if factor else None
+    return int(number) * factor // MIB if factor else None
 
 
 def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["INFINITY", "WORDS", "add", "read_integer", "read_score", "shown"]
 
 INFINITY = 1_000_000
+"""The score that counts as infinite, no unit; as of Pacemaker."""
 
 WORDS = {"INFINITY": INFINITY, "+INFINITY": INFINITY, "-INFINITY": -INFINITY}
 

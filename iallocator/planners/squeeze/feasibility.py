@@ -59,9 +59,10 @@ LONGEST = 30
 """Moves of one repair at most."""
 
 LOOKED_AT = 30
-"""Moves that are tried for each, those with the lowest scores, and how many of an instance."""
+"""Moves that are tried for each move of a repair: those with the lowest scores."""
 
 EACH = 4
+"""Moves of one instance that are tried for each move of a repair, at most."""
 
 
 if TYPE_CHECKING:

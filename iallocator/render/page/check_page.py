@@ -134,13 +134,13 @@ def _cluster(facts: Json, page: PageView) -> None:
     add_health(page, now, None)
 
 
-def _failures(found: Json | None, page: PageView) -> None:
+def _failures(failures: Json | None, page: PageView) -> None:
     """Add the instances that cannot be restarted if several nodes or a failure domain fail."""
-    if found is None:
+    if failures is None:
         return
-    sets, domains = found["sets"], found["domains"]
+    sets, domains = failures["sets"], failures["domains"]
     if sets is not None:
-        title = "If two nodes fail" if found["size"] == 2 else "If one node fails"
+        title = "If two nodes fail" if failures["size"] == 2 else "If one node fails"
         late = f"{sets['unknown']} were not analysed for lack of time" if sets["unknown"] else ""
         intro = f"{sets['survived']} of {sets['count']} sets are tolerated; the others:"
         empty = "No set that is not tolerated was found." if late else "Every set is tolerated."
