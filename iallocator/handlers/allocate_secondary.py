@@ -41,15 +41,15 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     if not others:
         message = "No valid allocation solutions, failure reasons: no other online node"
         return Reply(False, message, [], [])
-    found = place_new(
+    placements = place_new(
         evaluator, as_drbd, [primary], secondaries=others, checked=checked, primary_given=True
     )  # fmt: skip
     alive = any(node.online for node in cluster.nodes)
     if not (alive or context.settings.behaviour.scores_dead_clusters):
-        found.best = [(0.0, nodes) for _, nodes in found.best]
-    fill_offer(offer, context, evaluator, found)
+        placements.best = [(0.0, nodes) for _, nodes in placements.best]
+    fill_offer(offer, context, evaluator, placements)
     solutions = [offer.document(context.settings.top)]
-    if not found.best:
-        nearest = nearest_secondary(context, evaluator, as_drbd, found)
+    if not placements.best:
+        nearest = nearest_secondary(context, evaluator, as_drbd, placements)
         return Reply(False, offer.clause() + nearest, [], solutions)
     return Reply(True, offer.clause(), offer.placements[0][1][1], solutions)

@@ -179,14 +179,14 @@ def _places(
         return
     free = [index for index in targets if index not in present]
     if instance.shared:
-        found = evaluator.candidates(instance, "moved", present, free)
+        candidates = evaluator.candidates(instance, "moved", present, free)
     elif mode == "secondary-only":
         if not can_copy_from(context, present[0]):
             return
-        found = evaluator.candidates(instance, "secondary", present, free)
+        candidates = evaluator.candidates(instance, "secondary", present, free)
     else:
-        found = evaluator.candidates(instance, "any pair", present, free)
-    yield from found.everything()
+        candidates = evaluator.candidates(instance, "any pair", present, free)
+    yield from candidates.everything()
 
 
 def evacuate(

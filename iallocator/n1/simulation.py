@@ -226,14 +226,14 @@ class Simulation:
 
         Each drbd primary is an item.
         """
-        found: list[tuple[int, list[Instance]]] = []
+        leaving: list[tuple[int, list[Instance]]] = []
         for node in failure:
             here = self._primaries(node)
-            found += ((node, [one]) for one in here if one.needs_secondary)
-            found += ((node, item) for item in self.movers(node))
+            leaving += ((node, [one]) for one in here if one.needs_secondary)
+            leaving += ((node, item) for item in self.movers(node))
             rest = (i for i in here if not i.needs_secondary and self._rules.recreates(i))
-            found += ((node, item) for item in self._items(rest))
-        return found
+            leaving += ((node, item) for item in self._items(rest))
+        return leaving
 
     def _items(self, instances: Iterable[Instance]) -> list[list[Instance]]:
         """Return `instances` as items; a colocation group is one item."""

@@ -270,16 +270,16 @@ class Queue:
             else:
                 self._runs.append(_Run(need))
         self.disks = any(run.need[1] for run in self._runs)
-        found: Required = {}
+        required: Required = {}
         memory = 0
         for place, run in enumerate(self._runs):
             before = sum(
                 earlier.count * cost_of(earlier.need, run.need) for earlier in self._runs[:place]
             )
             own = run.count if any(run.need) else 1
-            found[run.need] = before + own, memory + (run.count - 1) * run.need[0]
+            required[run.need] = before + own, memory + (run.count - 1) * run.need[0]
             memory += run.count * run.need[0]
-        self.required = found
+        self.required = required
 
 
 def _least(given: Need, need: Need) -> int:
@@ -464,13 +464,13 @@ class UndecidedFailures(_FailureSlots):
 
         Shape 2 × sizes × nodes.
         """
-        found = np.zeros((2, len(self._needs), len(nodes)), dtype=np.int64)
+        losses = np.zeros((2, len(self._needs), len(nodes)), dtype=np.int64)
         known = [k for k, node in enumerate(nodes) if node in self._place]
         at = [self._place[nodes[k]] for k in known]
         slots, closing = self._room([nodes[k] for k in known], taken)
-        found[0][:, known] = self._slots[:, at] - slots
-        found[1][:, known] = self._closing[:, at] - closing
-        return found
+        losses[0][:, known] = self._slots[:, at] - slots
+        losses[1][:, known] = self._closing[:, at] - closing
+        return losses
 
     def _known_by_bound(self, failing: slice | Indices, less: Integers) -> tuple[Truths, Truths]:
         """Return which failures at these places are certainly tolerated, and which are lost.

@@ -141,13 +141,13 @@ class AcrossGroups:
                 if group.index in best or len(best) < width:
                     best.setdefault(group.index, []).append(index)
             best = {index: primaries[:PROMISING] for index, primaries in best.items()}
-            found = [
+            pairs = [
                 list(islice(kernel.pairs(
                     instance, primaries, members[index], {}, limits, secondary_limits
                 ).ranked(), 2 * PROMISING))
                 for index, primaries in best.items()
             ]  # fmt: skip
-            yield from self._level(iter(sorted(chain.from_iterable(found))))
+            yield from self._level(iter(sorted(chain.from_iterable(pairs))))
         from heapq import merge
 
         every_pair = [
@@ -185,15 +185,15 @@ class AcrossGroups:
         """Return the online nodes of `groups`, in the order in which ties are broken."""
         reach = self.context.cluster.reach(instance)
         key = (reach, *(group.index for group in groups))
-        found = self._nodes.get(key)
-        if found is None:
+        online = self._nodes.get(key)
+        if online is None:
             allowed = self.context.settings.restrict_allocation_to
             every = chain.from_iterable(
                 self.context.evaluator(g).online_nodes(allowed) for g in groups
             )
-            found = sorted(every if reach is None else reach.intersection(every))
-            self._nodes[key] = found
-        return found
+            online = sorted(every if reach is None else reach.intersection(every))
+            self._nodes[key] = online
+        return online
 
     def reachable(self, instance: Instance, groups: Sequence[Group]) -> frozenset[int]:
         """Return the nodes of `groups` open to `instance`, whatever free capacity they have."""

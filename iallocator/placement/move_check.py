@@ -144,14 +144,14 @@ class MoveChecks:
         They are checked as its primary, or as its secondary if `primary` is given.
         """
         if primary is None:
-            found = self._primary_rejections(instance, before, nodes)
+            rejections = self._primary_rejections(instance, before, nodes)
         else:
-            found = self._secondary_rejections(instance, before, nodes)
-        found |= self._group_rejections(instance, before, nodes)
-        left = [index for index in nodes if index not in found]
+            rejections = self._secondary_rejections(instance, before, nodes)
+        rejections |= self._group_rejections(instance, before, nodes)
+        left = [index for index in nodes if index not in rejections]
         if primary is None:
-            return found | self._limits.primary_rejections(instance, before, left)
-        return found | self._limits.secondary_rejections(instance, before, primary, left)
+            return rejections | self._limits.primary_rejections(instance, before, left)
+        return rejections | self._limits.secondary_rejections(instance, before, primary, left)
 
     def _group_rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int]

@@ -179,13 +179,13 @@ class MoveLimits:
 
         The result depends on `primary` only on nodes that are secondaries of its other instances.
         """
-        found: dict[int, Rejection] = {}
+        rejections: dict[int, Rejection] = {}
         left = [index for index in nodes if index in before[:1]]
         for several in ([index for index in nodes if index not in left], left):
             if several:
                 checks = self._secondary_checks(instance, before, (primary, several[0]))
-                found |= self._rejections(instance, SECONDARY, checks, primary, several)
-        return found
+                rejections |= self._rejections(instance, SECONDARY, checks, primary, several)
+        return rejections
 
     def _rejections(
         self,

@@ -234,15 +234,15 @@ def _add_steps(
             continue
         if index in query.as_secondaries:
             views = roles.first_step.secondary(index, source)
-            found = roles.prospect.rejection(query.as_secondaries[index], views)
+            rejection = roles.prospect.rejection(query.as_secondaries[index], views)
             step = f"as secondary of {home}"
-            roles.rejections[index] = Rejection(found.reason, found.text, step=step)
+            roles.rejections[index] = Rejection(rejection.reason, rejection.text, step=step)
         elif index in query.behind:
             views = roles.first_step.secondary(source, index)
-            found = roles.prospect.rejection(query.behind[index], views)
-            text = f"{home} as the secondary then: {found.text}"
+            rejection = roles.prospect.rejection(query.behind[index], views)
+            text = f"{home} as the secondary then: {rejection.text}"
             step = f"in the failover from {home}"
-            roles.rejections[index] = Rejection(found.reason, text, step=step)
+            roles.rejections[index] = Rejection(rejection.reason, text, step=step)
             barred.add(index)
     roles.barred = barred
 
@@ -431,13 +431,13 @@ def nearest_move(context: Context, queried: Queried | None) -> str:
 
 
 def nearest_secondary(
-    context: Context, evaluator: Evaluator, instance: Instance, found: GroupPlacements
+    context: Context, evaluator: Evaluator, instance: Instance, placements: GroupPlacements
 ) -> str:
-    """Return the nearest node for the first secondary of `instance`, for which `found` has none."""
-    rejected = found.rejected[1] if found.rejected else None
+    """Return the nearest node for the first secondary of `instance`; `placements` has none."""
+    rejected = placements.rejected[1] if placements.rejected else None
     return _in_words(
         context,
-        lambda: iter([("", _miss(context, evaluator, instance, found.query, rejected))]),
+        lambda: iter([("", _miss(context, evaluator, instance, placements.query, rejected))]),
     )
 
 

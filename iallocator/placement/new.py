@@ -104,15 +104,15 @@ def place_new(
     failures = dict(candidates.failures)
     if lost:
         failures["FailN1"] = lost
-    found = GroupPlacements(
+    placements = GroupPlacements(
         best, candidates.feasible - lost, failures, rejected, scores, ranked_by, ordered
     )
-    found.query = query[1] if query else None
+    placements.query = query[1] if query else None
     if best and instance.external:
-        found.others = other_nodes(candidates, best[0][1])
+        placements.others = other_nodes(candidates, best[0][1])
     if context.trace is not None:
-        context.trace.placed(evaluator, checked, candidates, accepts, found)
-    return found
+        context.trace.placed(evaluator, checked, candidates, accepts, placements)
+    return placements
 
 
 def _keeping_n1(

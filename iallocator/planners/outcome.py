@@ -276,25 +276,25 @@ class Outcome:
 
     def lost(self, state: State) -> dict[Failure, str]:
         """Return the failures that must be tolerated in the end and are not, with the reason."""
-        found: dict[Failure, str] = {}
+        texts: dict[Failure, str] = {}
         for group in self._groups:
             change = self._change(state, group)
             for failure in sorted(self._failures.lost(state, group, change)):
                 if self._limits.hopeless.isdisjoint(failure):
                     names = " and ".join(state.cluster.node_names(failure))
-                    found[failure] = f"the failure of {names} would not be tolerated"
-        return found
+                    texts[failure] = f"the failure of {names} would not be tolerated"
+        return texts
 
     def _change(self, state: State, group: Group) -> int:
         """Return what the plan did to a group: LEFT, MOVED or CAME."""
         if not self._limits.leaving.isdisjoint(group.nodes):
             return MOVED
-        found = LEFT
+        change = LEFT
         for name, before in self._before.items():
             after = state.where.get(name, ())
             if after == before or not after or self._nodes[after[0]].group is not group:
                 continue
             if not before or self._nodes[before[0]].group is not group:
                 return CAME
-            found = MOVED
-        return found
+            change = MOVED
+        return change

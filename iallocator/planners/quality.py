@@ -109,11 +109,11 @@ def bounded(bounding: Bounding, deadline: Deadline) -> tuple[float | None, str, 
         return None, NO_TIME, None
     try:
         with Deadline(seconds):
-            found = bounding()
+            bound = bounding()
     except Stopped as stop:
         if stop.interrupted:
             return None, INTERRUPTED, stop
         return None, f"it was not found within {seconds:.1f} s", None
-    if found is None or not isfinite(found):
+    if bound is None or not isfinite(bound):
         return None, NONE_KNOWN, None
-    return found, "", None
+    return bound, "", None

@@ -260,16 +260,16 @@ class PlanResult:
     def document(self) -> Json:
         """Return the plan without its transition; see ``schemas/plan.schema.json``."""
         before, after = self.scores
-        found: Json = {"command": self.plan.command, "scores": {"before": before, "after": after}}
+        result: Json = {"command": self.plan.command, "scores": {"before": before, "after": after}}
         if self.plan.reason:
-            found["reason"] = self.plan.reason
-        found["moves"] = [entry.document(self.cluster) for entry in self.entries]
-        found["job_sets"] = self.job_sets()
+            result["reason"] = self.plan.reason
+        result["moves"] = [entry.document(self.cluster) for entry in self.entries]
+        result["job_sets"] = self.job_sets()
         if self.groups:
-            found["groups"] = [row.document() for row in self.groups]
+            result["groups"] = [row.document() for row in self.groups]
         if self.quality is not None:
-            found |= self.quality.document()
-        return found | self.members
+            result |= self.quality.document()
+        return result | self.members
 
 
 class GroupPlan:

@@ -46,16 +46,16 @@ DECIMALS = 10
 
 
 def affinity(
-    wanted: Mapping[str, tuple[float, float]], found: Mapping[str, Mapping[float, int]]
+    wanted: Mapping[str, tuple[float, float]], values: Mapping[str, Mapping[float, int]]
 ) -> float:
-    """Return the affinity of the `wanted` keys of an instance to the keys `found` on a node.
+    """Return the affinity of the `wanted` keys of an instance to the keys `values` on a node.
 
-    `wanted`: name -> value and weight; `found`: name -> value -> how often.  Each pair of keys
+    `wanted`: name -> value and weight; `values`: name -> value -> how often.  Each pair of keys
     with equal names adds its weight times max(0, 1 - |difference of the values|).
     """
     total = 0.0
     for name, (value, weight) in wanted.items():
-        here = found.get(name)
+        here = values.get(name)
         if here is not None:
             for other, count in here.items():
                 near = 1.0 - abs(value - other)

@@ -136,13 +136,13 @@ class OrderedCandidates(Candidates):
 
     def criteria(self, nodes: Nodes) -> list[tuple[str, str]]:
         """Return the criteria of the nodes; those of a secondary begin with its role."""
-        found = [] if self.first is None else list(self.first.criteria(nodes[0]))
+        rows = [] if self.first is None else list(self.first.criteria(nodes[0]))
         if len(nodes) > 1:
-            found += [
+            rows += [
                 (f"secondary: {name}", value)
                 for name, value in self.second(nodes[0]).criteria(nodes[1])
             ]
-        return found
+        return rows
 
     def decided(self, one: Nodes, other: Nodes) -> str:
         """Return why placement `one` comes before `other`: the first rule at which they differ."""

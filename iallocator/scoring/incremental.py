@@ -383,13 +383,13 @@ class IncrementalSingles(IncrementalScores):
 
     def _offset(self) -> Floats:
         """Return the part of the score that the values do not have; infinite if it does not fit."""
-        found = np.full(self._takes_primary.size, self._rest)
+        offset = np.full(self._takes_primary.size, self._rest)
         if self._sums is not None:
-            found += self._sums[0]
+            offset += self._sums[0]
         if self._near:
-            found += self._failing * STATISTICS[N1_COUNT].weight
-        found[~self._takes_primary] = np.inf
-        return found
+            offset += self._failing * STATISTICS[N1_COUNT].weight
+        offset[~self._takes_primary] = np.inf
+        return offset
 
 
 def _confirmed(path: Sequence[int], scores: Floats) -> list[int]:

@@ -99,7 +99,7 @@ def coefficients(k: int, view: NodeView) -> dict[str, Floats]:
     """
     linear = LINEAR[k]
     assert linear is not None
-    found: dict[str, Floats] = {}
+    by_column: dict[str, Floats] = {}
     for column, products in linear.items():
         total: Floats = np.zeros(())
         for capacities, factor in products.items():
@@ -107,8 +107,8 @@ def coefficients(k: int, view: NodeView) -> dict[str, Floats]:
             for name in capacities:
                 amount = amount * getattr(view, name)
             total = total + amount
-        found[column] = total
-    return found
+        by_column[column] = total
+    return by_column
 
 
 SPREADS = [k for k, statistic in enumerate(STATISTICS) if statistic.spread and k not in RESERVING]

@@ -223,15 +223,15 @@ class _ExactValues:
         """Return the values of the nodes of `place`, primary first, with the instance on them."""
         primary = place[0]
         shared = self._shared(*place) if len(place) > 1 else 0
-        found = {primary: self._as_primary(primary, shared)}
+        values = {primary: self._as_primary(primary, shared)}
         for secondary in place[1:]:
             peers = self._state.peers[secondary].get(primary, 0)
             key = secondary, peers, 0
             if key not in self._after:
                 view = after_secondary(self.view(secondary), self._instance, peers, max)
                 self._after[key] = _values(view)
-            found[secondary] = self._after[key]
-        return found
+            values[secondary] = self._after[key]
+        return values
 
     def domain_conflicts(self, place: Nodes) -> float:
         """Return how often instances with one exclusion tag share a domain, with this one."""

@@ -44,13 +44,13 @@ def large_clique(graph: Graph) -> list[int]:
     for start in sorted(range(len(graph)), key=lambda v: -len(graph[v])):
         if len(graph[start]) < len(best):
             break
-        found = [start]
+        clique = [start]
         open_to = set(graph[start])
         while open_to:
             vertex = max(open_to, key=lambda v: (len(open_to.intersection(graph[v])), -v))
-            found.append(vertex)
+            clique.append(vertex)
             open_to.intersection_update(graph[vertex])
-        best = max(best, found, key=len)
+        best = max(best, clique, key=len)
     return best
 
 

@@ -53,15 +53,15 @@ class ResourceTags:
     def _keys(self, tags: Sequence[str], owner: str) -> list[PlacementKey]:
         """Return the keys among `tags` of the object `owner`."""
         known = self._known
-        found: list[PlacementKey] = []
+        keys: list[PlacementKey] = []
         for tag in tags:
             if tag in known:
                 key = known[tag]
             else:
                 key = known[tag] = self._read(tag, owner)
             if key is not None:
-                found.append(key)
-        return found
+                keys.append(key)
+        return keys
 
     def _read(self, tag: str, owner: str) -> PlacementKey | None:
         kind, body = _split(tag, self._prefix)

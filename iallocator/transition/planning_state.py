@@ -108,14 +108,14 @@ class PlanningState:
         """Return the longest sequence on these routes; `begin`: a sequence to continue."""
         chosen = self.orders if orders is None else orders
         steps = self.built(routes, chosen)
-        found = schedule(steps, self.room, branches)
-        self.looks += found.looks
-        if found.left and begin:
+        result = schedule(steps, self.room, branches)
+        self.looks += result.looks
+        if result.left and begin:
             other = schedule(steps, self.room, branches, begin)
             self.looks += other.looks
-            if len(other.left) < len(found.left):
+            if len(other.left) < len(result.left):
                 return other
-        return found
+        return result
 
     def receives(self, source: int, target: int) -> bool:
         """Return whether migration tags allow a migration from one node to the other."""

@@ -67,14 +67,14 @@ def growth_notes(context: Context, groups: Collection[Group], proved: Collection
 
     In groups that are in `proved`, no other placement restarts more.
     """
-    found = ""
+    notes = ""
     for group in groups:
         text = "" if context.effort.spent else context.failures(group).comparison.describe_growth()
         least = (
             "no other placement restarts more" if group in proved else "the best placement found"
         )
-        found += f"; {text}: {least}" if text else ""
-    return found
+        notes += f"; {text}: {least}" if text else ""
+    return notes
 
 
 class _LeastGrowth(BranchAndBound):
@@ -228,15 +228,15 @@ def _at_once(
     present = {task.instance.name: context.state.where[task.instance.name] for task in tasks}
     for task in tasks:
         _put(context, task.instance, task.instance.nodes)
-    found = move_most(context, tasks, failed)
-    if not found.moves:
+    joint = move_most(context, tasks, failed)
+    if not joint.moves:
         for task in tasks:
             _put(context, task.instance, present[task.instance.name])
-        return found.note(), made
-    _carry_out(context, tasks, found.moves)
-    names = {instance.name for instance, _ in found.moves}
+        return joint.note(), made
+    _carry_out(context, tasks, joint.moves)
+    names = {instance.name for instance, _ in joint.moves}
     left = [task for task in tasks if task.instance.name not in names]
-    return found.note(), _without_separated(context, [*found.moves, *_in_turn(context, left)])
+    return joint.note(), _without_separated(context, [*joint.moves, *_in_turn(context, left)])
 
 
 def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None:

@@ -208,14 +208,14 @@ def _places_by_task(
     are listed.
     """
     names = {instance.name for instance in failed}
-    found: dict[str, Places] = {}
+    by_name: dict[str, Places] = {}
     with taken_off(context, tasks):
         for task in sorted(tasks, key=lambda one: one.instance.name not in names):
-            if task.instance.name not in names and not any(found.values()):
+            if task.instance.name not in names and not any(by_name.values()):
                 break
             places = () if budget.must_end else places_of_move(context, task, budget)
-            found[task.instance.name] = [(score + price, nodes) for score, price, nodes in places]
-    return found
+            by_name[task.instance.name] = [(score + price, nodes) for score, price, nodes in places]
+    return by_name
 
 
 def places_of_move(

@@ -125,13 +125,13 @@ class ColocationMoves:
     def promising(self, most: int, budget: float, count: float) -> list[ScoredMoves]:
         """Return at most `most` moves of groups, those with the lowest scores, gain or not."""
         self._kernel = self._new_kernel()
-        found = [
+        moves = [
             move
             for groups in self._gains
             for move in self._moves(groups)
             if move.copied <= budget and len(move.moves) <= count
         ]
-        return sorted(found, key=lambda move: round(move.score, DECIMALS))[:most]
+        return sorted(moves, key=lambda move: round(move.score, DECIMALS))[:most]
 
     def repairing(self, budget: float, count: float) -> ScoredMoves | None:
         """Return the moves that leave the fewest violated hard constraints; then the lowest score.

@@ -101,13 +101,13 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
             swap = table.lowest()
             if swap is None or builder.score - swap.gain >= limit:
                 return None
-            found = self._moves(builder, swap)
+            moves = self._moves(builder, swap)
             if (
-                found is not None
-                and found[-1].score < limit
-                and sum(one.copied for one in found) <= builder.budget()
+                moves is not None
+                and moves[-1].score < limit
+                and sum(one.copied for one in moves) <= builder.budget()
             ):
-                step = Step(*found)
+                step = Step(*moves)
                 if allows(step):
                     return step
             table.bar(swap)

@@ -101,17 +101,17 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         while True:
             check()
             if self._by_value:
-                found = builder.scan.best(gain_per_mib, budget, 0.0)
+                best = builder.scan.best(gain_per_mib, budget, 0.0)
             else:
-                found = builder.scan.best(budget=budget, limit=present)
-            if found is None or not builder.helps(found):
+                best = builder.scan.best(budget=budget, limit=present)
+            if best is None or not builder.helps(best):
                 if not builder.outdated:
-                    return found
+                    return best
                 builder.evaluate_all()
-            elif allows(Step(found)):
-                return found
+            elif allows(Step(best)):
+                return best
             else:
-                builder.bar(found)
+                builder.bar(best)
 
     def _of_group(
         self, builder: PlanBuilder, single: ScoredMoves | None, budget: float

@@ -175,14 +175,14 @@ def _evaluation(
         for value in values(after, centres):
             rows = np.broadcast_to(value, by_column.shape[1:])
             change.append((rows.sum(axis=1), (rows * rows).sum(axis=1)))
-        found = costs[legal]
+        scores = costs[legal]
         for statistic, term, least in zip(STATISTICS, terms(totals, [change], np.sqrt), fixed):
             if statistic.spread:
-                found = found + term
+                scores = scores + term
             elif statistic.offline or not statistic.reads & {"reserved", "fails_n1"}:
-                found = found + least
+                scores = scores + least
             else:
-                found = found + np.maximum(term, least)
-        return float(found.min())
+                scores = scores + np.maximum(term, least)
+        return float(scores.min())
 
     return evaluate

@@ -119,14 +119,14 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
         nodes, rules = builder.state.cluster.nodes, builder.problem.rules
         present = builder.state.where[instance.name]
         open_ = [i for i in builder.problem.scope if nodes[i].online and i not in rules.leaving]
-        found: list[Nodes]
+        choices: list[Nodes]
         if len(present) == 1:
-            found = [(one,) for one in open_] if rules.instance_moves else []
+            choices = [(one,) for one in open_] if rules.instance_moves else []
         else:
-            found = [(present[1], present[0])] if rules.instance_moves else []
+            choices = [(present[1], present[0])] if rules.instance_moves else []
             if rules.disk_moves:
-                found += [(one, other) for one in open_ for other in open_ if one != other]
-        return list(dict.fromkeys([present, *found]))
+                choices += [(one, other) for one in open_ for other in open_ if one != other]
+        return list(dict.fromkeys([present, *choices]))
 
 
 def _set_size(counts: Sequence[int]) -> int:

@@ -162,13 +162,13 @@ class ScoreModel:
 
         Instances that can move are not counted.
         """
-        found = np.zeros((len(self.online), len(self.scope)))
+        peers = np.zeros((len(self.online), len(self.scope)))
         with self.without_parts() as state:
             for k, index in enumerate(self.online):
                 for peer, memory in state.peers[index].items():
                     if peer in self.scope:
-                        found[k, self.scope.index(peer)] = memory
-        return found
+                        peers[k, self.scope.index(peer)] = memory
+        return peers
 
     def view(self, rows: Floats | None = None) -> NodeView:
         """Return the online nodes with `rows`, by default without the parts that can move."""
@@ -220,14 +220,14 @@ class ScoreModel:
         nothing = [0.0] * len(COLUMNS)
         fixed = self._problem.fixed[index]
         online = self.state.cluster.nodes[index].online
-        found = []
+        changes = []
         for statistic in STATISTICS:
             if statistic.spread or statistic.offline == online or statistic.reads & UNLINEAR:
-                found.append(0.0)
+                changes.append(0.0)
                 continue
             values = [statistic.value(NodeView(one, fixed, 0.0)) for one in (vector, nothing)]
-            found.append(statistic.weight * (values[0] - values[1]))
-        return found
+            changes.append(statistic.weight * (values[0] - values[1]))
+        return changes
 
     def hides_spindles(self) -> bool:
         """Return whether amounts of spindles are no sums; see `Holdings`."""

@@ -183,13 +183,13 @@ class SteadyPolicy:
 
     def series(self, instances: Sequence[Instance]) -> Floats:
         """Return samples × instances: the cpu load, NaN where it is unknown or of another size."""
-        found = np.full((len(self.samples), len(instances)), np.nan)
+        loads = np.full((len(self.samples), len(instances)), np.nan)
         for row, sample in enumerate(self.samples):
             for column, one in enumerate(instances):
                 measured = sample.instances.get(one.name, (None, ()))[0]
                 if measured is not None and measured.vcpus == one.vcpus:
-                    found[row, column] = measured.load[0]
-        return found
+                    loads[row, column] = measured.load[0]
+        return loads
 
     def profile(self, series: Floats, until: float) -> Floats:
         """Return instances × 24: the expected cpu load at each hour, from samples until a time."""
@@ -326,15 +326,15 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
     def _gaining(self, builder: PlanBuilder) -> list[tuple[float, Move]]:
         loads, limits, state = self._loads, self._policy.limits, builder.state
         relative = loads.relative(state)
-        found = []
+        gaining = []
         for one in self._candidates(builder):
             now, held = (len(loads.scope) * g for g in loads.gains(state, relative, one.name))
             for k in np.flatnonzero(now > limits.least_gain).tolist():
                 for move in self._moves(builder, one, loads.scope[k]):
                     cost = limits.least_gain + move.copied / 1024 * limits.gib_cost
                     if now[k] > cost and held[k] > cost / 2:
-                        found.append((float(now[k] - cost), move))
-        return found
+                        gaining.append((float(now[k] - cost), move))
+        return gaining
 
     def _relieving(self, builder: PlanBuilder) -> list[tuple[float, Move]]:
         loads, limits, state = self._loads, self._policy.limits, builder.state

@@ -18,14 +18,14 @@ __all__ = ["end_of", "key_lines", "share", "study_document", "tiers"]
 
 def tiers(run: Run) -> list[tuple[Size, int]]:
     """Return how many instances of each size were placed, in the order of placing."""
-    found: list[tuple[Size, int]] = []
+    counted: list[tuple[Size, int]] = []
     for allocation in run.filling.placed:
         size = allocation.size
-        if found and (found[-1][0] is size or found[-1][0].amounts() == size.amounts()):
-            found[-1] = (found[-1][0], found[-1][1] + 1)
+        if counted and (counted[-1][0] is size or counted[-1][0].amounts() == size.amounts()):
+            counted[-1] = (counted[-1][0], counted[-1][1] + 1)
         else:
-            found.append((size, 1))
-    return found
+            counted.append((size, 1))
+    return counted
 
 
 def end_of(study: CapacityReport, run: Run) -> str:

@@ -254,15 +254,15 @@ class FailuresFound:
 
     def document(self) -> dict[str, object]:
         """Return the requested results as plain data."""
-        found: dict[str, object] = {}
+        result: dict[str, object] = {}
         if self.sets is not None:
-            found["at_once"] = self.size
-            found["nodes"] = self.sets.document(self.cluster)
+            result["at_once"] = self.size
+            result["nodes"] = self.sets.document(self.cluster)
         if self.domains is not None:
-            found["domains"] = [
+            result["domains"] = [
                 {"domain": one.name, **one.failure.document(self.cluster)} for one in self.domains
             ]
-        return found
+        return result
 
 
 def examine_failures(

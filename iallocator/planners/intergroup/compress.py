@@ -102,14 +102,15 @@ def largest_first(state: State, group: Group, total: Resources) -> list[Instance
 
     The size of an instance is the largest of its shares in `total`.
     """
-    found = {i.name: i for index in group.nodes for i in state.instances_on(index)}
+    instances = {i.name: i for index in group.nodes for i in state.instances_on(index)}
 
     def size(one: Instance) -> float:
         amounts = (one.memory, one.own_disk, one.vcpus)
         return max((amount / all_ for amount, all_ in zip(amounts, total) if all_), default=0.0)
 
     return sorted(
-        found.values(), key=lambda i: (-size(i), -i.memory, -i.vcpus, -i.disk, i.template, i.order)
+        instances.values(),
+        key=lambda i: (-size(i), -i.memory, -i.vcpus, -i.disk, i.template, i.order),
     )
 
 

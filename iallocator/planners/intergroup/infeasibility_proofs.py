@@ -316,16 +316,16 @@ class Proofs:
         for number, kind in enumerate(KINDS):
             # The amounts that must fit on one node each; a colocation group is one amount
             units, where = self._context.units, self._context.state.where
-            found: list[float] = []
+            alone: list[float] = []
             together: dict[object, float] = {}
             for one in instances:
                 unit = units.get(one.name)
                 if unit is None or not kind.of_primary:
-                    found += kind.pieces(one)
+                    alone += kind.pieces(one)
                     continue
                 key = tuple(unit), where[one.name][0]
                 together[key] = together.get(key, 0) + sum(kind.pieces(one))
-            pieces = found + [amount for amount in together.values() if amount > 0]
+            pieces = alone + [amount for amount in together.values() if amount > 0]
             largest = max((bound.largest(number) for bound in bounds), default=0)
             if not pieces or largest == inf:
                 continue

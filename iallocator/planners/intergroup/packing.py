@@ -218,15 +218,15 @@ def _undecided_failures(mover: Mover, made: Sequence[Move]) -> list[Failure]:
     """Return the failures that must be tolerated and that bounds do not prove tolerated."""
     context = mover.context
     cluster = context.cluster
-    found: list[Failure] = []
+    undecided: list[Failure] = []
     groups = {cluster.nodes[move.after[0]].group for move in made}
     for group in sorted(groups, key=lambda group: group.index):
         rules = context.evaluator(group).rules
         if rules.mode == "off":
             continue
         failing = rules.failing(cluster, group, group.nodes)
-        found += mover.tolerance(group).not_proved(failing)
-    return found
+        undecided += mover.tolerance(group).not_proved(failing)
+    return undecided
 
 
 def _not_tolerated_before(mover: Mover, failing: Sequence[Failure]) -> bool:
@@ -257,13 +257,13 @@ def _spares_of(
     arriving = [one.memory for one in instances if not one.needs_secondary]
     largest = max((size for sizes in (arriving, *movers.values()) for size in sizes), default=0)
     left = max(free[index] + sum(movers[index]) for index in group.nodes) - largest
-    found: list[int] = []
+    spares: list[int] = []
     for index in sorted(group.nodes, key=lambda index: -free[index]):
         if left <= 0 or not largest or free[index] <= largest:
             break
-        found.append(index)
+        spares.append(index)
         left -= free[index] - waste * largest
-    return found
+    return spares
 
 
 # Orders that keep N+1 by construction

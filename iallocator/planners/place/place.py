@@ -212,17 +212,17 @@ def _separated(done: PlaceResult, relations: Relations | None) -> dict[str, str]
 
     The transition leaves one of them behind.  Each name has the reason why it has to stay.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     if relations is None:
-        return found
+        return reasons
     for left, why in done.transition.left:
         rules = [rule for rule in relations.members_of.get(left, ()) if rule.kind == TOGETHER]
         others = [one.instance for rule in rules for one in rule.members if one.must]
         reason = f"{left}, which it must be with, cannot be moved: {why}"
-        found |= dict.fromkeys((name for name in others if name in done.before.where), reason)
+        reasons |= dict.fromkeys((name for name in others if name in done.before.where), reason)
         if others:
-            found[left] = why
-    return found
+            reasons[left] = why
+    return reasons
 
 
 def _place_cluster(
@@ -264,13 +264,13 @@ def _place_cluster(
         nonlocal fewest_out
         with state.trial():
             planned = SchedulingPass(context, strategy, instances, wanted, staying)
-            found = place_exactly(planned, left_out)
-            fewest_out = found.fewest_out()
-            note = found.note().removeprefix("; ")
-            if not found.places:
+            joint = place_exactly(planned, left_out)
+            fewest_out = joint.fewest_out()
+            note = joint.note().removeprefix("; ")
+            if not joint.places:
                 context.remarks += filter(None, (note,))
                 return None
-            planned.take(found.places, SEARCHED, "exact search cannot place it beside the others")
+            planned.take(joint.places, SEARCHED, "exact search cannot place it beside the others")
             _drop_followers(planned)
             for place in planned.left_out:
                 place.why = _missing_leader(planned, place) or place.why

@@ -196,13 +196,13 @@ class Openings:
         reasons: dict[int, str | None] = {}
         for group, members in by_group.items():
             evaluator = self._evaluator(group, with_normal_limits)
-            found = evaluator.rejections(place.instance, place.before, members)
-            reasons |= {i: _wording(rejection) for i, rejection in found.items()}
+            rejected = evaluator.rejections(place.instance, place.before, members)
+            reasons |= {i: _wording(rejection) for i, rejection in rejected.items()}
             for i in place.before[:1]:
-                if i in found:
-                    reasons[i] = self._objection(place, (i,), found[i])
+                if i in rejected:
+                    reasons[i] = self._objection(place, (i,), rejected[i])
             advertising = self._advertising and self._advertising.intersection(members)
-            reasons |= {i: self._lack_of_memory(place, i) for i in advertising if i not in found}
+            reasons |= {i: self._lack_of_memory(place, i) for i in advertising if i not in rejected}
         return {i: why for i in nodes if (why := reasons.get(i)) is not None}
 
     def _evaluator(self, group: Group, with_normal_limits: bool) -> Evaluator:
@@ -288,13 +288,13 @@ class Openings:
         ]
         evaluator = self._evaluator(group, with_normal_limits)
         rejected = evaluator.rejections(place.instance, place.before, usable, primary)
-        found = [
+        ordered = [
             index
             for index in usable
             if index not in rejected
             or self._objection(place, (primary, index), rejected[index]) is None
         ]
-        return found or self.unusable_secondary(place, primary)
+        return ordered or self.unusable_secondary(place, primary)
 
     def unusable_secondary(self, place: PlannedPlace, primary: int) -> list[int]:
         """Return the other node of the instance, if it may not be used."""
@@ -543,14 +543,14 @@ class SchedulingPass:
 
     def take_off(self) -> list[Instance]:
         """Remove from the state the instances that may move, or that stay without using nodes."""
-        found = [
+        removed = [
             place.instance
             for place in self.places.values()
             if place.before and not (self.stuck(place.instance) and place.holds)
         ]
-        for instance in found:
+        for instance in removed:
             self.context.state.remove(instance, self.places[instance.name].before)
-        return found
+        return removed
 
     def stuck(self, instance: Instance) -> str:
         """Return why an instance stays as it is, or ""."""

@@ -298,24 +298,24 @@ class DrainPlanner:
 
     def _tried(self, drained: frozenset[int], search: SearchOptions) -> DrainPlan:
         """Return the plan to drain `drained` together, with places chosen by `search`."""
-        found = DrainPlan()
+        drain = DrainPlan()
         self._search = search
         with self._context.drained(drained):
-            found.reason = self._emptied(drained, found, self._chosen)
-            unchecked = found.reason or self._options.trusting
-            found.short = "" if unchecked else self._short(drained)
-        return found
+            drain.reason = self._emptied(drained, drain, self._chosen)
+            unchecked = drain.reason or self._options.trusting
+            drain.short = "" if unchecked else self._short(drained)
+        return drain
 
     def _searched(self, drained: frozenset[int], greedy: DrainPlan) -> DrainPlan:
         """Return a plan with other nodes for some instances than `greedy`, or `greedy`."""
-        found = DrainPlan()
+        result = DrainPlan()
         self._search = SearchOptions(True, False)
         with self._context.drained(drained):
-            reason = self._emptied(drained, found, self._found_by_search)
+            reason = self._emptied(drained, result, self._found_by_search)
             if reason or self._short(drained):
-                greedy.proved = found.proved
+                greedy.proved = result.proved
                 return greedy
-        return found
+        return result
 
     def _leaves(self, instance: Instance, index: int) -> bool:
         """Return whether `instance` has to leave its node `index`."""

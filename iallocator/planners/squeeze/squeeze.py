@@ -471,15 +471,15 @@ class _Work:
     def _standby(self, group: Group, done: SqueezeResult) -> list[int]:
         """Return the standby nodes of the group, in the order in which to power them on."""
         nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.options.behaviour)]
-        found = [node for node in nodes if is_standby(node)]
-        for node in found:
+        standby = [node for node in nodes if is_standby(node)]
+        for node in standby:
             model = size_like(node, [other for other in nodes if other.online])
             if model is not None:
                 done.remarks.append(
                     f"{node.name}: size unknown while it is off, taken for that of {model.name}"
                 )
-        found.sort(key=lambda node: (self._liking(node), wake_rank(node)))
-        return [node.index for node in found]
+        standby.sort(key=lambda node: (self._liking(node), wake_rank(node)))
+        return [node.index for node in standby]
 
 
 def _some(names: Iterable[str]) -> str:
