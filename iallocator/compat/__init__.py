@@ -50,6 +50,9 @@ class Behaviour:
     reads_groups_of_batch = True
     """The group and the nodes that an instance of a batch requires are used."""
 
+    restricts_new_only = True
+    """The nodes that new instances are restricted to do not restrict a change of group."""
+
     reads_settings = True
     """Settings in requests and in tags are used."""
 

@@ -21,6 +21,7 @@ class HailBehaviour(Behaviour):
     reads_pools = False
     counts_spindles_anywhere = True
     reads_groups_of_batch = False
+    restricts_new_only = False
     reads_settings = False
     warns_in_info = False
     prints_as_htools = True

@@ -90,7 +90,9 @@ def move_to_group(
         return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
     if not groups:
         return MoveResult(message="no groups for evacuation: no group is left to move to")
-    allocation = AllocationRequest(instance, groups, new=False, counted=False)
+    settings = context.settings
+    allowed = None if settings.behaviour.restricts_new_only else settings.restrict_allocation_to
+    allocation = AllocationRequest(instance, groups, allowed=allowed, new=False, counted=False)
     offers = collect_offers(context, allocation)
     if offers.best is None:
         outcome = MoveResult(message=offers.line or "no groups for evacuation: they have no nodes")
@@ -106,7 +108,7 @@ def move_to_group(
         evaluator = mover_into(context, group)
         return move(context, evaluator, instance, evaluator.online_nodes())
 
-    usable = offers.usable if context.settings.behaviour.tries_other_groups else offers.usable[:1]
+    usable = offers.usable if settings.behaviour.tries_other_groups else offers.usable[:1]
     outcomes = (into(offer.uuid) for offer in usable)
     context.last_query = None
     first = next(outcomes)

@@ -1,4 +1,8 @@
-"""Make empty clusters from ``--simulate``: ``POLICY,NODES,DISK,MEMORY,CPUS[,SPINDLES]``."""
+"""Make empty clusters from ``--simulate``.
+
+A specification is ``POLICY,NODES,DISK,MEMORY,CPUS[,SPINDLES[,EXCLUSIVE]]``. EXCLUSIVE is ``True``
+if each spindle serves one instance only, else ``False``.
+"""
 
 from __future__ import annotations
 
@@ -72,13 +76,18 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
     nodes: list[Node] = []
     for number, spec in enumerate(reversed(specs), 1):
         fields = spec.split(",")
-        if len(fields) not in (5, 6):
-            raise _error(spec, "5 or 6 fields: policy,nodes,disk,memory,cpus[,spindles]")
+        if len(fields) not in (5, 6, 7):
+            expected = "5 to 7 fields: policy,nodes,disk,memory,cpus[,spindles[,exclusive]]"
+            raise _error(spec, expected)
         if fields[0] not in POLICIES:
             raise _error(spec, f"a policy out of {', '.join(POLICIES)}, got {describe(fields[0])}")
         count, cpus = _count(spec, "nodes", fields[1]), _count(spec, "cpus", fields[4])
         disk, memory = _size(spec, "disk", fields[2]), _size(spec, "memory", fields[3])
         spindles = _count(spec, "spindles", fields[5]) if len(fields) > 5 else 1
+        if fields[6:] and fields[6] not in ("True", "False"):
+            raise _error(spec, f"True or False for exclusive storage, got {describe(fields[6])}")
+        exclusive = fields[6:] == ["True"]
+        of_disks = spindles if exclusive else 0
         group = Group(
             number - 1,
             f"fake-uuid-{number:02}",
@@ -94,7 +103,7 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
                 memory=NodeMemory(memory, free=memory),
                 disk=NodeDisk(disk, free=disk),
                 cpus=NodeCpus(cpus, reserved=1),
-                spindles=NodeSpindles(spindles),
+                spindles=NodeSpindles(spindles, of_disks, of_disks, exclusive),
             )
             for position in range(1, count + 1)
         )

@@ -21,14 +21,15 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from random import Random
 from typing import NamedTuple
 
 from tests.command import ROOT
 from tests.conformance import oracle
 from tests.patience import PATIENCE
 
-__all__ = ["Case", "Ran", "case", "difference", "ours", "theirs"]
+from .command_lines import OPTIONS, Case, case
+
+__all__ = ["Ran", "difference", "ours", "theirs"]
 
 LAUNCHER = """
 import sys
@@ -38,14 +39,6 @@ sys.stdout.flush()
 sys.exit(status)
 """
 """Runs one of our programs: its name, then its arguments."""
-
-
-class Case(NamedTuple):
-    """A program with its arguments, and the files that they name, without their folder."""
-
-    program: str
-    arguments: tuple[str, ...]
-    files: dict[str, str]
 
 
 class Ran(NamedTuple):
@@ -70,7 +63,9 @@ def neutral(text: str, folder: str) -> str:
 def _run(command: list[str], case: Case, environment: dict[str, str]) -> Ran:
     with tempfile.TemporaryDirectory() as folder:
         for name, text in case.files.items():
-            (Path(folder) / name).write_text(text)
+            path = Path(folder) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
         done = subprocess.run(
             [*command, *case.arguments], cwd=folder, env=environment, capture_output=True,
             text=True, check=False, timeout=PATIENCE,
@@ -78,7 +73,7 @@ def _run(command: list[str], case: Case, environment: dict[str, str]) -> Ran:
         written = {
             path.name: path.read_text()
             for path in sorted(Path(folder).iterdir())
-            if path.name not in case.files
+            if path.is_file() and path.name not in case.files
         }
         out, err = (neutral(text, folder) for text in (done.stdout, done.stderr))
         return Ran(done.returncode, out, err, written)
@@ -94,106 +89,6 @@ def ours(case: Case) -> Ran:
     """Run our program."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return _run([sys.executable, "-c", LAUNCHER, case.program], case, environment)
-
-
-def cluster_text(rng: Random) -> str:
-    """Return a small cluster in htools' text format."""
-    groups = [("default", "uuid-1")] + [("other", "uuid-2")] * (rng.random() < 0.25)
-    domain = rng.choice(["", "", ".example.com"])
-    nodes = [
-        (f"node{number:02}{domain}", rng.choice(groups)[1]) for number in range(rng.randint(2, 8))
-    ]
-    even = rng.random() < 0.3
-    memory = {name: 16384 if even else rng.choice([8192, 16384, 32768]) for name, _ in nodes}
-    disk = {name: 204800 if even else rng.choice([102400, 204800, 409600]) for name, _ in nodes}
-    free, left = dict(memory), dict(disk)
-    templates = rng.choice([["drbd"], ["drbd", "plain"], ["rbd"], ["ext", "drbd", "plain"]])
-    lines = []
-    tags = rng.random() < 0.2
-    for number in range(rng.randint(0, 14)):
-        size = 1024 if even else rng.choice([512, 1024, 2048, 4096])
-        space = 10240 if even else rng.choice([1024, 5120, 20480])
-        template = rng.choice(templates)
-        name, uuid = rng.choice(nodes)
-        mates = [other for other, group in nodes if group == uuid and other != name]
-        if template == "drbd" and not mates:
-            continue
-        secondary = rng.choice(mates) if template == "drbd" else ""
-        status = rng.choice(["running"] * 8 + ["ADMIN_down", "ERROR_down"])
-        if status != "ADMIN_down":
-            free[name] -= size
-        if template in ("drbd", "plain"):
-            left[name] -= space
-            if secondary:
-                left[secondary] -= space
-        tag = rng.choice(["", "web:a", "web:b"]) if tags else ""
-        auto = rng.choice("YYYN")
-        lines.append(
-            f"inst{number}{domain}|{size}|{space}|{rng.randint(1, 4)}|{status}|{auto}|{name}|"
-            f"{secondary}|{template}|{tag}|1|-"
-        )
-    down = rng.choice([name for name, _ in nodes]) if rng.random() < 0.25 else ""
-    master = rng.choice([name for name, _ in nodes]) if rng.random() < 0.3 else ""
-    standby = "htools:standby:1" if rng.random() < 0.5 else ""
-    rows = [
-        f"{name}|{memory[name]}|0|{free[name]}|{disk[name]}|{left[name]}|{rng.choice([4, 8, 16])}|"
-        f"{'Y' if name == down else 'M' if name == master else 'N'}|{uuid}|1|"
-        f"{standby if name == down else ''}|N|0|1|1.0"
-        for name, uuid in nodes
-    ]
-    parts = [
-        "".join(f"{name}|{uuid}|preferred||\n" for name, uuid in groups),
-        "".join(f"{row}\n" for row in rows),
-        "".join(f"{line}\n" for line in lines),
-        "htools:iextags:web\n" if tags else "",
-        "",
-    ]
-    return "\n".join(parts)
-
-
-OPTIONS: dict[str, list[str]] = {
-    "hbal": ["-p", "-p+", "-pname,fmem", "--print-instances", "-C", "-Cscript", "-Ssaved", "-v",
-             "-v -v", "-q", "-l 2", "-l 0", "-e 1", "-g 0.5", "--min-gain-limit 5",
-             "--no-disk-moves", "--no-instance-moves", "--evac-mode", "--restricted-migration",
-             "--max-cpu 1", "--min-disk 0.5", "--ignore-soft-errors", "--exclusion-tags web",
-             "--ignore-dynu", "-O node01", "-O nothing", "-G default", "-G uuid-1", "-G nothing",
-             "--select-instances inst0,inst1", "--exclude-instances inst0", "-l x", "--no-such",
-             "-vvp", "--print-n", "--no", "-X", "word"],
-    "hinfo": ["-p", "--print-instances", "-v", "-v -v", "-q", "-O node01", "--ignore-dynu",
-              "-pname", "word"],
-    "hcheck": ["--machine-readable", "--machine-readable=no", "--no-simulation",
-               "--no-capacity-checks", "-v", "-q", "-O node01", "-l 1", "--no-disk-moves",
-               "--max-cpu 1", "--min-disk 0.4", "--machine-readable=x"],
-    "hspace": ["-p", "-v", "-v -v", "-q", "--machine-readable", "--disk-template drbd",
-               "--disk-template rbd", "--disk-template plain", "-l 3", "--max-cpu 2",
-               "--min-disk 0.3", "--standard-alloc 10g,1g,1", "--tiered-alloc 20g,4g,2",
-               "--independent-groups", "--accept-existing-errors", "--no-capacity-checks",
-               "--spindle-use 2", "-O node01", "-Ssaved", "--standard-alloc 1,2"],
-    "hsqueeze": ["-v", "-C", "-Cscript", "--no-headers", "-Ssaved", "--minimal-resources 1",
-                 "--target-resources 3", "--target-resources 10", "-X"],
-    "hroller": ["-f", "-f", "-f", "-f --print-moves", "--full-evacuation", "--one-step-only",
-                "--no-headers", "--offline-maintenance", "--skip-non-redundant",
-                "--ignore-non-redundant", "-v", "-G default", "-O node01", "-Ssaved",
-                "--node-tags x"],
-}  # fmt: skip
-"""Program -> options, of which a command line has some."""
-
-FREQUENT = ("hbal", "hbal", "hbal", "hcheck", "hinfo", "hspace", "hspace", "hsqueeze", "hroller")
-
-
-def case(number: int, program: str = "") -> Case:
-    """Return the command line with this number, of any program or of `program`."""
-    rng = Random(f"htools/{number}")
-    chosen = rng.choice(FREQUENT)
-    program = program or chosen
-    arguments: list[str] = []
-    for option in rng.sample(OPTIONS[program], rng.choice([0, 1, 1, 2, 3])):
-        arguments += option.split()
-    files = {"cluster.data": cluster_text(rng)}
-    if program == "hspace" and rng.random() < 0.2:
-        arguments += ["--simulate", f"p,{rng.randint(2, 6)},{rng.randint(20, 90)}g,16g,8"]
-        return Case(program, tuple(arguments), {})
-    return Case(program, ("-t", "cluster.data", *arguments), files)
 
 
 def difference(number: int, program: str = "") -> str:

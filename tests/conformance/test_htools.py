@@ -7,8 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -19,10 +21,11 @@ from tests.command import ROOT
 from tests.patience import PATIENCE
 from tests.seeds import seeds
 
+from .command_lines import Case, case, cluster_text
 from .documents import KINDS, document
-from .htools import LAUNCHER, Case, case, ours, theirs
+from .htools import LAUNCHER, ours, theirs
 
-EXACT = ("hbal", "hcheck", "hinfo", "hroller", "hspace")
+EXACT = ("hail", "hbal", "hcheck", "hinfo", "hroller", "hspace")
 """These programs have equal output, byte by byte."""
 
 
@@ -124,7 +127,12 @@ def test_hsqueeze_leaves_one_node_on_if_the_master_is_unknown() -> None:
         "harep word", "hbal --help-completion", "hspace --help-completion",
         "hsqueeze --help-completion", "hscan --help-completion", "hroller --help-completion",
         "hcheck --help-completion", "hinfo --help-completion", "harep --help-completion",
-        "hbal --version", "hspace -V", "hail a b", "hail", "hail missing",
+        "hbal --version", "hspace -V", "hail a b", "hail", "hail missing", "hail --help-completion",
+        "hspace --simulate bad", "hspace --simulate x,4,1g,1g,1", "hspace --simulate p,x,1g,1g,1",
+        "hspace --simulate p,4,1y,1g,1", "hspace --simulate p,4,1g,,1",
+        "hspace --simulate p,,1,1,1",
+        "hspace --simulate p,4,1g,1g,8.5", "hspace --simulate p,4,1g,1g,8,x",
+        "hspace --simulate p,4,1g,1g,8,1,x", "hspace --simulate p,4,1g,1g,8,1,False",
     ],
 )  # fmt: skip
 def test_command_line_is_read_as_by_the_original(words: str) -> None:
@@ -142,17 +150,29 @@ def hail_case(message: str, *options: str) -> Case:
 @installed
 @pytest.mark.parametrize("kind", KINDS)
 def test_hail_answers_and_reports_as_the_original(kind: str) -> None:
-    """Both streams are equal, and with -v for existing instances; there is no further key."""
-    options = () if kind in ("allocate", "multi-allocate") else ("-v",)
+    """Both streams are equal, with the details of the request; there is no further key."""
     for seed in seeds(2, 20):
-        one = hail_case(json.dumps(document(seed, kind)), *options)
+        one = hail_case(json.dumps(document(seed, kind)), "-v")
         assert ours(one) == theirs(one), seed
 
 
 @installed
+@pytest.mark.parametrize("words", ["-t c.data -p", "--simulate p,4,100g,16g,8 -S saved", "-t no"])
+def test_hail_answers_for_another_cluster_as_the_original(words: str) -> None:
+    """The cluster of an option counts, and not that of the message."""
+    one = hail_case(json.dumps(document(1, "allocate")), *words.split())
+    one.files["c.data"] = cluster_text(Random("another"))
+    assert ours(one) == theirs(one)
+
+
+@installed
 @pytest.mark.parametrize(
-    "message", ["", "{", "[]", "{}", "1", "{}}", '{"a":1,}', '{"a"', '{"request":{}}']
-)
+    "message",
+    [
+        "", "{", "[]", "{}", "1", "{}}", '{"a":1,}', '{"a"', '{"request":{}}', '{"a":[1 2]}',
+        '{"a":1 "b"}', '{"a":tru}', '{"a":nul}', '{"a":"\\q"}', '{"a":1e}', '{"a":"b', '{"a":-01}',
+    ],
+)  # fmt: skip
 def test_hail_reports_a_malformed_message_as_the_original(message: str) -> None:
     """The message on stderr and the exit status are equal."""
     one = hail_case(message)
@@ -180,6 +200,32 @@ def test_hail_reports_a_wrong_request_as_the_original(kind: str, changes: Json) 
             message["request"][key] = value
     one = hail_case(json.dumps(message))
     assert ours(one) == theirs(one)
+
+
+WRONG: Any = (None, "x", -1.5, [], ["x"], [{}], {}, {"x": 1})
+
+
+@installed
+@pytest.mark.parametrize("part", ["nodegroups", "nodes", "instances", "ndparams", "ipolicy"])
+def test_hail_reports_a_wrong_member_as_the_original(part: str) -> None:
+    """Members that are missing or have another type have the original's message."""
+    whole = document(0, "relocate")
+    inner = {"ndparams": "nodes", "ipolicy": "nodegroups"}
+    name = next(iter(whole[inner.get(part, part)]))
+    rng = Random(part)
+    for _ in range(seeds(4, 100).stop):
+        message = deepcopy(whole)
+        damaged = message[inner.get(part, part)][name]
+        damaged = damaged[part] if part in inner else damaged
+        key = rng.choice(list(damaged))
+        if rng.random() < 0.3:
+            del damaged[key]
+        else:
+            damaged[key] = rng.choice(WRONG)
+        one = hail_case(json.dumps(message))
+        original = theirs(one)
+        if original.status:  # hail accepts more values than this program
+            assert ours(one) == original, (key, damaged.get(key))
 
 
 @pytest.mark.parametrize("program", NAMES)

@@ -54,7 +54,7 @@ def test_simulated_cluster_has_groups_and_nodes_as_asked() -> None:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        ("preferred,2,1,1", "5 or 6 fields"),
+        ("preferred,2,1,1", "5 to 7 fields"),
         ("pref,2,1,1,1", "a policy out of"),
         ("p,x,1,1,1", "nodes as a number"),
         ("p,1000000,1,1,1", "nodes as a number up to 100000"),
@@ -62,6 +62,7 @@ def test_simulated_cluster_has_groups_and_nodes_as_asked() -> None:
         ("p,2,1,,1", "memory as a size"),
         ("p,2,1,1,-1", "cpus as a number"),
         ("p,2,1,1,1,x", "spindles as a number"),
+        ("p,2,1,1,1,1,yes", "True or False for exclusive storage"),
     ],
 )
 def test_spec_with_a_mistake_is_rejected(spec: str, expected: str) -> None:
@@ -90,3 +91,11 @@ def test_simulated_cluster_is_the_one_of_hspace(specs: list[str], tmp_path: Path
     found = simulate(specs, LIKE_HAIL)
     ours = write_text(found.cluster, State(found.cluster), master=found.master, backwards=True)
     assert ours == theirs
+
+
+@pytest.mark.parametrize(("word", "free"), [("True", 12), ("False", 0)])
+def test_nodes_may_have_exclusive_storage(word: str, free: int) -> None:
+    """The seventh field says it; then spindles serve one instance each."""
+    nodes = simulate([f"p,3,100g,16g,8,12,{word}"], READING).cluster.nodes
+    assert {node.exclusive_storage for node in nodes} == {word == "True"}
+    assert {(node.spindle_count, node.total_spindles) for node in nodes} == {(12, free)}

@@ -11,6 +11,7 @@ from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, say
 from iallocator.model.cluster import set_loads
+from iallocator.model.columns import CPUS, MEMORY
 from iallocator.model.state import MISSING_DISK, MISSING_MEMORY, State
 from iallocator.names import common_domain, meant
 from iallocator.options.settings import Settings
@@ -21,17 +22,17 @@ from iallocator.sources import load as load_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from iallocator.model.cluster import Cluster, Group, Load
+    from iallocator.model.cluster import Cluster, Group, Load, Node
     from iallocator.model.policy import Policy, Spec
     from iallocator.sources import Source
 
 __all__ = [
-    "Given", "ProgramError", "adjust", "check_bad", "cluster_score", "complain_of_file", "domain",
-    "group_of", "instance_list", "load", "node_list", "plural", "policy_text", "save", "scores",
-    "settings_of", "split_instances", "table", "write",
+    "DISK_TEMPLATES", "Given", "ProgramError", "adjust", "check_bad", "cluster_score",
+    "complain_of_file", "domain", "group_of", "instance_list", "load", "node_list", "plural",
+    "policy_text", "save", "scores", "settings_of", "split_instances", "table", "warn", "write",
 ]  # fmt: skip
 
 BY_RAPI, BY_LUXI = "master", "luxi"
@@ -131,7 +132,7 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
                 f"Error: failed to load data, aborting: Unknown instance(s): [{listed}]"
             )
     if given.loudness > 0:
-        _warn(cluster, in_order)
+        warn(cluster, in_order)
     return source
 
 
@@ -160,6 +161,10 @@ def _reason(error: IallocatorError, settings: Settings) -> str:
     for path in (settings.text_data, settings.ialloc_src):
         if path and not os.access(path, os.R_OK):
             return complain_of_file(path)
+    if settings.simulate:
+        from iallocator.compat.htools.text_errors import simulation_error
+
+        return simulation_error(settings.simulate[::-1]) or str(error)
     if settings.text_data:
         from iallocator.compat.htools.text_errors import text_error
 
@@ -167,14 +172,14 @@ def _reason(error: IallocatorError, settings: Settings) -> str:
     return str(error)
 
 
-def _warn(cluster: Cluster, in_order: bool) -> None:
+def warn(cluster: Cluster, in_order: bool = False) -> None:
     """Report the nodes with inconsistent data; disks on shared storage count, too."""
     state = State(cluster)
     found = []
     for node in cluster.nodes[:: -1 if in_order else 1]:
         memory, disk = state.missing(node.index)
         here = (*state.primaries[node.index].values(), *state.secondaries[node.index].values())
-        disk -= sum(one.disk for one in here if not one.local)
+        disk -= sum(one.disk for one in here if not one.local and not one.forthcoming)
         if memory > MISSING_MEMORY or disk > MISSING_DISK:
             found.append(
                 f"  - node {node.name} is missing {memory:.0f} MB ram and {int(disk // 1024)} GB "
@@ -300,6 +305,23 @@ def cluster_score(state: State, nodes: Sequence[int]) -> float:
     return score_of(state, nodes) if online else 0.0
 
 
+QUOTIENTS: dict[str, tuple[int, Callable[[Node], float]]] = {
+    "pfmem": (MEMORY, lambda node: node.total_memory),
+    "rcpu": (CPUS, lambda node: node.total_cpus),
+}
+"""Field of a node -> the column with its dividend, and its divisor, which may be 0."""
+
+
+def _quotient(dividend: float) -> str:
+    """Return `dividend` / 0 as htools print it."""
+    return f"{'-' if dividend < 0 else ''}Infinity" if dividend else "NaN"
+
+
+def _listed(cluster: Cluster, group: Group | None) -> Iterator[Node]:
+    """Yield the nodes of `group`, or all, in the order of lists."""
+    return (node for node in cluster.nodes[::-1] if group in (None, node.group))
+
+
 def node_list(state: State, fields: str | bool, group: Group | None = None) -> str:
     """Return the nodes in `state`; `fields` as after ``-p``."""
     wanted = "" if fields is True else str(fields)
@@ -309,6 +331,10 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
     unknown = [name for name in chosen if name not in FIELDS]
     known = [name for name in chosen if name in FIELDS]
     rows = node_rows(state, known, True, group, domain(state.cluster))
+    for node, row in zip(_listed(state.cluster, group), rows):
+        for name, (column, whole) in QUOTIENTS.items():
+            if name in known and not whole(node):
+                row[known.index(name)] = _quotient(state.columns[column][node.index])
     lines = [[FIELDS[name][0] for name in known], *([str(cell) for cell in row] for row in rows)]
     if unknown:
         positions = [chosen.index(name) for name in known]
@@ -369,7 +395,7 @@ def write(path: str, text: str) -> None:
         raise ProgramError(complain_of_file(path)) from None
 
 
-TEMPLATES = {
+DISK_TEMPLATES = {
     "diskless": "DTDiskless", "file": "DTFile", "sharedfile": "DTSharedFile", "plain": "DTPlain",
     "blockdev": "DTBlock", "drbd": "DTDrbd8", "rbd": "DTRbd", "ext": "DTExt",
     "gluster": "DTGluster",
@@ -392,7 +418,7 @@ def policy_text(policy: Policy) -> str:
         f"minMaxISpecsMaxSpec = {spec(one.high)}}}"
         for one in policy.intervals
     )
-    templates = ",".join(TEMPLATES.get(one, one) for one in policy.templates)
+    templates = ",".join(DISK_TEMPLATES.get(one, one) for one in policy.templates)
     return (
         f"IPolicy {{iPolicyMinMaxISpecs = [{intervals}], iPolicyStdSpec = {spec(policy.standard)}, "
         f"iPolicyDiskTemplates = [{templates}], iPolicyVcpuRatio = {float(policy.vcpu_ratio)}, "

@@ -3,106 +3,158 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
-from iallocator.compat.htools.backend import ProgramError, complain_of_file
-from iallocator.engine import inconsistencies
-from iallocator.errors import IallocatorError, Voice, say
+from iallocator.commands.states import state_after
+from iallocator.compat.htools.backend import (
+    ProgramError,
+    complain_of_file,
+    load,
+    node_list,
+    warn,
+    write,
+)
+from iallocator.compat.htools.message_errors import message_problem
+from iallocator.compat.htools.request_details import details_of
+from iallocator.engine import decide, reading_for
+from iallocator.errors import IallocatorError, say
 from iallocator.files import read_file
 from iallocator.model.state import State
-from iallocator.model.templates import TEMPLATES
-from iallocator.names import meant
 from iallocator.options.settings import Settings
-from iallocator.requests.existing import AllocateSecondary, ChangeGroup, NodeEvacuate, Relocate
-from iallocator.wire.codec import dumps, encode, loads
+from iallocator.requests import Allocate
+from iallocator.requests.existing import ChangeGroup, NodeEvacuate
+from iallocator.sources.writer import write_text
+from iallocator.wire.codec import decode, encode
+from iallocator.wire.document import read_cluster
+from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
     from iallocator.requests.existing import Request
+    from iallocator.wire.fields import Raw
 
 __all__ = ["run"]
 
-PARTS = ("request", "nodegroups", "nodes", "instances", "cluster_tags")
-"""Members of the message, in the order in which hail reads them."""
+MOVED = re.compile(r"^([0-9]+ instances failed to move and [0-9]+ were moved successfully).*")
+"""The text of an answer about several instances, and what this program adds to it."""
 
-OF_TYPE = {
-    "allocate": ("name", "required_nodes"),
-    "allocate-secondary": ("name",),
-    "relocate": ("name", "relocate_from"),
-    "multi-allocate": ("instances",),
-    "change-group": ("instances", "target_groups"),
-    "node-evacuate": ("instances", "evac_mode"),
-}
-"""Type of a request -> members of it that are necessary."""
+NO_NODES = "no nodes available"
+"""The reason that this program adds if a group has no other node."""
 
-OF_PARTS = {"relocate_from": "nodes", "instances": "instances", "target_groups": "nodegroups"}
-"""Members of a request that list names -> the member of the message that has them."""
 
-OF_INSTANCE = (
-    "memory", "vcpus", "disks", "disk_template", "disk_space_total", "spindle_use", "tags", "nics",
-)  # fmt: skip
-"""Members that describe a new instance."""
-
-INTEGERS = ("memory", "vcpus", "disk_space_total", "spindle_use")
-"""Those of `OF_INSTANCE` that are numbers."""
-
-MODES = {"all": "ChangeAll", "primary-only": "ChangePrimary", "secondary-only": "ChangeSecondary"}
-"""Mode of an evacuation -> its name in details."""
+UNKNOWN_GROUP = re.compile(r"^Group (\S+) does not exist$")
+CHOSEN = re.compile(r"(Selected group: [^,]+, )?(.*)", re.DOTALL)
+NEXT_GROUP = re.compile(r", (?=[Gg]roup \S+ )")
+"""Parts of an answer about a new instance."""
 
 
 def run(given: Given) -> int:
     """Print the answer to the request in the file of the command line; return the exit status.
 
+    The warnings about the cluster of the message come first. If an option names another cluster,
+    its warnings follow, and the request is answered for it.
+
     Raises
     ------
     ProgramError
-        If the request cannot be read.
+        If the request or another cluster cannot be read.
     """
     if not given.words:
         raise ProgramError("Error: This program needs an input file.")
     if len(given.words) > 1:
         raise ProgramError("Error: Only one argument is accepted (the input file)")
     path = given.words[0]
-    if given.text_data and not os.access(given.text_data, os.R_OK):
-        reason = complain_of_file(given.text_data)
-        raise ProgramError(f"Error: failed to load data, aborting: {reason}")
     if path != "-" and not os.path.exists(path):
         raise ProgramError(f"hail: {complain_of_file(path)}")
     settings = _settings(given)
-    raw = b""
-    shown: list[str] = []
-
-    def heard(cluster: Cluster, request: Request) -> None:
-        Voice.quiet = False
-        shown.extend(inconsistencies(State(cluster)))
-        if shown:
-            say("\n".join([*shown, ""]))
-        if given.loudness > 1 and (text := _details(cluster, request)):
-            say(f"Received request: {text}")
-
     try:
         raw = read_file(path)
-        if settings.save_cluster or settings.print_nodes is not None:
-            from iallocator.commands.states import respond
-        else:
-            from iallocator.engine import respond
-        Voice.quiet = True  # hail reports nothing while it reads
-        reply = respond(raw, settings, heard, path)
+        if problem := message_problem(raw):
+            raise ProgramError(f"Error: {problem}")
+        message = decode(raw)
+        cluster = read_cluster(message, reading_for(settings))
+        request = read_request(message, cluster, reading_for(settings))
     except IallocatorError as error:
-        raise ProgramError(f"Error: {_complaint(raw) or error}") from None
-    finally:
-        Voice.quiet = False
-    remarks = [remark for remark in reply.remarks if remark not in shown]
-    if remarks:
-        say("\n".join([*remarks, ""]))
+        raise ProgramError(f"Error: {error}") from None
+    warn(cluster)
+    details = details_of(cluster, request, message["request"]) if given.loudness > 1 else ""
+    master = ""
+    if given.simulate or given.text_data is not None:
+        source = load(given, Settings())
+        cluster, master = source.cluster, source.master
+        request = _about(cluster, message, request, settings)
+    if details:
+        say(f"Received request: {details}")
+        if isinstance(request, Allocate) and _is_dedicated(cluster, request.group_name):
+            say("Allocation on a dedicated cluster; using lost-allocations metrics.")
+    before = State(cluster)
+    _show(given, before, "Initial")
+    _save(given, before, master, "pre-ialloc", "before")
+    reply = decide(cluster, request, settings)
+    reply.info = _info(reply.info)
+    if isinstance(request, NodeEvacuate | ChangeGroup) and reply.success:
+        for failed in reply.result[1]:
+            failed[1] = failed[1].replace(f": {NO_NODES}", ": ")
     sys.stdout.buffer.write(encode(reply, extended=False))
+    sys.stdout.flush()
+    for instance in request.coming:
+        instance.order = len(cluster.instances)  # the first one in files
+    after = state_after(cluster, request, reply.success, reply.result)
+    _show(given, after, "Final")
+    _save(given, after, master, "post-ialloc", "after")
     return 0
+
+
+def _about(cluster: Cluster, message: Raw, request: Request, settings: Settings) -> Request:
+    """Return the `request` of `message` for another `cluster`; new instances remain as they are.
+
+    Raises
+    ------
+    ProgramError
+        If the cluster lacks an instance of the request. hail crashes then.
+    """
+    if request.new:
+        return request
+    try:
+        return read_request(message, cluster, reading_for(settings))
+    except IallocatorError as error:
+        raise ProgramError(f"Error: {error}") from None
+
+
+def _is_dedicated(cluster: Cluster, name: str | None) -> bool:
+    """Return whether all nodes of the group `name` have exclusive storage; None: of all groups."""
+    return all(node.exclusive_storage for node in cluster.nodes if name in (None, node.group.name))
+
+
+def _show(given: Given, state: State, moment: str) -> None:
+    """List the nodes of `state` on stderr if an option asks for it."""
+    if given.print_nodes is not None:
+        say(f"\n{moment} cluster status:\n{node_list(state, given.print_nodes)}")
+
+
+def _save(given: Given, state: State, master: str, ending: str, moment: str) -> None:
+    """Write `state` to a file if an option asks for it."""
+    if given.save is not None:
+        path = f"{given.save}.{ending}"
+        text = write_text(state.cluster, state, master=master, backwards=True, reported=True)
+        write(path, text)
+        say(f"The cluster state {moment} iallocator run has been written to file '{path}'")
+
+
+def _info(info: str) -> str:
+    """Return the text of a reply as hail words it: without the reasons that this program adds.
+
+    Groups without a network of the instance come first.
+    """
+    info = MOVED.sub(r"\1", info.replace(f": {NO_NODES}", ": "))
+    info = UNKNOWN_GROUP.sub(r"Wrong number of elems found with name \1", info)
+    chosen, rest = CHOSEN.fullmatch(info).groups("")  # type: ignore[union-attr]
+    parts = NEXT_GROUP.split(rest)
+    parts.sort(key=lambda part: not part.startswith("group "))
+    return chosen + ", ".join(parts)
 
 
 def _settings(given: Given) -> Settings:
@@ -110,123 +162,11 @@ def _settings(given: Given) -> Settings:
     settings = Settings()
     settings.compat = "hail"
     settings.no_config = True
-    settings.text_data = given.text_data or ""
-    settings.simulate = (given.simulate or [])[::-1]
-    settings.ignore_dynu = bool(given.ignore_dynu)
     settings.ignore_soft_errors = bool(given.ignore_soft_errors)
     settings.restrict_allocation_to = given.restrict_allocation_to
     settings.n1 = "off" if given.no_capacity_checks else "strict"
     settings.mond = "" if given.mond is None else "yes" if given.mond else "no"
     settings.mond_xen = bool(given.mond_xen)
-    settings.save_cluster = given.save or ""
     if given.static_kvm_node_memory is not None:
         settings.static_kvm_node_memory = given.static_kvm_node_memory
-    if given.print_nodes is not None:
-        settings.print_nodes = "" if given.print_nodes is True else given.print_nodes
     return settings
-
-
-def _details(cluster: Cluster, request: Request) -> str:
-    """Return an existing instance's request in hail's words, with places in the message.
-
-    It is "" for new instances.
-    """
-    nodes = len(cluster.nodes)
-    ordered = sorted(cluster.instances, key=lambda one: one.order, reverse=True)
-    place = {one.name: number for number, one in enumerate(ordered)}
-
-    def places(instances: Iterable[Instance]) -> str:
-        return ",".join(str(place[one.name]) for one in instances)
-
-    match request:
-        case Relocate(instance=one):
-            count = len(one.nodes) - 1 or 1
-            return f"Relocate {places([one])} {count} [{nodes - 1 - request.source}]"
-        case AllocateSecondary(instance=one):
-            return f"AllocateSecondary {places([one])}"
-        case NodeEvacuate():
-            return f"NodeEvacuate [{places(request.instances)}] {MODES[request.mode]}"
-        case ChangeGroup():
-            targets = ",".join(str(group.index) for group in request.targets or ())
-            return f"ChangeGroup [{places(request.instances)}] [{targets}]"
-    return ""
-
-
-def _complaint(raw: bytes) -> str:
-    """Return what is wrong with a message in hail's words; "" if there are none for it."""
-    text = raw.decode("utf-8", "replace").strip()
-    problem = "Parsing input IAllocator message: "
-    if not text.startswith(("{", "[")):
-        return f"{problem}Invalid JSON: a JSON text a serialized object or array at the top level."
-    try:
-        message = loads(text)
-    except ValueError as error:
-        return problem + _syntax(error, text)
-    if not isinstance(message, dict):
-        return f"{problem}Unable to read JSObject"
-    invalid = "invalid iallocator message: "
-    for part in PARTS:
-        if missing := _missing(message, part):
-            return invalid + missing
-        if part != "cluster_tags" and not isinstance(message[part], dict):
-            return f"{invalid}key '{part}': Unable to read JSObject"
-    return _request_complaint(message["request"], message)
-
-
-def _syntax(error: ValueError, text: str) -> str:
-    """Return a syntax error of the JSON document `text` in hail's words."""
-    message, place = getattr(error, "msg", str(error)), getattr(error, "pos", len(text))
-    rest = text[place:].strip()
-    if message == "Extra data":
-        return f'Invalid tokens at end of JSON string: "{rest}"'
-    if "property name" in message:
-        return f"Malformed JSON: expecting string: {rest}"
-    if "':'" in message:
-        return f"Malformed JSON labelled field: {rest}"
-    return f"Malformed JSON: {message}: {rest}"
-
-
-def _missing(members: dict[str, Any], key: str) -> str:
-    """Return that `members` lack `key`; "" if they have it."""
-    if key in members:
-        return ""
-    return f"key '{key}' not found, object contains only {dumps(list(members))}"
-
-
-def _request_complaint(request: dict[str, Any], message: dict[str, Any]) -> str:
-    """Return what is wrong with `request`, as `_complaint`."""
-    invalid = "invalid request dict: "
-    if missing := _missing(request, "type"):
-        return invalid + missing
-    kind = request["type"]
-    if kind not in OF_TYPE:
-        return f"Invalid request type '{kind}'"
-    for key in OF_TYPE[kind]:
-        if missing := _missing(request, key):
-            return invalid + missing
-    name, mode = request.get("name"), request.get("evac_mode")
-    if kind == "node-evacuate" and mode not in MODES:
-        return f"{invalid}key 'evac_mode': Invalid string value for type EvacMode: \"{mode}\""
-    if kind == "allocate":
-        invalid = f"invalid data for instance '{name}': "
-        for key in OF_INSTANCE:
-            if missing := _missing(request, key):
-                return invalid + missing
-            if key in INTEGERS and not isinstance(request[key], int):
-                return f"{invalid}key '{key}': Unable to read Int"
-        if request["disk_template"] not in TEMPLATES:
-            return (
-                f"{invalid}key 'disk_template': Invalid string value for type DiskTemplate: "
-                f'"{request["disk_template"]}"'
-            )
-        return ""
-    known = list(message["instances"])
-    if kind in ("relocate", "allocate-secondary") and len(meant(str(name), known)) != 1:
-        return f"Unknown instance '{name}'"
-    for key, part in OF_PARTS.items():
-        if kind == "multi-allocate" or not isinstance(listed := request.get(key), list):
-            continue
-        for word in map(str, listed):
-            if len(meant(word, list(message[part]))) != 1:
-                return f"Wrong number of elems found with name {word}"
-    return ""

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-__all__ = ["ARGUMENTS", "OPTIONS", "OptionError", "OptionValueError", "Usage", "help_of", "parse"]
+__all__ = [
+    "ARGUMENTS", "DECIMAL", "INTEGER", "OPTIONS", "OptionError", "OptionValueError", "Usage",
+    "help_of", "number", "parse", "size",
+]  # fmt: skip
 
 TEMPLATE_NAMES = (
     "diskless", "file", "sharedfile", "plain", "blockdev", "drbd", "rbd", "ext", "gluster",
@@ -348,8 +351,8 @@ OPTIONS = {
 }  # fmt: skip
 """Name -> option. `iallocator.compat.htools.programs` lists those of each program."""
 
-ARGUMENTS = "host 0 none"
-"""What ``--help-completion`` reports of the words of hscan."""
+ARGUMENTS = {"hail": "file 1 1", "hscan": "host 0 none"}
+"""Program -> what ``--help-completion`` reports of its words; others have none."""
 
 
 def parse(arguments: Sequence[str], names: Iterable[str]) -> tuple[dict[str, Any], list[str]]:

@@ -53,9 +53,6 @@ PROGRAMS = {
 }
 """Program -> its options, in the order of the help."""
 
-TAKES_WORDS = {"hail", "hscan"}
-"""The programs with arguments beside options."""
-
 
 def start(name: str, arguments: Sequence[str]) -> int:
     """Run the program `name` with `arguments`; return the exit status."""
@@ -80,10 +77,10 @@ def start(name: str, arguments: Sequence[str]) -> int:
         for option in (OPTIONS[one] for one in names):
             short = f"-{option.short}," if option.short else ""
             print(f"{short}--{option.name} {option.completion}")
-        if name == "hscan":
-            print(ARGUMENTS)
+        if name in ARGUMENTS:
+            print(ARGUMENTS[name])
         return 0
-    if words and name not in TAKES_WORDS:
+    if words and name not in ARGUMENTS:
         program = "this" if name == "harep" else "This"
         say(f"Error: {program} program doesn't take any arguments.")
         return 1

@@ -1,12 +1,19 @@
-"""Say what is wrong with a text file in the words of htools.
+"""Say what is wrong with a text file, or a simulated cluster, in the words of htools.
 
 Scripts and tests match these messages. `text_error` checks the file in the order of htools:
 sections, groups, nodes, instances. It returns "" for an error that it does not know, which is
-reported in our own words.
+reported in our own words. `simulation_error` does so for the values of ``--simulate``.
 """
 
 from __future__ import annotations
 
+from iallocator.compat.htools.options import (
+    DECIMAL,
+    INTEGER,
+    OptionValueError,
+    number,
+    size,
+)
 from iallocator.errors import IallocatorError
 from iallocator.files import read_file
 from iallocator.model.templates import TEMPLATES
@@ -15,12 +22,16 @@ from iallocator.wire.codec import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Sequence
 
-__all__ = ["text_error"]
+__all__ = ["simulation_error", "text_error"]
 
 FEWEST = dict(SECTIONS)
 """Kind of line -> the fewest fields that it has."""
+
+REAL = frozenset((1, 4, 6))
+"""Fields of a node that need not be whole numbers: total memory, total disk, cpus."""
 
 
 def text_error(path: str, limit: int) -> str:
@@ -46,8 +57,9 @@ def text_error(path: str, limit: int) -> str:
             return wrong
         if fields[8] not in uuids:
             return f"Unknown group '{fields[8]}' for node {fields[0]}"
-        if wrong := _no_number(fields[0], (*fields[1:7], *fields[9:10])):
-            return wrong
+        for place, text in [*enumerate(fields[1:7], start=1), *enumerate(fields[9:10], start=9)]:
+            if wrong := _no_number(fields[0], [text], DECIMAL if place in REAL else INTEGER):
+                return wrong
     names = {line.split("|")[0] for line in nodes}
     for line in instances:
         if wrong := _instance_error(line.split("|"), names):
@@ -101,18 +113,49 @@ def _short(kind: str, fields: Sequence[str]) -> str:
     return f"Invalid/incomplete {kind} data: '{listed}'"
 
 
-def _no_number(name: str, texts: Sequence[str]) -> str:
+def _no_number(name: str, texts: Sequence[str], form: re.Pattern[str] = INTEGER) -> str:
     """Return which of `texts` in the line of `name` is no number; "" if all are."""
     for text in texts:
-        digits = text.removeprefix("-")
-        number = digits[: len(digits) - len(digits.lstrip("0123456789"))]
-        if not number:
-            return f"{name}: cannot parse string '{text}'"
-        rest = digits[len(number) :]
-        if rest and not rest.replace(".", "", 1).isdigit():
-            return f"{name}: leftover characters when parsing '{text}': '{rest}'"
+        try:
+            number(name, form)(text)
+        except OptionValueError as error:
+            return str(error)
     return ""
 
 
 def _no_value(kind: str, text: str) -> str:
     return f"Invalid string value for type {kind}: {dumps(text)}"
+
+
+SIMULATED = (
+    "allocation policy", "node count", "disk size", "memory size", "number of CPUs", "spindles",
+)  # fmt: skip
+"""What a simulated cluster is made of."""
+
+
+def simulation_error(specs: Sequence[str]) -> str:
+    """Return what is wrong with the first invalid one of `specs`; "" if unknown."""
+    for spec in specs:
+        fields = spec.split(",")
+        if len(fields) not in (5, 6, 7):
+            return (
+                f"Invalid cluster specification, expected 6 comma-separated sections "
+                f"({', '.join(SIMULATED)}) but got {len(fields)}: '{spec}'"
+            )
+        if fields[0] not in POLICIES:
+            return (
+                f"{_no_value('AllocPolicy', fields[0])}; "
+                f"Cannot parse AllocPolicy abbreviation '{fields[0]}'"
+            )
+        if wrong := _no_number("node count", fields[1:2]):
+            return wrong
+        for what, text in (("disk size", fields[2]), ("memory size", fields[3])):
+            try:
+                size(what, text)
+            except OptionValueError as error:
+                return str(error)
+        if wrong := _no_number("cpu count", fields[4:5]) or _no_number("spindles", fields[5:6]):
+            return wrong
+        if fields[6:] and fields[6] not in ("True", "False"):
+            return f"exclusive storage: cannot parse string '{fields[6]}'"
+    return ""

@@ -1,0 +1,144 @@
+"""Say where a text is no JSON document, in the words of htools."""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Never
+
+__all__ = ["syntax_error"]
+
+CONTEXT = 8
+"""Characters of the rest of the text that a message shows."""
+
+BLANK = re.compile(r"\s*")
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?")
+EXPONENT = re.compile(r"[eE][-+]?([0-9]*)")
+HEX = re.compile(r"[0-9a-fA-F]{4}")
+
+
+class _Wrong(Exception):  # noqa: N818 - not an error of this program
+    """The text is no JSON document."""
+
+
+def syntax_error(text: str) -> str:
+    """Return the first syntax error in `text`; "" if it has none.
+
+    `text` begins with a brace or a bracket.
+    """
+    scan = _Scan(text)
+    try:
+        scan.value()
+    except _Wrong as wrong:
+        return str(wrong)
+    rest = text[scan.blanks() :]
+    return f"Invalid tokens at end of JSON string: {_quoted(rest[:CONTEXT])}" if rest else ""
+
+
+def _quoted(text: str) -> str:
+    from iallocator.wire.codec import dumps
+
+    return dumps(text)
+
+
+class _Scan:
+    """A place in a text, from which values are read."""
+
+    __slots__ = ("_at", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def blanks(self) -> int:
+        """Return the place of the next character that is no blank."""
+        found = BLANK.match(self._text, self._at)
+        return found.end() if found else self._at
+
+    def value(self) -> None:
+        """Read one value."""
+        text, at = self._text, self._at
+        first = text[at : at + 1]
+        if first == '"':
+            self._string()
+        elif first in ("{", "["):
+            self._sequence(first)
+        elif first in ("t", "f"):
+            self._word("true" if first == "t" else "false")
+        elif text.startswith("null", at):
+            self._at = at + 4
+        elif first.isdigit() or first == "-":
+            self._number()
+        else:
+            self._fail("Malformed JSON: invalid token in this context ")
+
+    def _fail(self, problem: str, at: int | None = None) -> Never:
+        place = self._at if at is None else at
+        raise _Wrong(problem + self._text[place : place + CONTEXT])
+
+    def _word(self, word: str) -> None:
+        if not self._text.startswith(word, self._at):
+            self._fail("Unable to parse JSON Bool: ")
+        self._at += len(word)
+
+    def _number(self) -> None:
+        found = NUMBER.match(self._text, self._at)
+        if found is None:
+            self._fail("Unable to parse JSON Rational: ", self._at + 2)
+        self._at = found.end()
+        exponent = EXPONENT.match(self._text, self._at)
+        if exponent is not None:
+            if not exponent[1]:
+                self._fail("Unable to parse JSON exponential: ", exponent.end())
+            self._at = exponent.end()
+
+    def _string(self) -> None:
+        text, at = self._text, self._at
+        if text[at : at + 1] != '"':
+            self._fail("Malformed JSON: expecting string: ")
+        at += 1
+        while text[at : at + 1] != '"':
+            if at >= len(text):
+                raise _Wrong("Unable to parse JSON String: unterminated String: ")
+            if text[at] < " ":
+                self._fail("Illegal unescaped character in string: ", at)
+            if text[at] == "\\":
+                at += 1
+                if text[at : at + 1] not in tuple('"\\/bfnrtu'):
+                    raise _Wrong(
+                        f"Unable to parse JSON String: invalid escape char: '{text[at : at + 1]}'"
+                    )
+                if text[at] == "u" and not HEX.match(text, at + 1):
+                    raise _Wrong("Unable to parse JSON String: invalid hex: []")
+            at += 1
+        self._at = at + 1
+
+    def _sequence(self, first: str) -> None:
+        """Read the members of an object or of an array."""
+        is_object = first == "{"
+        self._at += 1
+        self._at = self.blanks()
+        end = "}" if is_object else "]"
+        if self._text.startswith(end, self._at):
+            self._at += 1
+            return
+        while True:
+            if is_object:
+                self._string()
+                colon = self.blanks()
+                if not self._text.startswith(":", colon):
+                    self._fail("Malformed JSON labelled field: ")
+                self._at = colon + 1
+                self._at = self.blanks()
+            self.value()
+            place = self.blanks()
+            following = self._text[place : place + 1]
+            if following not in (",", end) or not following:
+                kind = "object: unterminated sequence" if is_object else "array: unterminated array"
+                self._fail(f"Unable to parse JSON {kind}: ")
+            self._at = place + 1
+            if following == end:
+                return
+            self._at = self.blanks()

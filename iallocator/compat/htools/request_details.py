@@ -1,0 +1,125 @@
+"""Write a request as hail does with ``-v``: its own data structure, as text.
+
+Existing instances, nodes and groups appear as their positions in the message.
+"""
+
+from __future__ import annotations
+
+from iallocator.compat.htools.backend import DISK_TEMPLATES
+from iallocator.requests.existing import AllocateSecondary, ChangeGroup, NodeEvacuate, Relocate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.requests.existing import Request
+
+__all__ = ["details_of"]
+
+MODES = {"all": "ChangeAll", "primary-only": "ChangePrimary", "secondary-only": "ChangeSecondary"}
+"""Mode of an evacuation -> its name in details."""
+
+NIC_MODES = {"bridged": "Bridged", "routed": "Routed", "openvswitch": "OpenVSwitch"}
+"""Mode of a network interface -> its name in details."""
+
+LOAD = "DynUtil {cpuWeight = 1.0, memWeight = 1.0, dskWeight = 1.0, netWeight = 1.0}"
+"""The load of a new instance."""
+
+ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+"""Character of a text -> how it is written."""
+
+
+def details_of(cluster: Cluster, request: Request, raw: dict[str, Any]) -> str:
+    """Return `request` in hail's words; `raw`: as it is in the message."""
+    nodes = len(cluster.nodes)
+    ordered = sorted(cluster.instances, key=lambda one: one.order, reverse=True)
+    place = {one.name: number for number, one in enumerate(ordered)}
+
+    def places(instances: Iterable[Instance]) -> str:
+        return ",".join(str(place[one.name]) for one in instances)
+
+    match request:
+        case Relocate(instance=one):
+            count = len(one.nodes) - 1 or 1
+            return f"Relocate {places([one])} {count} [{nodes - 1 - request.source}]"
+        case AllocateSecondary(instance=one):
+            return f"AllocateSecondary {places([one])}"
+        case NodeEvacuate():
+            return f"NodeEvacuate [{places(request.instances)}] {MODES[request.mode]}"
+        case ChangeGroup():
+            targets = ",".join(str(group.index) for group in request.targets or ())
+            return f"ChangeGroup [{places(request.instances)}] [{targets}]"
+    if raw["type"] == "multi-allocate":
+        group = raw.get("group_name")
+        pairs = zip(raw["instances"], request.new)
+        listed = ",".join(
+            f"({_new(one, own.instance)},{_allocation(one, group)})" for one, own in pairs
+        )
+        return f"MultiAllocate [{listed}]"
+    allowed = raw.get("restrict-to-nodes")
+    listed = "Nothing" if allowed is None else f"(Just {_texts(allowed)})"
+    new = _new(raw, request.new[0].instance)
+    return f"Allocate ({new}) ({_allocation(raw, raw.get('group_name'))}) {listed}"
+
+
+def _allocation(raw: dict[str, Any], group: str | None) -> str:
+    """Return how many nodes a new instance requires, and the `group` that it is to be in."""
+    wanted = _maybe(group)
+    return f"AllocDetails {raw['required_nodes']} {f'({wanted})' if group is not None else wanted}"
+
+
+def _new(raw: dict[str, Any], instance: Instance) -> str:
+    """Return the new `instance`, which is `raw` in the message."""
+    name = _text(raw["name"])
+    disks = ",".join(
+        f"Disk {{dskSize = {one['size']}, dskSpindles = {_just(one.get('spindles'))}}}"
+        for one in raw["disks"]
+    )
+    return (
+        f"Instance {{name = {name}, alias = {name}, mem = {raw['memory']}, "
+        f"dsk = {raw['disk_space_total']}, disks = [{disks}], vcpus = {raw['vcpus']}, "
+        f"runSt = Running, pNode = 0, sNode = 0, idx = -1, util = {LOAD}, "
+        f"movable = {instance.kind.relocatable}, autoBalance = True, "
+        f"diskTemplate = {DISK_TEMPLATES[raw['disk_template']]}, "
+        f"spindleUse = {raw['spindle_use']}, allTags = {_texts(raw['tags'])}, "
+        f"exclTags = {_texts(instance.exclusion)}, "
+        f"dsrdLocTags = fromList {_texts(sorted(instance.desired))}, locationScore = 0, "
+        f"arPolicy = ArNotEnabled, nics = [{','.join(map(_nic, raw['nics']))}], "
+        "forthcoming = False}"
+    )
+
+
+def _nic(raw: dict[str, Any]) -> str:
+    """Return a network interface."""
+    mode = raw.get("mode")
+    return (
+        f"Nic {{mac = {_maybe(raw.get('mac'))}, ip = {_maybe(raw.get('ip'))}, "
+        f"mode = {_just(mode and NIC_MODES[mode])}, link = {_maybe(raw.get('link'))}, "
+        f"bridge = {_maybe(raw.get('bridge'))}, network = {_maybe(raw.get('network'))}}}"
+    )
+
+
+def _just(value: object) -> str:
+    return "Nothing" if value is None else f"Just {value}"
+
+
+def _maybe(text: str | None) -> str:
+    return _just(None if text is None else _text(text))
+
+
+def _texts(texts: Iterable[str]) -> str:
+    return f"[{','.join(map(_text, texts))}]"
+
+
+def _text(text: str) -> str:
+    """Return `text` in quotation marks; other characters than those of ASCII as numbers."""
+    found = '"'
+    numbered = False
+    for letter in text:
+        separate = "\\&" if numbered and letter.isdigit() else ""
+        numbered = not " " <= letter <= "~" and letter not in ESCAPES
+        found += separate + (f"\\{ord(letter)}" if numbered else ESCAPES.get(letter, letter))
+    return f'{found}"'
