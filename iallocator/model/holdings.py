@@ -92,7 +92,19 @@ class Holdings:
     def _drop(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Undo `_add`."""
         if len(nodes) > 1:
-            self._drop_secondary(instance, nodes[1], nodes[0])
+            primary, index = nodes[:2]
+            self._apply(index, instance.as_secondary, -1)
+            if self.access is not None:
+                self.access.add(instance, index, -1)
+            del self.secondaries[index][instance.name]
+            if instance.reserves and instance.memory:
+                peers = self.peers[index]
+                left = peers.get(primary, 0) - instance.memory
+                if left:
+                    peers[primary] = left
+                else:  # an instance without memory may have been the only one from that primary
+                    peers.pop(primary, None)
+                self.reserved[index] = max(peers.values(), default=0)
         index = nodes[0]
         secondary = nodes[1] if len(nodes) > 1 else None
         self._apply(index, instance.as_primary, -1)
@@ -139,21 +151,6 @@ class Holdings:
             peers = self.peers[index]
             peers[primary] = total = peers.get(primary, 0) + instance.memory
             self.reserved[index] = max(self.reserved[index], total)
-
-    def _drop_secondary(self, instance: Instance, index: int, primary: int) -> None:
-        """Undo `_add_secondary`."""
-        self._apply(index, instance.as_secondary, -1)
-        if self.access is not None:
-            self.access.add(instance, index, -1)
-        del self.secondaries[index][instance.name]
-        if instance.reserves and instance.memory:
-            peers = self.peers[index]
-            left = peers.get(primary, 0) - instance.memory
-            if left:
-                peers[primary] = left
-            else:  # an instance without memory may have been the only one from that primary
-                peers.pop(primary, None)
-            self.reserved[index] = max(peers.values(), default=0)
 
     def _apply(self, index: int, vector: Row, sign: int) -> None:
         for column, amount in zip(self.columns, vector):

@@ -299,7 +299,26 @@ class IncrementalSingles(IncrementalScores):
             self._counts, self._weights, self._offset(),
             None if self._sums is None else self._sums[0],
         )  # fmt: skip
-        path = _guessed(at, scores, most, self._ahead)
+        # Guess the nodes of the next instances, as if each raised the score of its node alone.  The
+        # guess ends when a node has received as many instances as `_ahead` says, or one.
+        square = np.einsum("kn,kn->k", at.values, at.values) / at.counts
+        spread = np.sqrt(np.maximum(square, np.finfo(float).tiny))
+        added = (at.weights / (2 * spread)) @ (at.slope * at.change)
+        open_to = np.flatnonzero(scores < np.inf)
+        unit = 10.0**DECIMALS
+        starts = np.rint(scores[open_to] * unit).tolist()
+        steps = np.rint(added * unit).tolist()
+        heap = list(zip(starts, open_to.tolist()))
+        heapify(heap)
+        left = list(self._ahead)
+        path: list[int] = []
+        while heap and len(path) < most:
+            score, node = heap[0]
+            path.append(node)
+            left[node] -= 1
+            if left[node] <= 0:
+                break
+            heapreplace(heap, (score + steps[node], node))
         return [(node,) for node in _confirmed(path, _scores_on_path(at, path))] if path else []
 
     def best(self) -> Nodes | None:
@@ -429,33 +448,6 @@ class _PathStart(NamedTuple):
     weights: Floats
     offset: Floats
     raised: Floats | None
-
-
-def _guessed(at: _PathStart, scores: Floats, most: int, ahead: Sequence[int]) -> list[int]:
-    """Guess the nodes of the next `most` instances, as if each raised the score of its node alone.
-
-    `scores` are those of the next instance. The guess ends when a node has received as many
-    instances as `ahead` says, or one.
-    """
-    square = np.einsum("kn,kn->k", at.values, at.values) / at.counts
-    spread = np.sqrt(np.maximum(square, np.finfo(float).tiny))
-    added = (at.weights / (2 * spread)) @ (at.slope * at.change)
-    open_to = np.flatnonzero(scores < np.inf)
-    unit = 10.0**DECIMALS
-    starts = np.rint(scores[open_to] * unit).tolist()
-    steps = np.rint(added * unit).tolist()
-    heap = list(zip(starts, open_to.tolist()))
-    heapify(heap)
-    left = list(ahead)
-    path: list[int] = []
-    while heap and len(path) < most:
-        score, node = heap[0]
-        path.append(node)
-        left[node] -= 1
-        if left[node] <= 0:
-            break
-        heapreplace(heap, (score + steps[node], node))
-    return path
 
 
 def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:

@@ -162,28 +162,25 @@ def _keys(study: CapacityReport) -> Iterator[tuple[str, str]]:
         yield "KM_UNAV_DSK", str(after.free_disk)
         yield "KM_UNAV_SPN", str(after.free_spindles)
     if study.standard is not None:
-        yield from _standard(study, study.standard)
+        run = study.standard
+        yield from _size_keys("SPEC", run.size)
+        yield from _figure_keys("FIN", run.figures, study.totals)
+        filling = run.filling
+        yield "ALLOC_USAGE", share(study.initial.instances, run.figures.instances)
+        yield "ALLOC_INSTANCES", str(len(filling.placed))
+        yield "ALLOC_FAIL_REASON", filling.reason.upper()
+        counts = [(reason, filling.failures.get(reason, 0)) for reason in REASONS]
+        counts = [count for count in counts if count[1] or count[0] not in _NOT_OF_HSPACE]
+        if study.failing:
+            counts = [count for count in counts if count[1]]
+        for reason, count in sorted(counts, key=lambda pair: -pair[1]):
+            yield f"ALLOC_{reason.upper()}_CNT", str(count)
     if study.standard is not None and not study.interrupted:
         yield "OK", "1"
 
 
 _NOT_OF_HSPACE = ("FailPolicy", "FailNodes")
 """Reasons that hspace does not have; they are written only if they are counted."""
-
-
-def _standard(study: CapacityReport, run: Run) -> Iterator[tuple[str, str]]:
-    yield from _size_keys("SPEC", run.size)
-    yield from _figure_keys("FIN", run.figures, study.totals)
-    filling = run.filling
-    yield "ALLOC_USAGE", share(study.initial.instances, run.figures.instances)
-    yield "ALLOC_INSTANCES", str(len(filling.placed))
-    yield "ALLOC_FAIL_REASON", filling.reason.upper()
-    counts = [(reason, filling.failures.get(reason, 0)) for reason in REASONS]
-    counts = [count for count in counts if count[1] or count[0] not in _NOT_OF_HSPACE]
-    if study.failing:
-        counts = [count for count in counts if count[1]]
-    for reason, count in sorted(counts, key=lambda pair: -pair[1]):
-        yield f"ALLOC_{reason.upper()}_CNT", str(count)
 
 
 def _size_keys(prefix: str, size: Size) -> Iterator[tuple[str, str]]:
