@@ -232,6 +232,16 @@ def effective_settings(
             return whole.by_group.get(group.index, whole)
 
         advertise(cluster, settings_of, settings.tag_prefix)
+    if settings.behaviour.reads_settings:
+        start = f"{prefix}disk-reserve:"
+        if (
+            settings.disk_reserve != "0"
+            or settings.by_group
+            or any(tag.startswith(start) for node in cluster.nodes for tag in node.tags)
+        ):
+            from iallocator.settings import reserve_disk
+
+            reserve_disk(cluster, settings, remarks)
     return settings
 
 

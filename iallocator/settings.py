@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from iallocator.errors import cut
 from iallocator.options.table import request_options
+from iallocator.options.values import disk_reserve, mebibytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
     Found = dict[str, tuple[Any, str]]
     """Setting → value, and where it came from."""
 
-__all__ = ["effective"]
+__all__ = ["effective", "reserve_disk"]
 
 OF_THE_RUN = {"time_limit"}
 """Settings that a tag of one group cannot change."""
+
+RESERVE, RESERVE_TARGET = "disk-reserve", "disk_reserve"
+"""The setting that tags of single nodes can change, too."""
 
 REQUEST = "the request"
 """The origin of a setting that a key of the request sets."""
@@ -85,6 +89,33 @@ def effective(
             groups[index] = _completed(whole, own)
     whole.by_group = groups
     return whole
+
+
+def reserve_disk(cluster: Cluster, settings: Settings, remarks: list[str]) -> None:
+    """Set the disk that stays free on every node, by `settings` and by the tags of the node.
+
+    A tag of the node precedes the tags of its group and of the cluster. An invalid one causes a
+    warning in `remarks`.
+    """
+    start = f"{settings.tag_prefix}{RESERVE}:"
+    for node in cluster.nodes:
+        own = settings.by_group.get(node.group.index, settings)
+        text = own.disk_reserve
+        origin = own.origins.get(RESERVE_TARGET, f"option --{RESERVE}")
+        given = RESERVE_TARGET in own.chosen or origin == REQUEST
+        for tag in () if given else node.tags:
+            if not tag.startswith(start):
+                continue
+            try:
+                text, origin = disk_reserve(tag[len(start) :]), f"tag of node {node.name}: {tag}"
+            except ValueError as error:
+                remarks.append(
+                    f"Warning: tag of node {node.name}: {tag} does not count: expected {error}"
+                )
+        is_share = text.endswith("%")
+        node.kept_share = float(text[:-1]) / 100 if is_share else 0.0
+        node.kept_disk = 0 if is_share else mebibytes(text)
+        node.kept_by = origin if node.kept_share or node.kept_disk else ""
 
 
 def _ours(tags: Iterable[str], prefix: str) -> list[str]:

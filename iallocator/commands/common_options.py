@@ -149,9 +149,14 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             "": BY_SCORE,
         },
     ),
-    "memory_ratio": (
-        EVERY - {"snapshot"},
-        {"": DECIDES_NOTHING},
+    "memory_ratio": (EVERY - {"snapshot"}, {"": DECIDES_NOTHING}),
+    "disk_reserve": (
+        EVERY - {"snapshot", "balance-groups", "rescue"},
+        {
+            "balance-groups": "it moves only instances on shared storage",
+            "rescue": "instances of a dead node exceed soft limits anyway",
+            "": DECIDES_NOTHING,
+        },
     ),
     "make_room": (REQUESTS | {"make-room"}, {"": "only a request may lack room"}),
     "cost": (

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["as_then", "case_named", "past_requests", "since_then"]
 
+OF_NODES = {"disk_reserve", "memory_ratio"}
+"""Settings of past requests that do not count: nodes have those of the cluster."""
+
 NOT_OF_A_CALL = {"config", "no_config", "ialloc_src"}
 
 
@@ -62,9 +65,10 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
                 read = request_in({"request": raw}, cluster, settings)
                 assert read is not None
                 (request,) = read.new
-                key = repr(sorted(request.asked.items()))
+                asked = {k: v for k, v in request.asked.items() if k not in OF_NODES}
+                key = repr(sorted(asked.items()))
                 if key not in known:
-                    known[key] = effective_settings(cluster, request.asked, settings, [])
+                    known[key] = effective_settings(cluster, asked, settings, [])
                 if request.group_name is not None and request.group_name not in groups:
                     raise RequestError(
                         "request", f"there is no group {request.group_name} any more"

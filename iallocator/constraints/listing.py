@@ -423,6 +423,15 @@ class MemoryRatioListing(ConstraintListing):
             )  # fmt: skip
 
 
+class DiskReserveListing(ConstraintListing):
+    """The disk that must stay free on a node."""
+
+    def of_node(self, node: Node) -> Iterator[Constraint]:
+        if node.disk_reserve:
+            what = f"{node.disk_reserve:.12g} MiB of disk stay free on {node.name}"
+            yield Constraint(CAPACITY, MUST, EVERY, what, node.kept_by)
+
+
 class ExclusionTagsListing(ConstraintListing):
     """Instances with an exclusion tag in common must, or should, be apart."""
 

@@ -92,6 +92,11 @@ def _some_must_remain(free: float, node: Node) -> float:
 
 _MEMORY = Resource(FREE_MEMORY, MEMORY, _some_must_remain, later=MEMORY_LATER)
 _SPACE = Resource(DISK_SPACE, DISK, _some_must_remain, later=DISK_LATER, local=True)
+_SPACE_BESIDE_RESERVE = Resource(
+    "MiB disk beside the disk reserve", DISK,
+    lambda free, node: floor(free) - node.disk_reserve if node.kept_by else UNLIMITED,
+    later=DISK_LATER, local=True,
+)  # fmt: skip
 _FREE_SPINDLES = Resource(
     "own spindles", FREE_SPINDLES,
     lambda free, node: free if node.exclusive_storage else UNLIMITED,
@@ -523,7 +528,9 @@ def _disk_limit() -> NodeLimit:
         Check("FailDisk", lambda b, a, i: a.disk <= 0, "disk",
               Lack(DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk, resource=_SPACE), FREE_DISK),
         Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, "disk_reserve",
-              Lack(DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk), FREE_DISK, SOFT),
+              Lack(DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk,
+                   resource=_SPACE_BESIDE_RESERVE),
+              FREE_DISK, SOFT),
     )  # fmt: skip
 
     def later(soft: bool) -> tuple[Check, ...]:
@@ -722,6 +729,7 @@ CONSTRAINTS: tuple[PlacementConstraint, ...] = (
     MigrationTags(),
     ListedConstraint("PlacementKeysListing"),
     ListedConstraint("MemoryRatioListing"),
+    ListedConstraint("DiskReserveListing"),
     INSTANCE_POLICY,
     _MEMORY_LIMIT,
     _disk_limit(),

@@ -12,7 +12,7 @@ from iallocator.constraints.table import CONSTRAINTS, RESERVED_MEMORY
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.constraints.checks import Check, Resource
-    from iallocator.model.cluster import Group
+    from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "failover_checks",
     "other_limits",
     "resources_of",
+    "without_reserve",
 ]
 
 
@@ -123,6 +124,9 @@ def resources_of(limits: LimitSet) -> tuple[Resource, ...]:
 RESOURCES = resources_of(ALL_LIMITS)
 """Every resource of nodes."""
 
+RESERVE = "disk_reserve"
+"""The words of the checks of the disk that must stay free."""
+
 _KNOWN: dict[tuple[object, ...], tuple[Check, ...]] = {}
 """What `checks_for` found; there are few combinations of what it depends on."""
 
@@ -139,6 +143,13 @@ def checks_for(role: RoleLimits, instance: Instance, limits: LimitSet) -> tuple[
             check for check in role.checks if limits.holds(check) and _matters(check, *asked)
         )
     return found
+
+
+def without_reserve(checks: tuple[Check, ...], node: Node) -> tuple[Check, ...]:
+    """Return `checks` without the disk reserve of `node`: the disks of the instance are there."""
+    if not node.kept_by:
+        return checks
+    return tuple(check for check in checks if check.words != RESERVE)
 
 
 def failover_checks(instance: Instance) -> tuple[Check, ...]:

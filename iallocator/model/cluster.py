@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor
+from math import ceil, floor
 
 from iallocator.model.instance import primary_vector, secondary_vector
 from iallocator.model.policy import Policy
@@ -167,6 +167,11 @@ class Node:
     allocation_ratio:
         MiB of memory that may be allocated for each MiB that the node has for instances, at least
         1: the setting ``memory-ratio`` of its group.
+    kept_share, kept_disk:
+        The share of the disk, from 0 to 1, and the MiB of disk that must stay free: the setting
+        ``disk-reserve`` of its group, or a tag of the node. One of them is 0.
+    kept_by:
+        The origin of that setting, in words; "" if there is no reserve.
     """
 
     __slots__ = (
@@ -179,6 +184,9 @@ class Node:
         "has_internal",
         "high_spindles",
         "index",
+        "kept_by",
+        "kept_disk",
+        "kept_share",
         "load",
         "locations",
         "memory_ratio",
@@ -234,6 +242,9 @@ class Node:
         self.reported_memory = memory.free
         self.load: float = 0
         self.own_cpu_load: float = 0
+        self.kept_share: float = 0
+        self.kept_disk = 0
+        self.kept_by = ""
         self.total_disk = disk.total
         self.reported_disk = disk.free
         self.total_cpus = cpus.total
@@ -258,6 +269,13 @@ class Node:
             return 0
         own = max(0, self.total_memory - self.reserved_memory)
         return floor((self.allocation_ratio - 1) * own + AMOUNT)
+
+    @property
+    def disk_reserve(self) -> int:
+        """Return the disk in MiB that must stay free on the node."""
+        if not self.kept_by:
+            return 0
+        return self.kept_disk + ceil(self.kept_share * self.total_disk - AMOUNT)
 
     @property
     def allocatable_memory(self) -> float:

@@ -49,7 +49,10 @@ def _inverse(value: float) -> float:
 
 
 def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
-    """Return the `CAPACITIES` of `node`; `min_disk` is the share of disk to keep free (0 to 1)."""
+    """Return the `CAPACITIES` of `node`; `min_disk` is the share of disk to keep free (0 to 1).
+
+    If the node has a disk reserve of its own, the larger amount stays free.
+    """
     exclusive = node.exclusive_storage
     per_disk = 0.0 if exclusive else _inverse(node.total_disk)
     per_own_spindle = _inverse(node.total_spindles) if exclusive else 0.0
@@ -66,7 +69,7 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
         node.vcpu_ratio,
         inf if exclusive else node.high_spindles,
         1 if exclusive else 0,
-        min_disk * node.total_disk,
+        max(min_disk * node.total_disk, node.disk_reserve),
         1 if node.online and node.has_internal else 0,
         node.new_statistics,
         node.lent_memory,

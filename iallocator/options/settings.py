@@ -32,8 +32,8 @@ PLANNING_SECONDS = 600.0
 
 REQUEST_SETTINGS = (
     "strategy", "stickiness", "n1", "ignore-soft-errors", "inter-group", "exact-search",
-    "time-limit", "top", "memory-ratio", "affinity-overhead", "initial-msav", "final-msav",
-    "msav-steps", "seed",
+    "time-limit", "top", "memory-ratio", "disk-reserve", "affinity-overhead", "initial-msav",
+    "final-msav", "msav-steps", "seed",
 )  # fmt: skip
 """Options that keys of a request, and tags of the cluster and its groups, can set."""
 
@@ -76,6 +76,7 @@ class Settings:
     make_room: int = 0
     cost: float | None = None
     memory_ratio: float = 1
+    disk_reserve: str = "0"
     affinity_overhead: int = 1024
     initial_msav: float = 80
     final_msav: float = -10

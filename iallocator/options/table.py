@@ -14,6 +14,7 @@ from iallocator.options.values import (
     Choice,
     amount,
     byte_size,
+    disk_reserve,
     file_name,
     gibibytes,
     mebibytes,
@@ -230,6 +231,9 @@ COMMON = (
     Option("--memory-ratio",
            "allocate up to N times the memory that nodes have for instances (default 1)",
            number_between(1, MOST_RATIO), "N", group=LIMITS),
+    Option("--disk-reserve",
+           "disk that stays free on each node: a share such as 10%, or a size in MiB without a "
+           "unit (default 0)", disk_reserve, "AMOUNT", group=LIMITS),
     Option("--affinity-overhead",
            "affinity: memory that a node keeps free beside a new instance (default 1024 MiB); MiB "
            "without a unit", mebibytes, "SIZE", group=TUNING, rare=True),

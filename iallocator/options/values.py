@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "Choice", "Numbers", "Size", "amount", "byte_size", "file_name", "gibibytes", "mebibytes",
-    "name_list", "number_between", "positive", "score", "share", "signed", "strategy", "whole",
-    "whole_between",
+    "Choice", "Numbers", "Size", "amount", "byte_size", "disk_reserve", "file_name", "gibibytes",
+    "mebibytes", "name_list", "number_between", "positive", "score", "share", "signed", "strategy",
+    "whole", "whole_between",
 ]  # fmt: skip
 
 UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -135,6 +135,18 @@ class Size(Numbers):
 byte_size = Size("", "500000, 64m or 2g", lowest=1)
 mebibytes = Size("m", "512, 512m or 4g")
 gibibytes = Size("g", "5, 500m or 1t", whole=False)
+
+
+def disk_reserve(text: str) -> str:
+    """A share of the disk of a node, or a size in MiB without a unit."""
+    try:
+        if text.endswith("%"):
+            number_between(0, 100)(text[:-1])
+        else:
+            mebibytes(text)
+    except ValueError:
+        raise ValueError("a share such as 10%, or a size such as 20g") from None
+    return text
 
 
 def name_list(text: str) -> list[str]:

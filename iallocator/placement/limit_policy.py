@@ -10,6 +10,7 @@ from iallocator.limits.node import (
     NO_WORSE_LIMITS,
     SECONDARY,
     checks_for,
+    without_reserve,
 )
 
 TYPE_CHECKING = False
@@ -97,7 +98,7 @@ class LimitPolicies:
     def old_primary_checks(self, instance: Instance, old: Node) -> tuple[Check, ...]:
         """Return the checks of the old primary of a failover, which becomes the secondary."""
         checks = SECONDARY if self._is_up(old) else ABANDONED
-        return checks_for(checks, instance, self.off(old).secondary)
+        return without_reserve(checks_for(checks, instance, self.off(old).secondary), old)
 
     def with_normal_limits(self) -> LimitPolicies:
         """Return policies that force no move."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from iallocator.constraints.table import move_rejections
-from iallocator.limits.node import PRIMARY, SECONDARY, STAYING, checks_for
+from iallocator.limits.node import PRIMARY, SECONDARY, STAYING, checks_for, without_reserve
 from iallocator.limits.rejection import Rejection
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import derived
@@ -233,11 +233,16 @@ class MoveLimits:
         kernel, failing, index = self._kernel, None, after[0]
         if primary:
             checks = self._primary_checks(instance, before)
+            if index in before:
+                checks = without_reserve(checks, self._state.cluster.nodes[index])
             failing = kernel.failing_primary(instance, index, checks)
         if failing is None and len(after) > 1 and (secondary or (primary and before)):
             index = after[1]
             if secondary:
                 secondary_checks = self._secondary_checks(instance, before, after)
+                if index in before:
+                    node = self._state.cluster.nodes[index]
+                    secondary_checks = without_reserve(secondary_checks, node)
                 failing = kernel.failing_secondary(instance, after[0], index, secondary_checks)
             else:
                 staying = checks_for(STAYING, instance, self._limit_policy_off(before[0]).secondary)

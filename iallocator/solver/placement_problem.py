@@ -38,10 +38,22 @@ _SOFT = [resource for resource in resources_of(ALL_LIMITS) if resource not in _H
 FORCED: dict[int, Resource] = {resource.column: resource for resource in _HARD}
 """Column of the state -> the resource that it counts, for limits that no move may break."""
 
+_BESIDE = [one for one in _SOFT if one.column in FORCED]
+
+BESIDE: dict[int, Resource] = {
+    column: one for one in _BESIDE for column in (one.column, one.later) if column is not None
+}
+"""Column -> a soft limit of it beside the hard one."""
+
 REGULAR: dict[int, Resource] = (
     FORCED
     | {one.later: one for one in _HARD if one.later is not None}
-    | {column: one for one in _SOFT for column in (one.column, one.later) if column is not None}
+    | {
+        column: one
+        for one in _SOFT
+        for column in (one.column, one.later)
+        if column is not None and one not in _BESIDE
+    }
 )
 """The columns of all limits, which are enforced where none is ignored."""
 
@@ -188,7 +200,12 @@ class PlacementProblem:
 
     def _spare(self, column: int, index: int) -> float:
         """Return how much of a resource, now or with forthcoming instances, a node can give."""
-        resource = (FORCED if index in self._forced else REGULAR).get(column)
+        forced = index in self._forced
+        resource = (FORCED if forced else REGULAR).get(column)
         if resource is None:
             return inf
-        return resource.spare(self._state.columns[column][index], self._state.cluster.nodes[index])
+        amount, node = self._state.columns[column][index], self._state.cluster.nodes[index]
+        spare = resource.spare(amount, node)
+        if column in BESIDE and not forced:
+            spare = min(spare, BESIDE[column].spare(amount, node))
+        return spare

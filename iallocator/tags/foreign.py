@@ -44,7 +44,7 @@ OUR_TAGS: dict[str, dict[str, Sequence[str]]] = {
     CLUSTER: dict.fromkeys(KEYS, ()),
     GROUP: {**dict.fromkeys(OF_NODES, ()), "pool": POOLS, "rescue": ("auto",)},
     NODE: {
-        **dict.fromkeys((*OF_NODES, "utilization", "score", "maintenance"), ()),
+        **dict.fromkeys((*OF_NODES, "utilization", "score", "maintenance", "disk-reserve"), ()),
         "pool": POOLS,
     },
     INSTANCE: {

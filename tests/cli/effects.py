@@ -97,6 +97,8 @@ ROOMY = allocate(
 )  # fmt: skip
 """Without N+1, one migration makes the room for the request."""
 
+LOCAL = allocate(cluster(3), disk_template="plain")
+
 KVM = "allocate/kvm-node-memory"
 EXACT = "strategies/pacemaker-balanced-exactly"
 STICKY = "change-group/plain-refused"
@@ -110,6 +112,7 @@ ANSWERS = {
     "--restrict-allocation-to": Effect(NEW, "--restrict-allocation-to=node1"),
     "--static-kvm-node-memory": stored(KVM, "--static-kvm-node-memory=0"),
     "--memory-ratio": stored(KVM, "--memory-ratio=5"),
+    "--disk-reserve": Effect(LOCAL, "--disk-reserve=100%"),
     "--compat": stored("allocate/tie-of-nodes", "--compat=hail"),
     "--inter-group": stored("node-evacuate/remote-offer-taken", "--inter-group=yes"),
     "--exact-search": stored(EXACT, "--exact-search=no", "--strategy=balanced"),
@@ -189,6 +192,7 @@ CONFIGURED = {
         "--make-room": "3", "--cost": "3", "--affinity-overhead": "3",
         "--initial-msav": "3", "--final-msav": "3",
         "--msav-steps": "3", "--seed": "3", "--memory-ratio": "3",
+        "--disk-reserve": "3g",
     }.items()},
     **{name: Effect(NEW, name) for name in (
         "--no-capacity-checks", "--ignore-soft-errors", "--ignore-dynu", "--optimal", "--json",
@@ -229,6 +233,7 @@ LISTED = {
     "--restrict-allocation-to": Effect(NEW, "--restrict-allocation-to=node1"),
     "--tag-prefix": Effect(BOUND, "--tag-prefix=x:"),
     "--memory-ratio": Effect(BOUND, "--memory-ratio=3"),
+    "--disk-reserve": Effect(BOUND, "--disk-reserve=3g"),
     "--all": Effect(BOUND, "--all"),
     "--strategy": stored(KEYED, "--strategy=affinity", "--all"),
     "--stickiness": Effect(BOUND, "--stickiness=7", ("--all", "--strategy=pacemaker-balanced")),
@@ -403,7 +408,7 @@ MAKING_ROOM = {
     "--offline": Effect(ROOMY, "--offline=node3", ("--n1=off",)),
     **{name: ANSWERS[name] for name in (
         "--no-capacity-checks", "--inter-group", "--exact-search",
-        "--static-kvm-node-memory", "--memory-ratio", "--final-msav",
+        "--static-kvm-node-memory", "--memory-ratio", "--disk-reserve", "--final-msav",
         "--affinity-overhead",
     )},
     "--n1": replace(ANSWERS["--n1"], words=("--make-room=1",)),
@@ -454,6 +459,7 @@ _add("report", {
     "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0"),
     "--memory-ratio": Effect(NODES_OF_KVM, "--memory-ratio=5"),
+    "--disk-reserve": Effect(CROWDED, "--disk-reserve=100%"),
     "--tag-prefix": Effect(SEPARATED, "--tag-prefix=x:"),
 })  # fmt: skip
 PAGE_OF_SHOW = ("--html={folder}/page.html",)
@@ -477,6 +483,7 @@ _add("show", {
     "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0", ("-p",)),
     "--memory-ratio": Effect(NODES_OF_KVM, "--memory-ratio=5", ("-p",)),
+    "--disk-reserve": Effect(CROWDED, "--disk-reserve=100%", PAGE_OF_SHOW),
 })  # fmt: skip
 SICK = cluster(4, instances={
     "a": instance("node1", "node2", tags=["ganeti:watcher:autorepair:fix-storage"]),
@@ -541,6 +548,7 @@ REPAIRS = {
         {**QUIET, "enabled_hypervisors": ["kvm"]}, "--static-kvm-node-memory=16000"
     ),
     "--memory-ratio": Effect(TIGHT, "--memory-ratio=5"),
+    "--disk-reserve": Effect(QUIET, "--disk-reserve=100%"),
     "--ignore-dynu": Effect(BUSY, "--ignore-dynu", ("--json",)),
     **measuring(EITHER, "--json"),
 }

@@ -136,6 +136,7 @@ BALANCING = {
     "--exclude-instances": Effect(CROWDED, "--exclude-instances=d0"),
     "--dynu-file": Effect(CROWDED, LOADS, (), LOADED),
     "--max-cpu": Effect(PAIR, "--max-cpu=1"),
+    "--disk-reserve": Effect(CROWDED, "--disk-reserve=99%"),
     "--min-disk": Effect(CROWDED, "--min-disk=0.99"),
     "--offline": Effect(CROWDED, "--offline=node2"),
     "--max-length": Effect(CROWDED, "--max-length=1"),
@@ -239,6 +240,15 @@ CHECK = {
 }
 
 
+def of_drbd(document: Json) -> Json:
+    """Return `document` with drbd instances: the secondary of each is on the second node."""
+    copy = changed(document)
+    for name, one in copy["instances"].items():
+        if one["nodes"] == ["node1"]:
+            copy["instances"][name] = instance("node1", "node2")
+    return copy
+
+
 def between(
     document: Json, hindered: Json, kvm: Json, marked: Json, loaded: Json
 ) -> dict[str, Effect]:
@@ -308,6 +318,7 @@ COMPRESS = {
     "--group": Effect(IN_USE, "--group=east"),
     "--bandwidth": Effect(IN_USE, *TIMED),
     **between(IN_USE, ALIKE, of_kvm(IN_USE), closed(IN_USE), KEYED_AWAY),
+    "--disk-reserve": Effect(of_drbd(IN_USE), "--disk-reserve=100%"),
     "--ignore-dynu": Effect(IN_USE, "--ignore-dynu", SHOWN_LOADS),
     "--exact-search": Effect(puzzle(), "--exact-search=no", ("--n1=off",)),
     "--stickiness": stored("balance-groups/overlapping-partitions", "--stickiness=100", *STICKY),
@@ -317,6 +328,7 @@ REDISTRIBUTE = {
     "--group": Effect(EAST_AWAY, "--group=west"),
     "--bandwidth": Effect(EAST_AWAY, *TIMED),
     **between(EAST_AWAY, NARROW_AWAY, KVM, closed(EAST_AWAY), KEYED_AWAY),
+    "--disk-reserve": Effect(of_drbd(EAST_AWAY), "--disk-reserve=100%"),
     "--ignore-dynu": Effect(KEYED, "--ignore-dynu", SHOWN_LOADS),
     "--exact-search": Effect(puzzle(offline=True), "--exact-search=no", ("--n1=off",)),
     "--stickiness": stored("check/everything", "--stickiness=100", *STICKY),
@@ -340,6 +352,7 @@ PLACE = {
         "allocate/kvm-node-memory", "--static-kvm-node-memory=0", *PLACED
     ),
     "--memory-ratio": stored("allocate/kvm-node-memory", "--memory-ratio=5", *PLACED),
+    "--disk-reserve": Effect(CROWDED, "--disk-reserve=100%", PLACED),
     "--exact-search": stored("allocate/kvm-node-memory", "--exact-search=no", *PLACED),
     "--time-limit": stored("allocate/kvm-node-memory", "--time-limit=0", *PLACED),
     "--tag-prefix": stored("constraints/apart-by-rack", "--tag-prefix=x:", *PLACED),
@@ -365,6 +378,7 @@ SQUEEZE = {
     "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0"),
     "--memory-ratio": Effect(KVM, "--memory-ratio=5"),
+    "--disk-reserve": Effect(CROWDED, "--disk-reserve=100%", ("--drbd",)),
     "--compat": Effect(CROWDED, "--compat=hail"),
     "--exact-search": Effect(PACKED, "--exact-search=no", PACKED_TIGHTLY),
     "--time-limit": Effect(CROWDED, "--time-limit=0"),
@@ -443,6 +457,7 @@ CAPACITY = {
         changed(ROOM, enabled_hypervisors=["kvm"]), "--static-kvm-node-memory=0"
     ),
     "--memory-ratio": Effect(ROOM, "--memory-ratio=1.5"),
+    "--disk-reserve": Effect(ROOM, "--disk-reserve=95%", ("--disk-template=plain",)),
     "--compat": Effect(SICK, "--compat=hail"),
     "--time-limit": Effect(ROOM, "--time-limit=0"),
     "--tag-prefix": Effect(closed(ROOM), "--tag-prefix=x:"),
@@ -452,7 +467,7 @@ OF_CAPACITY = (
     "--group", "--exact-search", "--standard-alloc", "--disk-template", "--spindle-use",
     "--offline", "--max-cpu", "--min-disk", "--n1", "--no-capacity-checks",
     "--ignore-soft-errors", "--ignore-dynu", "--restrict-allocation-to",
-    "--static-kvm-node-memory", "--memory-ratio", "--tag-prefix",
+    "--static-kvm-node-memory", "--memory-ratio", "--disk-reserve", "--tag-prefix",
 )  # fmt: skip
 
 METRICS = {
@@ -533,6 +548,7 @@ REBOOT = {
     "--ignore-dynu": Effect(UNEVEN, "--ignore-dynu", ("--print-moves", *FORCE)),
     "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0", FORCE),
     "--memory-ratio": Effect(KVM, "--memory-ratio=5", FORCE),
+    "--disk-reserve": Effect(ROUNDS, "--disk-reserve=100%", ("--full-evacuation", *FORCE)),
     "--time-limit": Effect(ROUNDS, "--time-limit=0", FORCE),
     "--tag-prefix": stored("constraints/balance-keeps-apart", "--tag-prefix=x:", *FORCE),
 }
@@ -557,6 +573,7 @@ MAINTAIN = {
             "--ignore-dynu",
             "--static-kvm-node-memory",
             "--memory-ratio",
+            "--disk-reserve",
             "--time-limit",
             "--tag-prefix",
         )

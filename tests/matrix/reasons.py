@@ -90,9 +90,9 @@ RULES: list[Rule] = [
         "it concerns where an instance runs: a secondary runs nothing",
     ),
     (
-        ("spindle ratio", "exclusive storage"),
+        ("spindle ratio", "exclusive storage", "disk reserve"),
         SHARED_ONLY,
-        "an instance on shared storage has no spindles of a node",
+        "an instance on shared storage has no disk and no spindles of a node",
     ),
     (
         ("policy", "networks", "unallocable group", "setting of another group: soft errors"),
@@ -223,6 +223,16 @@ RULES: list[Rule] = [
         ("auto_balance off", "admin_state offline"),
         FAILURES,
         "`best` reserves its memory for another failure",
+    ),
+    (
+        ("disk reserve",),
+        _paths("repair of secondaries", "undo"),
+        "the instance leaves a node that is not online, or returns: soft limits do not apply",
+    ),
+    (
+        ("disk reserve",),
+        _paths("show"),
+        "a limit that `show` does not list; `check` and `report` do",
     ),
     (("not running",), FAILURES, "restarted instances are counted, not how they restart"),
     (

@@ -188,6 +188,11 @@ SWITCHES["exclusive storage"] = _both(
 )
 
 
+@_switch("disk reserve")
+def _disk_reserve(stack: ExitStack) -> None:
+    stack.enter_context(patch.object(Node, "disk_reserve", 0))
+
+
 @_switch("exclusion tags")
 def _exclusion(stack: ExitStack) -> None:
     _everywhere(stack, model_tags.exclusion_prefixes, lambda tags: ())

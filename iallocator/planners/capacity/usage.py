@@ -55,7 +55,8 @@ class Figures:
     free_memory, free_disk, free_spindles:
         MiB, MiB, and spindles of nodes with exclusive storage.
     available_memory, available_disk:
-        The free MiB beside what is kept for failovers, or by ``--min-disk``.
+        The free MiB beside what is kept for failovers, by ``--min-disk`` or
+        as the disk reserve.
     most_memory, most_disk:
         The most MiB available on one node.
     used_memory:
@@ -80,7 +81,8 @@ class Figures:
             for node in nodes
         ]
         disk = [
-            max(0, columns[DISK][node.index] - int(min_disk * node.total_disk)) for node in nodes
+            max(0, columns[DISK][node.index] - int(max(min_disk * node.total_disk, kept)))
+            for node, kept in zip(nodes, [node.disk_reserve for node in nodes])
         ]
         self.score = score
         self.instances = len(state.where)

@@ -446,6 +446,10 @@ class _Examination:
                     f"at ratio {view.vcpu_ratio:.12g} allow {most:.12g}"
                 )
                 yield Finding("policy", text, node=self._name(index))
+            kept = self._nodes[index].disk_reserve
+            if view.disk < kept:
+                text = f"{view.disk:.12g} MiB of disk free, {kept:.12g} are to be kept free"
+                yield Finding("policy", text, node=self._name(index))
             if view.spindles > view.high_spindles:
                 text = (
                     f"{view.spindles:.12g} spindles in use, "

@@ -74,7 +74,7 @@ class Kind:
         return [amount for amount in amounts if amount > 0]
 
 
-_BY_COLUMN = {resource.column: resource for resource in RESOURCES}
+_BY_COLUMN = {resource.column: resource for resource in reversed(RESOURCES)}  # hard ones win
 RAM = Kind("memory", _BY_COLUMN[MEMORY], of_primary=True)
 LATER = Kind("memory with all instances running", _BY_COLUMN[MEMORY], MEMORY_LATER, True)
 SPACE = Kind("disk", _BY_COLUMN[DISK])

@@ -22,6 +22,7 @@ PAGES = (
     "how-to/pin-an-instance-to-ssd-nodes",
     "how-to/restrict-instances-to-labelled-nodes",
     "how-to/over-commit-memory",
+    "how-to/reserve-disk",
     "how-to/set-up-storage-pools",
     "how-to/set-priorities-and-order",
 )

@@ -63,6 +63,13 @@ def cpu_ratio(scene: Scene) -> Iterator[None]:
     scene.node(BEST)["total_cpus"] = 1
 
 
+@feature("disk reserve", ON_DISK)
+def disk_reserve(scene: Scene) -> Iterator[None]:
+    """All of the disk of the node stays free of new instances."""
+    yield
+    scene.tag(scene.node(BEST), "iallocator:disk-reserve:100%")
+
+
 @feature("spindle ratio", ON_DISK)
 def spindle_ratio(scene: Scene) -> Iterator[None]:
     """40 uses of one spindle exceed the ratio of 32."""
