@@ -60,6 +60,9 @@ WAYS = 200
 STATES = 40
 """The search for moves to a placement looks at so many states, if no instance moves directly."""
 
+SWAPPED = 3
+"""Moves are searched to so many placements that differ only by swaps of equal instances."""
+
 PARKED = 4
 """For so many placements of a step, instances may be parked."""
 
@@ -93,15 +96,24 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
             if len(rearrangements) > 4 * TRIED:
                 rearrangements = sorted(rearrangements)[:TRIED]
         parked = searched = 0
-        for score, rows, nodes in sorted(rearrangements)[:TRIED]:
+        tries: dict[object, int] = {}
+        shapes = _shapes(state)
+        rearrangements.sort(key=lambda one: (round(one[0], 9), _moved(choices, *one[1:]), *one[1:]))
+        for score, rows, nodes in rearrangements[:TRIED]:
             check()
             if state.limits.deadline.over():
                 return None
             names = [problem.instances[row].name for row in rows]
             target = dict(zip(names, nodes))
-            if searched >= WAYS or not state.keeps_at(target):
+            where = [target.get(one.name, state.state.where[one.name]) for one in problem.instances]
+            key = tuple(sorted(zip(shapes, where)))
+            if searched >= WAYS or tries.get(key, 0) >= SWAPPED:
+                continue
+            if not state.keeps_at(target):
+                tries[key] = SWAPPED
                 continue
             searched += 1
+            tries[key] = tries.get(key, 0) + 1
             way = _Ways(state, target).find(parking=False)
             if way is None and parked < PARKED:
                 parked += 1
@@ -116,17 +128,49 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
     @staticmethod
     def _choices(builder: PlanBuilder, instance: Instance) -> list[Nodes]:
         """Return the nodes where `instance` may be after the step, the present ones first."""
-        nodes, rules = builder.state.cluster.nodes, builder.problem.rules
+        problem, cluster = builder.problem, builder.state.cluster
+        nodes, rules, relations = cluster.nodes, problem.rules, problem.relations
         present = builder.state.where[instance.name]
-        open_ = [i for i in builder.problem.scope if nodes[i].online and i not in rules.leaving]
+        closed = {*rules.leaving, *(relations.forbidden(instance.name) if relations else ())}
+        reach = cluster.reach(instance)
+        open_ = [
+            i
+            for i in problem.scope
+            if nodes[i].online and i not in closed and (reach is None or i in reach)
+        ]
         choices: list[Nodes]
         if len(present) == 1:
             choices = [(one,) for one in open_] if rules.instance_moves else []
         else:
-            choices = [(present[1], present[0])] if rules.instance_moves else []
+            failover = rules.instance_moves and present[1] not in closed
+            choices = [(present[1], present[0])] if failover else []
             if rules.disk_moves:
                 choices += [(one, other) for one in open_ for other in open_ if one != other]
         return list(dict.fromkeys([present, *choices]))
+
+
+def _moved(choices: Sequence[Sequence[Nodes]], rows: Sequence[int], nodes: Sequence[Nodes]) -> int:
+    """Return how many instances have other nodes than at present, the first of their choices."""
+    return sum(choices[row][0] != some for row, some in zip(rows, nodes))
+
+
+def _shapes(builder: PlanBuilder) -> list[int]:
+    """Return a number for each instance; those with one number could exchange their names.
+
+    An instance with rules about other instances has a number of its own.
+    """
+    relations = builder.problem.relations
+    numbers: dict[object, int] = {}
+    shapes = []
+    for position, one in enumerate(builder.problem.instances):
+        members = (slot for slot in one.__slots__ if slot not in ("name", "order", "nodes"))
+        shape: object = repr([getattr(one, slot) for slot in members])
+        if relations is not None:
+            ruled = position if one.name in relations.members_of else -1
+            forbidden = tuple(sorted(relations.forbidden(one.name)))
+            shape = shape, ruled, forbidden, relations.stays(one.name)
+        shapes.append(numbers.setdefault(shape, len(numbers)))
+    return shapes
 
 
 def _set_size(counts: Sequence[int]) -> int:
