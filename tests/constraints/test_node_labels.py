@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from tests.builders import Json, allocate, cluster, instance
 from tests.command import json_of, plan_of, respond
+from tests.n1.test_no_worse import least_lost
+from tests.n1.test_no_worse import world as partly_full
 from tests.n1.tight import context_of
 from tests.seeds import seeds
 from tests.storage.test_redundancy import POOLS, Brute, tight
@@ -151,6 +154,91 @@ def test_moves_keep_instances_on_nodes_that_their_tags_allow(command: str, templ
             for node in nodes:
                 assert allows(document["instances"][name]["tags"], own[node]), (seed, name)
     assert moved > 5
+
+
+def test_capacity_keeps_failures_tolerated_that_labels_allow() -> None:
+    """Each failure stays tolerated, and one more instance would break that or lack memory."""
+    ends: Counter[str] = Counter()
+    for seed in seeds(25, 300):
+        document = labelled(Random(f"capacity/{seed}"))
+        size = max(1, document.pop("request")["memory"])
+        found = json_of(
+            "capacity", f"--standard-alloc=1,{size},1", "--disk-template=rbd", "--n1=no-new",
+            document=document,
+        )  # fmt: skip
+        before, after = ByLabels(document, strict=False), ByLabels(document, strict=False)
+        watched = [name for name in before.nodes if before.online[name] and before.tolerates(name)]
+        raw = {"memory": size, "tags": []}
+        for one in found["standard"]["instances"]:
+            after.put(one["instance"], raw, one["nodes"][0])
+        assert all(map(after.tolerates, watched)), seed
+        for node in after.nodes:
+            if after.online[node] and after.free[node] > size:
+                more = ByLabels(document, strict=False)
+                for one in found["standard"]["instances"]:
+                    more.put(one["instance"], raw, one["nodes"][0])
+                more.put("one-more", raw, node)
+                assert not all(map(more.tolerates, watched)), (seed, node)
+                ends["n1"] += 1
+        ends["in all"] += len(found["standard"]["instances"])
+    assert min(ends["n1"], ends["in all"]) > 10, ends
+
+
+def lost_by_labels(document: Json, failing: str) -> tuple[int, int]:
+    """Return the fewest instances, and the least MiB, that a failure can lose, by search.
+
+    An instance with a secondary restarts there, others on any node that their tags allow.
+    """
+    names = [name for name in document["nodes"] if name != failing]
+    used: Counter[str] = Counter()
+    for raw in document["instances"].values():
+        used[raw["nodes"][0]] += raw["memory"]
+    free = [document["nodes"][name]["total_memory"] - used[name] - 1 for name in names]
+    items = []
+    for raw in document["instances"].values():
+        if raw["nodes"][0] == failing:
+            open_to = raw["nodes"][1:] or [
+                name for name in names if allows(raw["tags"], document["nodes"][name]["tags"])
+            ]
+            items.append((raw["memory"], frozenset(map(names.index, open_to))))
+    return least_lost(sorted(items, key=lambda item: -item[0]), free)
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
+def test_no_worse_with_labels_loses_no_more_than_a_plain_search(template: str) -> None:
+    """No accepted placement loses more; if nothing was lost, every such placement is accepted."""
+    reported: Counter[tuple[bool, bool]] = Counter()
+    for seed in seeds(60, 600):
+        rng = Random(f"no-worse/{template}/{seed}")
+        document = partly_full(rng, template)
+        for node in document["nodes"].values():
+            node["tags"] = rng.sample("ab", rng.choice((1, 2, 2)))
+        for raw in document["instances"].values():
+            shared = set.intersection(*(set(document["nodes"][n]["tags"]) for n in raw["nodes"]))
+            raw["tags"] = [MUST + label for label in sorted(shared)[: rng.choice((0, 1))]]
+        document["request"]["tags"] = rng.choice(([], [f"{MUST}a"], [f"{NEVER}b"]))
+        case = context_of(document, "no-worse")
+        check = case.context.tolerance(case.context.all_nodes())
+        before = {name: lost_by_labels(document, name) for name in document["nodes"]}
+        whole = not any(any(lost) for lost in before.values())
+        for primary in range(3):
+            nodes = (primary, 3)[: case.new.required_nodes]
+            homes = [f"node{k + 1}" for k in nodes]
+            tags = document["request"]["tags"]
+            lacks = case.state.columns[MEMORY][primary] <= case.new.memory
+            if lacks or not all(allows(tags, document["nodes"][n]["tags"]) for n in homes):
+                continue
+            new = instance(
+                *homes, memory=case.new.memory, disk_template=case.new.template, tags=tags
+            )
+            then = {**document, "instances": {**document["instances"], "new": new}}
+            after = {name: lost_by_labels(then, name) for name in document["nodes"]}
+            grown = any(a > b for n in after for a, b in zip(after[n], before[n]))
+            accepted = check.allows(Move(case.new, (), nodes))
+            reported[accepted, whole] += 1
+            assert not (accepted and grown), (seed, nodes)
+            assert accepted or grown or not whole, (seed, nodes)
+    assert min(reported[True, True], reported[False, True]) > 2, reported
 
 
 def test_each_label_is_listed_with_its_tag() -> None:
