@@ -70,8 +70,8 @@ PLACES: Changes = {
         '    "shift": Usage("", PLAN_FAILED, (Example("shift -", "Move one."),) * 2),\n<ANCHOR>',
     ),
     ("iallocator/commands/common_options.py", "PLANNERS"): (
-        'frozenset({"capacity", "make-room", "place", "reboot",',
-        'frozenset({"shift", "capacity", "make-room", "place", "reboot",',
+        'PLANNERS = (\n    frozenset({"capacity",',
+        'PLANNERS = (\n    frozenset({"shift", "capacity",',
     ),
 }
 
