@@ -21,7 +21,7 @@ def transition_of(steps: list[Json]) -> Json:
         SimpleNamespace(
             number=step["number"],
             after=step["after"],
-            action=SimpleNamespace(name=step.get("instance", "")),
+            action=SimpleNamespace(name=step.get("instance", ""), alone=False),
         )
         for step in steps
     ]

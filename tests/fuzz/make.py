@@ -21,7 +21,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 PLANNERS = (
     "balance", "squeeze", "redistribute", "compress", "balance-groups", "check", "capacity",
-    "place", "reboot", "maintain", "repair", "constraints", "config", "make-room",
+    "place", "reboot", "maintain", "repair", "rescue", "constraints", "config", "make-room",
 )  # fmt: skip
 
 REQUEST_OPTIONS = (
@@ -68,6 +68,7 @@ PLANNER_OPTIONS = {
         "--skip=node1", "--local-node=node2",
     ),
     "repair": ("--dry-run", "--job-delay=3"),
+    "rescue": ("--dry-run", "--return", "--master-node=node1", "--verify-plan", "-C", "--n1=off"),
     "make-room": ("--make-room=1", "--n1=off", "--cost=1", "-C", "--graph=-", "--verify-plan"),
     "constraints": ("--strategy=affinity",),
     "config": ("--strategy=affinity",),
@@ -122,7 +123,8 @@ def _explain(rng: Random, name: str) -> Case:
 def _options(rng: Random) -> list[str]:
     command = rng.choice(PLANNERS)
     shape = ["--json"] if rng.random() < 0.6 else []
-    return [command, *shape, "--time-limit=1", *_some(rng, PLANNER_OPTIONS[command])]
+    node = [rng.choice(("node1", "node2", "i1"))] if command == "rescue" else []
+    return [command, *node, *shape, "--time-limit=1", *_some(rng, PLANNER_OPTIONS[command])]
 
 
 def _loads(rng: Random) -> bytes:

@@ -49,6 +49,7 @@ COMMANDS = {
             "maintain", "reboot", "redistribute", "repair", "report", "show", "snapshot", "squeeze",
         )
     },
+    "rescue": ["rescue", "node1.example.com"],
     "make-room": ["make-room", "--request=allocate --memory 1G --disk 1G --template plain"],
     "request": ["FILE"],
     "explain": ["explain", "FILE"],

@@ -31,6 +31,7 @@ echo "$1" > {_POWER}/"$2".new
 mv {_POWER}/"$2".new {_POWER}/"$2"
 """
 _BOOTS = 5
+_CALLS = 6
 _MIRRORED = ("rs1", "rs2", "rs3")
 _PLAIN = "rs4"
 _SHARED = "rs5"
@@ -114,7 +115,10 @@ def _by_hand(run: Runner) -> None:
     execution.wait_for("accepted")
     execution.kill("KILL")
     execution.end()
-    status, found, err = execution.resumed()
+    for _ in range(_CALLS):  # on a busy machine, Ganeti's own calls time out, and jobs fail
+        status, found, err = execution.resumed()
+        if found.get("complete"):
+            break
     wrong = list(problems(run, status, found, True)) if found else [err[-1500:]]
     here = run.cluster.instances()
     wrong += [f"{n} is on {here[instance(n)].nodes}" for n in _MIRRORED
@@ -124,15 +128,19 @@ def _by_hand(run: Runner) -> None:
     wrong += list(_out_of_order(run))
     run.record("a dead node is rescued, though the process was killed", wrong)
 
-    done = run.cluster.master.run(
-        program(), "rescue", dead, "-L", "-X", "--return", "--journal", f"{NODE_STATE}/back.journal"
-    )
-    wrong = [] if done.status == 0 else [f"status {done.status}: {done.output[-1500:]}"]
-    offline = run.cluster.ask("gnt-node", "list", "--no-headers", "-o", "offline", dead)
-    wrong += [] if offline.strip() == "N" else [f"offline: {offline}"]
-    run.record("the node comes back", wrong)
+    run.record("the node comes back", _back(run, dead))
     run.drop(*_MIRRORED, _PLAIN)
     run.arrange("gnt-node", "modify", "--node-parameters=oob_program=default", dead)
+
+
+def _back(run: Runner, node: str) -> list[str]:
+    """Bring a node back; return what is wrong."""
+    words = ("rescue", node, "-L", "-X", "--return", "--assume-offline")
+    journal = f"{NODE_STATE}/back-{node}.journal"
+    done = run.cluster.master.run(program(), *words, "--journal", journal)
+    offline = run.cluster.ask("gnt-node", "list", "--no-headers", "-o", "offline", node)
+    well = done.status == 0 and offline.strip() == "N"
+    return [] if well else [f"status {done.status}, offline {offline}: {done.output[-1500:]}"]
 
 
 def _out_of_order(run: Runner) -> Iterator[str]:
@@ -162,12 +170,15 @@ def _watched(run: Runner) -> None:
     words = (program(), "rescue", "--watch", "-L", "-X", f"--state={NODE_STATE}/watch")
     outputs = [run.cluster.master.run(*words) for _ in range(3)]
     wrong = [done.output[-800:] for done in outputs if done.status != 1][:1]
-    wrong += [] if "2 nodes do not answer" in outputs[-1].output else [outputs[-1].output[-800:]]
+    wrong += [] if "nodes do not answer" in outputs[-1].output else [outputs[-1].output[-800:]]
     wrong += [f"{node.name} was switched" for node in _POWER.iterdir() if node.name in (one, two)]
     run.record("the watch does nothing while two nodes are cut off", wrong)
 
     _cut(run, one, whole=False)
-    done = run.cluster.master.run(*words)
+    for _ in range(_CALLS):  # on a busy machine, other nodes may be late to answer, too
+        done = run.cluster.master.run(*words)
+        if (_POWER / two).exists():
+            break
     here = run.cluster.instances()[instance(_SHARED)].nodes
     wrong = [f"{_SHARED} is on {here}: {done.output[-1500:]}"] if two in here else []
     wrong += [] if (_POWER / two).exists() else [f"{two} is not fenced"]
@@ -176,9 +187,7 @@ def _watched(run: Runner) -> None:
     wrong = [] if done.status == 0 else [f"status {done.status}: {done.output[-800:]}"]
     run.record("then it has nothing to do", wrong)
 
-    words = ("rescue", two, "-L", "-X", "--return", "--journal", f"{NODE_STATE}/back2.journal")
-    done = run.cluster.master.run(program(), *words)
-    run.record("the rescued node comes back", [] if done.status == 0 else [done.output[-1500:]])
+    run.record("the rescued node comes back", _back(run, two))
     run.drop(_SHARED)
     run.arrange("gnt-group", "remove-tags", SECOND_GROUP, _TAG)
     for node in (one, two):
