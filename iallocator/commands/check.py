@@ -218,10 +218,16 @@ def _health(state: State, settings: Settings, deadline: Deadline) -> Checkup:
     relations = enforced_relations(cluster, settings)
     tags = []
     if settings.behaviour.knows_affinity:
+        from iallocator.constraints.locations import by_pacemaker
         from iallocator.constraints.tag_findings import all_findings
 
         tags = all_findings(
-            cluster, cluster.instances, settings.tag_prefix, relations, REQUEST_SETTINGS
+            cluster,
+            cluster.instances,
+            settings.tag_prefix,
+            relations,
+            REQUEST_SETTINGS,
+            by_pacemaker(settings),
         )
     modes = {index: one.n1 for index, one in settings.by_group.items()}
     groups = examine(state, settings.n1, settings.min_disk, relations, deadline, modes)

@@ -357,12 +357,15 @@ def reject_silent_nodes(cluster: Cluster, settings: Execution, dead: Collection[
 
 
 def enforced_relations(
-    cluster: Cluster, settings: Settings, new: Sequence[Instance] = ()
+    cluster: Cluster, settings: Settings, new: Sequence[Instance] = (), optional: bool = False
 ) -> Relations | None:
-    """Return the constraints between instances, and `new` ones; None if they do not count."""
+    """Return the constraints between instances, and `new` ones; None if they do not count.
+
+    `optional`: moves are optional, so that the stickiness of instances counts.
+    """
     if not settings.behaviour.knows_affinity:
         return None
-    return relations_of(cluster, new, settings.tag_prefix)
+    return relations_of(cluster, new, settings.tag_prefix, settings, optional)
 
 
 def _take_loads(cluster: Cluster, path: str, limit: int) -> None:

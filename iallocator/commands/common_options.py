@@ -142,11 +142,14 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         {"": BY_SCORE},
     ),
     "stickiness": (
-        REQUESTS | {"compress", "constraints", "place", "redistribute"},
+        REQUESTS | PLANNERS - {"capacity", "maintain", "reboot", "rescue"} | {"constraints"},
         {
-            "balance-groups": "an instance that moves leaves its node, and no other one chooses",
-            "make-room": RANKS,
-            "": BY_SCORE,
+            "capacity": "instances that do not exist have no present node",
+            "maintain": "every instance must leave a node that is maintained",
+            "reboot": "every instance must leave a node that reboots, and returns",
+            "rescue": "what it moves must move",
+            "repair": "what it moves must move",
+            "": DECIDES_NOTHING,
         },
     ),
     "memory_ratio": (EVERY - {"snapshot"}, {"": DECIDES_NOTHING}),

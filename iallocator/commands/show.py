@@ -67,7 +67,7 @@ class Shown(Result):
         from iallocator.model.state import State
 
         source, settings = self._command.source, self._command.effective
-        relations = relations_of(source.cluster, (), settings.tag_prefix)
+        relations = relations_of(source.cluster, (), settings.tag_prefix, settings)
         how = Examination.of(settings, relations=relations)
         word = self._command.settings.group
         only = group_named(source.cluster, word) if word else None
@@ -152,13 +152,14 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     """
     from iallocator.constraints import relations_of
     from iallocator.constraints.listing import ListingFacts, list_constraints
+    from iallocator.constraints.locations import by_pacemaker
     from iallocator.constraints.tag_findings import all_findings
     from iallocator.names import domains_of, whole_name
 
     own, cluster = command.settings, command.source.cluster
     wanted = command.request.new if command.request else ()
     new = [one.instance for one in wanted]
-    relations = relations_of(cluster, new, own.tag_prefix)
+    relations = relations_of(cluster, new, own.tag_prefix, command.effective)
     problems: list[str] = []
     if own.instance:
         known = [one.name for one in (*cluster.instances, *new)]
@@ -174,7 +175,8 @@ def constraints(command: Command, deadline: Deadline) -> Result:
         and own.kind in ("", one.kind)
     ]
     named = [*cluster.instances, *new]
-    doubts = all_findings(cluster, named, own.tag_prefix, relations, REQUEST_SETTINGS)
+    whole = by_pacemaker(command.effective)
+    doubts = all_findings(cluster, named, own.tag_prefix, relations, REQUEST_SETTINGS, whole)
 
     # Tags that cannot be used, chains of hard constraints that cannot be satisfied, and problems
     # that are not among the doubts

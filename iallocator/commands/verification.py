@@ -35,7 +35,7 @@ def limits_of_plan(done: PlanResult, settings: Settings, min_disk: float) -> Pla
     """Return the limits against which the plan is checked."""
     return PlanLimits(
         settings,
-        enforced_relations(done.cluster, settings, done.new_instances),
+        enforced_relations(done.cluster, settings, done.new_instances, done.moves_are_optional),
         between_groups=done.between_groups,
         leaving=frozenset(done.leaving),
         coming=frozenset(done.coming),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from typing import Any
 
-    from iallocator.constraints.locations import Locations
+    from iallocator.constraints.locations import Locations, ScoreSettings
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.constraints import TagFinding
@@ -24,19 +24,26 @@ __all__ = ["findings_for", "relations_of"]
 
 
 def relations_of(
-    cluster: Cluster, new: Iterable[Instance] = (), prefix: str = "iallocator:"
+    cluster: Cluster,
+    new: Iterable[Instance] = (),
+    prefix: str = "iallocator:",
+    settings: ScoreSettings | None = None,
+    optional: bool = False,
 ) -> Relations | None:
     """Return the affinity rules, orders and forbidden nodes of a cluster and of `new` instances.
 
-    The result is None if there are none. The tags of this program begin with `prefix`.
+    The result is None if there are none. The tags of this program begin with `prefix`. `settings`
+    decide what scores of nodes mean; without them, finite scores do not count. `optional`: moves
+    that are planned are optional, so that the stickiness of instances counts.
     """
     new = list(new)
     locations: Locations | None = None
     owned = (one.tags for some in (cluster.nodes, cluster.instances, new) for one in some)
-    if any(tag.startswith(prefix) for tags in owned if tags for tag in tags):
+    sticky = optional and settings is not None and _any_stickiness(settings)
+    if sticky or any(tag.startswith(prefix) for tags in owned if tags for tag in tags):
         from iallocator.constraints.locations import locations_of
 
-        locations = locations_of(cluster, new, prefix)
+        locations = locations_of(cluster, new, prefix, settings, optional)
     tagged = [
         instance
         for source in (cluster.instances, new)
@@ -52,6 +59,10 @@ def relations_of(
     if not (parsed.constraints or parsed.rules or parsed.unusable or parsed.lonely or locations):
         return None
     return Relations(cluster, parsed, locations)
+
+
+def _any_stickiness(settings: ScoreSettings) -> bool:
+    return any(one.stickiness > 0 for one in (settings, *settings.by_group.values()))
 
 
 def findings_for(

@@ -7,6 +7,7 @@ Placement keys, scores and capacities of nodes are listed only if the strategy o
 
 from __future__ import annotations
 
+from iallocator.constraints.locations import by_pacemaker
 from iallocator.constraints.table import CONSTRAINTS, EXCLUSION_TAGS, LOCATION_TAGS
 from iallocator.model.constraints import (
     APART,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         ignore_soft_errors: bool
         origins: Mapping[str, str]
         restrict_allocation_to: list[str] | None
-        stickiness: int
+        stickiness: float
         strategy: str
         tag_prefix: str
 
@@ -103,7 +104,8 @@ class ListingFacts:
         self.prefix = prefix
         self.problems = problems
         self.everything = everything
-        self.pacemaker = PacemakerTags(cluster, new, problems, prefix)
+        whole = by_pacemaker(settings)
+        self.pacemaker = PacemakerTags(cluster, new, problems, prefix, whole)
         self.keys_above = ResourceTags(prefix, LEVELS.index("cluster"), problems)
         self.keys_own = ResourceTags(prefix, LEVELS.index("server"), problems)
 
@@ -258,7 +260,7 @@ class InstanceListing(ConstraintListing):
 
 
 class PacemakerListing(ConstraintListing):
-    """Pacemaker's scores, stickiness, capacities and maintenance."""
+    """Scores of nodes, stickiness, Pacemaker's capacities, and maintenance."""
 
     def of_node(self, node: Node) -> Iterator[Constraint]:
         """Yield the maintenance, the score and the capacities of a node."""
@@ -269,7 +271,7 @@ class PacemakerListing(ConstraintListing):
                 facts.tag(f"maintenance of {name}"),
             )  # fmt: skip
         weight = tags.weights[node.index]
-        if weight and (weight <= -INFINITY or facts.uses(_uses_scores, node.group)):
+        if weight and (weight < INFINITY or by_pacemaker(facts.settings, node.group)):
             yield self._score(EVERY, weight, name, facts.tag(f"score:{shown(weight)} of {name}"))
         used = facts.uses(_uses_capacities, node.group)
         for attribute, amount in tags.capacity[node.index].items() if used else ():
@@ -288,12 +290,13 @@ class PacemakerListing(ConstraintListing):
                 CAPACITY, MUST, name, f"needs {amount:g} of {attribute}",
                 facts.tag(f"utilization:{attribute}:{amount:g}"),
             )  # fmt: skip
-        scored = facts.uses(_uses_scores, instance=instance)
         for index, score in own.scores.items():
-            if score > -INFINITY and not scored:
-                continue
-            node = facts.cluster.nodes[index].name
-            yield self._score(name, score, node, facts.tag(f"score:{node}:{shown(score)}"))
+            there = facts.cluster.nodes[index]
+            origin = facts.tag(f"score:{there.name}:{shown(score)}")
+            if score >= INFINITY and not by_pacemaker(facts.settings, there.group):
+                yield Constraint(LOCATION, MUST, name, f"on {there.name}", origin)
+            else:
+                yield self._score(name, score, there.name, origin)
         if not instance.nodes:
             return
         home = facts.cluster.nodes[instance.nodes[0]]
@@ -302,18 +305,20 @@ class PacemakerListing(ConstraintListing):
                 LOCATION, MUST, name, f"stays on {home.name}",
                 facts.tag(f"maintenance of {home.name}"),
             )  # fmt: skip
+        pacemaker = by_pacemaker(facts.settings, home.group)
         if own.stickiness is None:
-            stickiness, origin = facts.settings.stickiness, "setting stickiness"
+            settings = facts.settings if pacemaker else facts.settings_of(instance)
+            stickiness, origin = settings.stickiness, "setting stickiness"
         else:
             stickiness = own.stickiness
             origin = facts.tag(f"stickiness:{shown(stickiness)}")
-        if stickiness and scored:
+        if stickiness and (pacemaker or stickiness > 0):
             yield Constraint(
                 LOCATION, SHOULD, name, f"stays on {home.name}, score {shown(stickiness)}",
                 origin, weight=float(stickiness),
             )  # fmt: skip
 
-    def _score(self, name: str, score: int, node: str, origin: str) -> Constraint:
+    def _score(self, name: str, score: float, node: str, origin: str) -> Constraint:
         if score <= -INFINITY:
             return Constraint(LOCATION, MUST, name, f"not on {node}", origin)
         what = f"on {node}, score {shown(score)}"
@@ -487,11 +492,6 @@ class AffinityListing(ConstraintListing):
                     rule.kind, MUST if must else SHOULD, rule.name, names, f"tag {members[0].tag}",
                     domain=domain, weight=0.0 if must else weight,
                 )  # fmt: skip
-
-
-def _uses_scores(strategy: str) -> bool:
-    """Return whether a strategy uses Pacemaker's scores and stickiness."""
-    return strategy.startswith(PACEMAKER)
 
 
 def _uses_capacities(strategy: str) -> bool:

@@ -214,9 +214,13 @@ class Relations:
         return bool(self.rules or self.locations)
 
     def binds(self, instance: str) -> bool:
-        """Return whether rules or forbidden nodes restrict the places of an instance."""
-        forbidden = instance in self.members_of or self.forbidden(instance)
-        return bool(forbidden) or self.stays(instance)
+        """Return whether rules or location constraints concern the places of an instance."""
+        if instance in self.members_of or self.forbidden(instance):
+            return True
+        locations = self.locations
+        return locations is not None and (
+            locations.confined(instance) is not None or instance in locations.preferring
+        )
 
     def forbidden(self, instance: str) -> Collection[int]:
         """Return the nodes that an instance must not use, in either role."""
@@ -224,7 +228,16 @@ class Relations:
 
     def stays(self, instance: str) -> bool:
         """Return whether the primary of an instance must stay where it is."""
-        return self.locations is not None and self.locations.pin(instance) is not None
+        return self.locations is not None and self.locations.stays(instance)
+
+    def confined(self, instance: str) -> Collection[int] | None:
+        """Return the only nodes that the primary of an instance may use; None for any nodes."""
+        return None if self.locations is None else self.locations.confined(instance)
+
+    @property
+    def settled(self) -> Collection[str]:
+        """Return the instances with infinite stickiness on an online node."""
+        return () if self.locations is None else self.locations.settled.keys()
 
     def sites_of(self, node: int) -> frozenset[str]:
         """Return the failure domains of a node, of all kinds that rules name."""
@@ -317,9 +330,14 @@ class Relations:
         Nodes without a penalty are left out.
         """
         violations = self._violations(instance, rule_counts)
-        if not violations:
+        locations = self.locations
+        if locations is not None and instance not in locations.preferring:
+            locations = None
+        if not violations and locations is None:
             return {}
         sums = {node: sum(one.cost(node) for one in violations) for node in nodes}
+        if locations is not None:
+            sums = {node: cost + locations.penalty(instance, node) for node, cost in sums.items()}
         return {node: cost for node, cost in sums.items() if cost > 0}
 
     def first_broken(self, instance: str, node: int, rule_counts: RuleCounts) -> Constraint | None:
@@ -356,6 +374,8 @@ class Relations:
         for one in self._violations(instance, rule_counts):
             count, cost = one.soft(node), one.cost(node)
             found += self._violated(one.member, node, rule_counts, False, count, cost)
+        if self.locations is not None:
+            found += self.locations.violated_soft(instance, node)
         return found
 
     def _violated(

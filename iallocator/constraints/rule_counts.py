@@ -150,13 +150,13 @@ class RuleCounts:
 
 
 class LiveRuleCounts(RuleCounts):
-    """Counts of the rules on a state, kept up to date; `pending` instances are not counted."""
+    """Counts of the rules on `state`, kept up to date; `pending` instances are not counted."""
 
-    __slots__ = ("_names", "_pending", "_stamps", "_state")
+    __slots__ = ("_names", "_pending", "_stamps", "state")
 
     def __init__(self, members_of: MembersOf, state: State) -> None:
         super().__init__(members_of)
-        self._state = state
+        self.state = state
         self._pending: Set[str] = frozenset()
         self._stamps = [-1] * len(state.primaries)
         self._names: list[Set[str]] = [frozenset()] * len(state.primaries)
@@ -165,7 +165,7 @@ class LiveRuleCounts(RuleCounts):
         """Return these counts, up to date.  Cost: the changed nodes, and one comparison."""
         if pending != self._pending:
             # Stop to count those that are pending now; count those that no longer are
-            where, after = self._state.where, frozenset(pending)
+            where, after = self.state.where, frozenset(pending)
             changed = (after ^ self._pending) & self._members_of.keys()
             self._pending = after
             for name in changed:
@@ -173,12 +173,12 @@ class LiveRuleCounts(RuleCounts):
                     self._take(name)
                 elif name in where:
                     self._put(name, where[name][0])
-        stamps = self._state.stamps
+        stamps = self.state.stamps
         if stamps != self._stamps:
             for index, (old, new) in enumerate(zip(self._stamps, stamps)):
                 if old == new:
                     continue
-                present = self._state.primaries[index].keys() & self._members_of.keys()
+                present = self.state.primaries[index].keys() & self._members_of.keys()
                 for name in self._names[index] - present:
                     if self.homes.get(name) == index:
                         self._take(name)

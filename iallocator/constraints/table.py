@@ -48,11 +48,19 @@ from iallocator.tolerances import AMOUNT
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from typing import Protocol
 
+    from iallocator.constraints.locations import ScoreSettings
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
     from iallocator.model.state import State
+
+    class AffinitySettings(ScoreSettings, Protocol):
+        """The settings by which tags of the program are read."""
+
+        tag_prefix: str
+
 
 __all__ = [
     "AFFINITY",
@@ -664,16 +672,19 @@ class Affinity(PlacementConstraint):
         self,
         state: State,
         new: Sequence[Instance],
-        prefix: str,
+        settings: AffinitySettings,
         fits: Callable[[Instance, int], bool],
+        optional: bool = False,
     ) -> NoAffinity:
-        """Return the constraint on `state`; tags of the program begin with `prefix`.
+        """Return the constraint on `state`, by the tags of the program and `settings`.
 
-        `new` are instances that a request creates. `fits` returns whether the limits of a node
+        `new` are instances that a request creates. `optional`: moves are optional, so that the
+        stickiness of instances counts. `fits` returns whether the limits of a node
         allow it to be the primary of an instance that is off the state. The module for a cluster
         with such tags is loaded only for such a cluster.
         """
-        relations = relations_of(state.cluster, new, prefix)
+        prefix = settings.tag_prefix
+        relations = relations_of(state.cluster, new, prefix, settings, optional)
         if relations is None:
             return NoAffinity()
         from iallocator.constraints.affinity import LiveAffinity

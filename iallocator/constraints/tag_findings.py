@@ -10,7 +10,7 @@ from iallocator.constraints.relations import units_of
 from iallocator.model.constraints import APART, ORDER, TOGETHER, TagFinding, domains_between
 from iallocator.tags.foreign import misspelt, misspelt_foreign
 from iallocator.tags.pacemaker import PacemakerTags
-from iallocator.tags.pacemaker_scores import INFINITY, WORDS, read_score
+from iallocator.tags.pacemaker_scores import WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,19 +42,22 @@ def tag_findings(
     settings: Collection[str],
     shared: bool = True,
     keys: bool = True,
+    whole: bool | None = None,
 ) -> list[TagFinding]:
     """Return the findings for the tags of `instances`.
 
     `settings` are the names of the settings that tags may change. With `shared`, the tags of the
     cluster, its groups and its nodes are checked, too. `keys` says that a strategy uses placement
-    keys and utilization attributes.
+    keys and utilization attributes. `whole` says that scores must be whole numbers, as Pacemaker's
+    strategies require; None: as `keys`.
     """
     findings = list(misspelt(cluster, instances, prefix, settings))
     if not shared:
         findings = [one for one in findings if one.owner.startswith("instance ")]
     names = {instance.name for instance in instances}
     known = {(one.owner, one.tag) for one in findings}
-    amounts = _amounts(cluster, instances, prefix, keys) if shared else ()
+    whole = keys if whole is None else whole
+    amounts = _amounts(cluster, instances, prefix, keys, whole) if shared else ()
     findings += (one for one in amounts if (one.owner, one.tag) not in known)
     findings += _contradictions(cluster, instances, prefix, settings, shared)
     findings += _unknown_labels(cluster, instances, prefix)
@@ -72,32 +75,29 @@ def all_findings(
     prefix: str,
     relations: Relations | None,
     settings: Collection[str],
+    whole: bool = True,
 ) -> list[TagFinding]:
-    """Return the findings for this program's tags and for those of Ganeti's own tools."""
-    ours = tag_findings(cluster, instances, prefix, relations, settings)
+    """Return the findings for this program's tags and for those of Ganeti's own tools.
+
+    `whole` is as for `tag_findings`.
+    """
+    ours = tag_findings(cluster, instances, prefix, relations, settings, whole=whole)
     return [*ours, *misspelt_foreign(cluster, instances)]
 
 
 def _amounts(
-    cluster: Cluster, instances: Iterable[Instance], prefix: str, keys: bool
+    cluster: Cluster, instances: Iterable[Instance], prefix: str, keys: bool, whole: bool
 ) -> Iterator[TagFinding]:
     """Yield tags with an invalid number, and scores for unknown nodes.
 
-    Without `keys`, yield only invalid scores and those that forbid a node.
+    Without `keys`, yield only scores and stickiness, which count with every strategy.
     """
-    facts = PacemakerTags(cluster, (), [], prefix)
+    facts = PacemakerTags(cluster, (), [], prefix, whole)
     for instance in instances:
         if instance.tags:
             facts.of(instance)
     for one in facts.findings:
-        body = one.tag[len(prefix) :]
-        counts = keys
-        if not keys and body.startswith("score:"):
-            try:
-                counts = read_score(body.rpartition(":")[2]) == -INFINITY
-            except ValueError:
-                counts = True  # perhaps meant to forbid the node
-        if counts:
+        if keys or one.tag.startswith((f"{prefix}score:", f"{prefix}stickiness:")):
             yield one
 
 

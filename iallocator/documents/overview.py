@@ -45,7 +45,7 @@ def constraint_list(cluster: Cluster, settings: Settings) -> Json:
 
     ``unusable`` says what is wrong with tags.
     """
-    relations = relations_of(cluster, (), settings.tag_prefix)
+    relations = relations_of(cluster, (), settings.tag_prefix, settings)
     unusable: list[str] = []
     listed = ListingFacts(cluster, (), relations, settings, unusable, False)
     found = [one.document() for one in list_constraints(listed)]

@@ -67,7 +67,7 @@ class Settings:
     print_nodes: str | None = None
     print_instances: bool = False
     strategy: str = "score"
-    stickiness: int = 0
+    stickiness: float = 0
     exact_search: str = "yes"
     optimal: bool = False
     time_limit: float | None = None

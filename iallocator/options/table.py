@@ -217,7 +217,8 @@ COMMON = (
            "pacemaker-default, -utilization, -balanced or -minimal", strategy, "NAME",
            group=TUNING),
     Option("--stickiness",
-           "Pacemaker's strategies: score of the present node, if tags do not set it (default 0)",
+           "what a move of an instance must gain, in units of the score, if its tags do not say it "
+           "(default 0); INFINITY: it stays; Pacemaker's strategies: score of the present node",
            score, "SCORE", group=TUNING, rare=True),
     Option("--make-room",
            "if the request does not fit, report up to N moves after which it fits (default 0: off; "

@@ -172,14 +172,14 @@ def json_version(text: str) -> int:
     return versions[text]
 
 
-def score(text: str) -> int:
-    """A whole number of either sign, or ``INFINITY``, or ``-INFINITY``."""
+def score(text: str) -> float:
+    """A number of either sign, or ``INFINITY``, or ``-INFINITY``."""
     from iallocator.tags.pacemaker_scores import read_score
 
     try:
-        return read_score(text)
+        return read_score(text, whole=False)
     except ValueError:
-        raise ValueError("a whole number, INFINITY or -INFINITY") from None
+        raise ValueError("a number, INFINITY or -INFINITY") from None
 
 
 class Choice:

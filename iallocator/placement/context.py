@@ -77,6 +77,9 @@ class Context:
         The instance that chooses now, if a strategy decides the order and what chooses together.
     """
 
+    moves_are_optional = False
+    """True if instances may as well stay where they are, so that their stickiness counts."""
+
     __slots__ = (
         "_all_nodes",
         "_evaluators",
@@ -141,7 +144,9 @@ class Context:
         self.scheduled: ScheduledInstance | None = None
         self.affinity = NoAffinity()
         if settings.behaviour.knows_affinity:
-            self.affinity = AFFINITY.on(self.state, coming, settings.tag_prefix, self._fits)
+            self.affinity = AFFINITY.on(
+                self.state, coming, settings, self._fits, self.moves_are_optional
+            )
 
     def with_soft_costs(
         self, instance: Instance, candidates: Candidates

@@ -82,6 +82,8 @@ class PlanResult:
         Whether instances may change their group.
     in_turn:
         Whether every move was checked in the state after the moves before it.
+    moves_are_optional:
+        Whether instances may as well stay where they are, so that their stickiness counts.
     returns:
         Whether every instance returns to its initial nodes.
     measure:
@@ -90,6 +92,7 @@ class PlanResult:
 
     between_groups = False
     in_turn = True
+    moves_are_optional = False
     returns = False
     measure = SCORE
 
@@ -302,6 +305,8 @@ class GroupPlan:
 
 class GroupPlans(PlanResult):
     """The plans of several groups, carried out one after the other; their scores are added."""
+
+    moves_are_optional = True
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         final_msav: float
         msav_steps: int
         seed: int | None
-        stickiness: int
+        stickiness: float
         tag_prefix: str
 
     class SoftConstraints(Protocol):

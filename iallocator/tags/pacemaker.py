@@ -57,14 +57,16 @@ class InstanceFacts:
 
     def __init__(self) -> None:
         self.needs: Amounts = {}
-        self.scores: dict[int, int] = {}
-        self.stickiness: int | None = None
+        self.scores: dict[int, float] = {}
+        self.stickiness: float | None = None
         self.priority = 0
         self.group = ""
 
 
 class PacemakerTags:
     """Represent the tags of a cluster, and of the new instances.
+
+    Without `whole`, scores and stickiness may have decimals; Pacemaker has whole numbers only.
 
     Attributes
     ----------
@@ -85,10 +87,16 @@ class PacemakerTags:
     """
 
     def __init__(
-        self, cluster: Cluster, coming: Iterable[Instance], problems: list[str], prefix: str
+        self,
+        cluster: Cluster,
+        coming: Iterable[Instance],
+        problems: list[str],
+        prefix: str,
+        whole: bool = True,
     ) -> None:
         self.problems = problems
         self._prefix = prefix
+        self._whole = whole
         self._names = [node.name for node in cluster.nodes]
         self._by_name: Sequence[int] = ()
         self._index = {node.name: node.index for node in cluster.nodes}
@@ -98,7 +106,7 @@ class PacemakerTags:
         owned += [instance.tags for instance in (*cluster.instances, *coming)]
         start = prefix + UTILIZATION
         self.tagged = any(tag.startswith(start) for tags in owned for tag in tags)
-        self.weights = [0] * len(cluster.nodes)
+        self.weights: list[float] = [0] * len(cluster.nodes)
         self.capacity: list[Amounts] = [{} for _ in cluster.nodes]
         self.maintenance = [False] * len(cluster.nodes)
         for node in cluster.nodes:
@@ -157,7 +165,7 @@ class PacemakerTags:
                         facts.stickiness = score
                 elif tag.startswith(PRIORITY):
                     for score in self._score(tag, PRIORITY, owner):
-                        facts.priority = score
+                        facts.priority = int(score)
                 elif tag.startswith(COLOCATE) and ":" not in tag[len(COLOCATE) :]:
                     facts.group = tag[len(COLOCATE) :]
             if not self.tagged:
@@ -165,12 +173,12 @@ class PacemakerTags:
             known = self._known[instance.name] = facts
         return known
 
-    def _score(self, tag: str, prefix: str, owner: str) -> Iterator[int]:
+    def _score(self, tag: str, prefix: str, owner: str) -> Iterator[float]:
         """Yield the score that follows `prefix` in `tag`, if it is valid."""
         try:
-            yield read_score(tag[len(prefix) :])
+            yield read_score(tag[len(prefix) :], self._whole or prefix == PRIORITY)
         except ValueError:
-            self._complain(owner, tag, NUMBER)
+            self._complain(owner, tag, NUMBER if self._whole else "expected a number at the end")
 
     def _amount(self, tag: str, owner: str, amounts: Amounts) -> None:
         name, _, value = tag[len(UTILIZATION) :].rpartition(":")

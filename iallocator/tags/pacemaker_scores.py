@@ -13,19 +13,30 @@ __all__ = ["INFINITY", "WORDS", "add", "read_integer", "read_score", "shown"]
 INFINITY = 1_000_000
 """The score that counts as infinite, no unit; as of Pacemaker."""
 
+DECIMAL = frozenset("0123456789.+-")
+"""The characters of a number with a decimal point."""
+
 WORDS = {"INFINITY": INFINITY, "+INFINITY": INFINITY, "-INFINITY": -INFINITY}
 
 
-def read_score(text: str) -> int:
-    """Return the score in `text`: an integer within ±`INFINITY`, or a word for an infinity.
+def read_score(text: str, whole: bool = True) -> float:
+    """Return the score in `text`: a number within ±`INFINITY`, or a word for an infinity.
+
+    The number is an integer, unless `whole` is False: scores of Pacemaker are integers.
 
     Raises
     ------
     ValueError
         If `text` is neither.
     """
-    value = WORDS.get(text)
-    return max(-INFINITY, min(INFINITY, read_integer(text))) if value is None else value
+    value: float | None = WORDS.get(text)
+    if value is not None:
+        return value
+    if not whole and DECIMAL.issuperset(text) and "." in text:
+        value = float(text)  # raises the error
+    else:
+        value = read_integer(text)
+    return max(-INFINITY, min(INFINITY, value))
 
 
 def read_integer(text: str) -> int:
@@ -51,8 +62,8 @@ def add(one: Score, other: Score) -> Score:
     return max(-INFINITY, min(INFINITY, one + other))
 
 
-def shown(score: int) -> str:
+def shown(score: float) -> str:
     """Return `score` as written in tags: a number, or an infinity."""
     if abs(score) < INFINITY:
-        return str(score)
+        return f"{score:.12g}"
     return "INFINITY" if score > 0 else "-INFINITY"

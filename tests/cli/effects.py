@@ -413,6 +413,7 @@ MAKING_ROOM = {
     )},
     "--n1": replace(ANSWERS["--n1"], words=("--make-room=1",)),
     "--ignore-dynu": Effect(ROOMY, "--ignore-dynu", WITH_SCORES),
+    "--stickiness": Effect(ROOMY, "--stickiness=INFINITY", ("--n1=off",)),
     "--ignore-soft-errors": Effect(
         allocate(cluster(1, cpus=1), disk_template="rbd", vcpus=8),
         "--ignore-soft-errors", ("--n1=off",),

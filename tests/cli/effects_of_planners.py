@@ -152,6 +152,7 @@ BALANCING = {
     "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0"),
     "--memory-ratio": Effect(KVM, "--memory-ratio=5"),
     "--compat": stored("allocate/cpu-speed", "--compat=hail"),
+    "--stickiness": Effect(CROWDED, "--stickiness=INFINITY"),
     "--time-limit": Effect(CROWDED, "--time-limit=0"),
     "--tag-prefix": stored("constraints/balance-moves-partners-as-one", "--tag-prefix=x:"),
 }
@@ -307,6 +308,7 @@ BALANCE_GROUPS = {
     "--ignore-dynu": Effect(MIXED, "--ignore-dynu"),
     "--max-length": Effect(EAST, "--max-length=1"),
     "--min-gain": Effect(EAST, "--min-gain=1000"),
+    "--stickiness": Effect(EAST, "--stickiness=1000"),
     "--cost": Effect(EAST, "--cost=1"),
 }
 
@@ -381,6 +383,7 @@ SQUEEZE = {
     "--disk-reserve": Effect(CROWDED, "--disk-reserve=100%", ("--drbd",)),
     "--compat": Effect(CROWDED, "--compat=hail"),
     "--exact-search": Effect(PACKED, "--exact-search=no", PACKED_TIGHTLY),
+    "--stickiness": Effect(CROWDED, "--stickiness=INFINITY"),
     "--time-limit": Effect(CROWDED, "--time-limit=0"),
     "--tag-prefix": stored("constraints/balance-keeps-apart", "--tag-prefix=x:"),
 }

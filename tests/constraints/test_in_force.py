@@ -38,7 +38,7 @@ def _world() -> Json:
     return document
 
 
-PACEMAKER = {
+SCORES = {
     ("*", "on node1, score 5", "should", 5.0),
     ("web", "on node2, score 7", "should", 7.0),
     ("web", "stays on node1, score 4", "should", 4.0),
@@ -60,11 +60,11 @@ ANYWAY = {
 @pytest.mark.parametrize(
     ("strategy", "expected"),
     [
-        ("score", set()),
-        ("lost-allocations", set()),
-        ("pacemaker-default", PACEMAKER),
-        ("pacemaker-minimal", PACEMAKER | CAPACITIES),
-        ("affinity", KEYS),
+        ("score", SCORES),
+        ("lost-allocations", SCORES),
+        ("pacemaker-default", SCORES),
+        ("pacemaker-minimal", SCORES | CAPACITIES),
+        ("affinity", KEYS | SCORES),
     ],
 )
 def test_listing_has_what_the_strategy_heeds_and_no_more(strategy: str, expected: set[Any]) -> None:

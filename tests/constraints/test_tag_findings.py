@@ -73,7 +73,7 @@ CASES = {
     ),
     "score": (
         _world(["iallocator:score:node2:-INFINTY"]),
-        "tag iallocator:score:node2:-INFINTY does not count: expected a whole number at the end",
+        "tag iallocator:score:node2:-INFINTY does not count: expected a number at the end",
     ),
     "score of a node": (_world(node=["iallocator:score:-INF"]), "tag iallocator:score:-INF does"),
     "wanted and forbidden": (

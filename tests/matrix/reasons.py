@@ -47,11 +47,12 @@ NODE_N1 = ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict", "group setting
 OF_TAGS = (
     "pools", "exclusion tags", "migration tags", "location tags", "together", "apart (node)",
     "apart (domain)", "should with a price", "hard location score", "required label",
-    "excluded label",
+    "excluded label", "required location score", "soft location score",
 )  # fmt: skip
 
 BOUND = (
     "together", "apart (node)", "apart (domain)", "hard location score", "hard node score",
+    "required location score",
 )  # fmt: skip
 
 NODE_TAGS = (
@@ -60,13 +61,14 @@ NODE_TAGS = (
 )  # fmt: skip
 PAGE_WITHOUT = (
     "networks", "exclusion tags", "apart (node)", "should with a price", "hard location score",
+    "required location score", "soft location score", "infinite stickiness",
 )  # fmt: skip
 
 Rule = tuple[Collection[str], Collection[str], str]
 
 RULES: list[Rule] = [
     (
-        ("soft location score", "utilization"),
+        ("utilization",),
         EVERYWHERE - BY_PACEMAKER,
         "Pacemaker's strategies rank by it, and none of the others",
     ),
@@ -79,7 +81,9 @@ RULES: list[Rule] = [
             "apart (node)",
             "apart (domain)",
             "should with a price",
+            "soft location score",
             "hard location score",
+            "required location score",
             "hard node score",
             "migration tags",
             "group setting: soft errors",
@@ -88,6 +92,11 @@ RULES: list[Rule] = [
         ),
         SECONDARIES,
         "it concerns where an instance runs: a secondary runs nothing",
+    ),
+    (
+        ("infinite stickiness",),
+        EVERYWHERE - PLANNERS - SHOWN | _paths("place", "detours", "redistribute"),
+        "the instance must move, or has no present node; `place` has Pacemaker's stickiness",
     ),
     (
         ("spindle ratio", "exclusive storage", "disk reserve"),
@@ -175,7 +184,7 @@ RULES: list[Rule] = [
         "no node is short of memory with the ratio, so `best` stays off",
     ),
     (
-        ("group setting: strategy", "location tags", "should with a price"),
+        ("group setting: strategy", "location tags", "should with a price", "soft location score"),
         FORCED - _paths("redistribute", "place"),
         "it ranks nodes and rejects none, and only one node is possible",
     ),
@@ -185,7 +194,7 @@ RULES: list[Rule] = [
         "it ranks; `next` is in a group of last resort",
     ),
     (
-        ("group setting: strategy", "location tags", "should with a price"),
+        ("group setting: strategy", "location tags", "should with a price", "soft location score"),
         _paths("--top", "detours"),
         "it ranks nodes and rejects none",
     ),
@@ -256,6 +265,7 @@ RULES: list[Rule] = [
         (
             "location tags",
             "should with a price",
+            "soft location score",
             "group setting: strategy",
             "group setting: soft errors",
             "admin_state offline",  # frees memory elsewhere, too

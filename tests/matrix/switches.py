@@ -347,12 +347,12 @@ def _maintenance(stack: ExitStack) -> None:
 @_switch("hard location score", "hard node score")
 def _hard_scores(stack: ExitStack) -> None:
     old = pacemaker_scores.read_score
-    _everywhere(stack, old, lambda text: max(old(text), 0))
+    _everywhere(stack, old, lambda text, whole=True: max(old(text, whole), 0))
 
 
-@_switch("soft location score")
+@_switch("soft location score", "required location score", "infinite stickiness")
 def _soft_scores(stack: ExitStack) -> None:
-    _everywhere(stack, pacemaker_scores.read_score, lambda text: 0)
+    _everywhere(stack, pacemaker_scores.read_score, lambda text, whole=True: 0)
 
 
 @_switch("utilization")

@@ -234,4 +234,4 @@ def relations_for(cluster: Cluster, options: BalanceOptions) -> Relations | None
     """Return the affinity constraints of the cluster; None for hbal, which ignores them."""
     if not options.rules.behaviour.knows_affinity:
         return None
-    return relations_of(cluster, (), options.tag_prefix)
+    return relations_of(cluster, (), options.tag_prefix, options.settings, optional=True)

@@ -195,6 +195,9 @@ def _make(builder: PlanBuilder, move: Move) -> bool:
         return False
     if relations is None:
         return True
+    closed = relations.forbidden(instance.name)
+    if any(index in closed for index in move.after[1:] if index not in before):
+        return False
     counts = relations.live(state).now()
     return not any(relations.newly_broken({instance.name: before[0]}, state.where, counts))
 

@@ -185,11 +185,21 @@ def _set_size(counts: Sequence[int]) -> int:
 
 
 class PlacementScores:
-    """Scores of placements in the present state of a builder, without tags and soft constraints."""
+    """Scores of placements in the present state of a builder, with penalties of scores of nodes.
+
+    Tags and other soft constraints do not count.
+    """
 
     def __init__(self, builder: PlanBuilder) -> None:
         problem, state = builder.problem, builder.state
         scope = problem.scope
+        relations = problem.relations
+        self._locations = None if relations is None else relations.locations
+        self._penalty = 0.0  # of all instances where they are
+        if self._locations is not None:
+            self._penalty = sum(
+                self._locations.penalty(name, i) for i in scope for name in state.primaries[i]
+            )
         self._state = state
         self._position = {index: k for k, index in enumerate(scope)}
         columns: Floats = np.array(state.columns, dtype=np.float64)[:, list(scope)]
@@ -228,6 +238,7 @@ class PlacementScores:
         amounts, peers = self._added(instances, choices)
         memory = [-one.as_primary[MEMORY] for one in instances]
         at = [np.array([self._position[nodes[0]] for nodes in some]) for some in choices]
+        penalties = [self._added_penalty(*both) for both in zip(instances, choices)]
         total = prod(len(some) for some in choices)
         for start in range(0, total, CHUNK):
             check()
@@ -265,6 +276,8 @@ class PlacementScores:
             most_reserved = reserved.max(axis=2)  # placements × nodes
             view = NodeView(list(columns.swapaxes(0, 1)), list(self._fixed), most_reserved)
             scores = scores_of_states(view, self._counts, most_reserved.shape)
+            if self._locations is not None:
+                scores += self._penalty + sum(some[row] for some, row in zip(penalties, rows))
             places = np.flatnonzero(scores < limit)
             places = places[np.argsort(scores[places], kind="stable")[:most]]
             limit = limit if len(placements) < most else min(limit, placements[-1][0])
@@ -277,6 +290,14 @@ class PlacementScores:
             )
             placements = sorted(placements)[:most]
         return placements
+
+    def _added_penalty(self, instance: Instance, choices: Sequence[Nodes]) -> Floats:
+        """Return what each choice adds to the penalty of the instance where it is."""
+        if self._locations is None:
+            return np.zeros(len(choices))
+        name = instance.name
+        found = [self._locations.penalty(name, nodes[0]) for nodes in choices]
+        return np.array([penalty - found[0] for penalty in found])
 
     def _added(
         self, instances: Sequence[Instance], choices: Sequence[Sequence[Nodes]]

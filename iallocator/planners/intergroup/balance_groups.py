@@ -5,7 +5,8 @@ groups are tried in the order of the difference of their loads, the largest firs
 the less loaded group.  If no such move lowers the score, moves in the other direction are tried:
 the sum of the loads does not show how unevenly each kind of load is spread.  Of the first pair with
 a move, the move that lowers the score most is made.  The score is the spread of the loads relative
-to capacity, added up over the kinds of load; lower is better.
+to capacity, added up over the kinds of load; lower is better.  A move must gain what it adds to the
+penalties of scores of nodes and of stickiness.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -191,6 +192,11 @@ class _Item:
         return self.members[0].name
 
     @property
+    def names(self) -> list[str]:
+        """The names of its members."""
+        return [one.name for one in self.members]
+
+    @property
     def shape(self) -> tuple[object, ...]:
         """The properties on which its possible places depend."""
         return tuple(
@@ -277,6 +283,21 @@ class _Balancing:
                 item = _Item(sorted((single[other] for other in unit), key=lambda i: i.order))
                 items.setdefault(item.name, item)
         return items
+
+    def penalty(self, item: _Item, nodes: Mapping[str, Sequence[int]]) -> float:
+        """Return what the scores and the stickiness of the members require a move to gain.
+
+        `nodes`: name of a member -> the nodes, of which the best counts.
+        """
+        relations, where = self.context.affinity.relations, self.context.state.where
+        locations = None if relations is None else relations.locations
+        if locations is None:
+            return 0.0
+        return sum(
+            max(0.0, min(locations.penalty(one.name, i) for i in nodes[one.name])
+                - locations.penalty(one.name, where[one.name][0]))
+            for one in item.members
+        )  # fmt: skip
 
     def run(self) -> str:
         """Move until no move helps; return why it ends."""
@@ -382,7 +403,8 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
                 continue
             if item.load not in scores:
                 scores[item.load] = work.loads.score_after(item.load, source, target)
-            score = round(scores[item.load], 10)
+            penalty = work.penalty(item, dict.fromkeys(item.names, group.nodes))
+            score = round(scores[item.load] + penalty, 10)
             ranked.append((score, item.copied, item.members[0].order, item))
         ranked.sort(key=lambda one: one[:3])
         own = work.groups[source]
@@ -407,6 +429,11 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
                 continue
             done = evacuate(work.mover, item.members, lambda instance: [group], search=False)
             if done.failed is None:
+                after = {entry.move.instance.name: entry.move.after[:1] for entry in done.entries}
+                if now - scores[item.load] - work.penalty(item, after) < least:
+                    work.why = work.why or "no move gains as much as stickiness requires"
+                    work.blocked.add((item.name, target))
+                    continue
                 return _Step(item, done.entries, source, target)
             tried.add(item.shape)
             work.blocked.add((item.name, target))

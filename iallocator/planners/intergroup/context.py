@@ -67,6 +67,8 @@ class IntergroupContext(Context):
         Shows a line of progress.
     """
 
+    moves_are_optional = True
+
     __slots__ = ("_simulations", "progress", "search_budget")
 
     def __init__(
@@ -201,7 +203,7 @@ class IntergroupResult(PlanResult):
         The time limit of the planner.
     """
 
-    between_groups = True
+    between_groups = moves_are_optional = True
 
     def __init__(self, command: str, context: Context) -> None:
         super().__init__(command, State(context.cluster), demands_of(context.affinity.relations))

@@ -91,6 +91,8 @@ class Mover:
             return f"instances of type {instance.template} cannot be moved"
         if relations is not None and instance.name in relations.stuck:
             return "it cannot be stopped, and must not be by force"
+        if relations is not None and instance.name in relations.settled:
+            return "its stickiness is infinite"
         return ""
 
     def relocate(self, instance: Instance, groups: Sequence[Group]) -> MoveResult:

@@ -90,6 +90,8 @@ class RoomMade(PlanResult):
         The failure that is not tolerated during a move, in words; "" if there is none.
     """
 
+    moves_are_optional = True
+
     def __init__(self, context: Context, needed: bool = True) -> None:
         super().__init__(
             "make-room", State(context.cluster), demands_of(context.affinity.relations)

@@ -245,7 +245,9 @@ class Moves:
         """Return the instances that the plan may move."""
         context = self._context
         relations = context.affinity.relations
-        kept = self._goal.concerned.union(relations.stuck if relations is not None else ())
+        kept = set(self._goal.concerned)
+        if relations is not None:
+            kept.update(relations.stuck, relations.settled)
         return [
             one
             for group in context.cluster.groups

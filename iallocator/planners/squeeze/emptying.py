@@ -297,8 +297,13 @@ class Arrangement:
         whole = sum(instance.memory for instance in flexible) + 1
         for instance in flexible:
             own = instance.nodes[0]
-            bars = () if self._relations is None else self._relations.forbidden(instance.name)
-            barred = dict.fromkeys(bars, "FailTags")
+            barred: dict[int, str] = {}
+            if self._relations is not None:
+                barred = dict.fromkeys(self._relations.forbidden(instance.name), "FailTags")
+                confined = self._relations.confined(instance.name)
+                if confined is not None:
+                    outside = set(self._scope).difference(confined)
+                    barred |= dict.fromkeys(sorted(outside), "FailTags")
             found = limits.open_to(instance, own, self._online, barred)
             moving = MOVING + instance.memory / whole
             listed = [(moving, (index,)) for index in found if index != own]

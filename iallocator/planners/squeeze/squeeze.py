@@ -116,8 +116,11 @@ class _Work:
         self._open: _Open | None = None
         self._runs = 0
         self._impossible: dict[int, Collection[frozenset[int]]] = {}
-        known = options.behaviour.knows_affinity
-        self.relations = relations_of(cluster, (), options.tag_prefix) if known else None
+        self.relations = None
+        if options.behaviour.knows_affinity:
+            self.relations = relations_of(
+                cluster, (), options.tag_prefix, options.settings, optional=True
+            )
 
     def _fresh_budget(self) -> Deadline:
         """Return what exact search may spend."""

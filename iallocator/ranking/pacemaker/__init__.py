@@ -46,8 +46,11 @@ def facts_of(context: WorkingSet) -> PacemakerTags:
 
 
 def node_scores_of(context: WorkingSet) -> NodeScores:
-    """Return the scores of nodes, with the stickiness of the group of each node."""
-    by_group = {g.index: context.settings_of(g).stickiness for g in context.cluster.groups}
+    """Return the scores of nodes, with the stickiness of the group of each node.
+
+    Pacemaker has whole numbers only: digits after the point are cut off.
+    """
+    by_group = {g.index: int(context.settings_of(g).stickiness) for g in context.cluster.groups}
     stickiness = [by_group[node.group.index] for node in context.cluster.nodes]
     return NodeScores(facts_of(context), stickiness)
 

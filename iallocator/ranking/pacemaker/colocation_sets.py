@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.ranking.pacemaker.rules import NodeScores, Weights
     from iallocator.tags.pacemaker import Amounts, PacemakerTags
 
-    Key = tuple[int, int, list[int]]
+    Key = tuple[int, float, list[float]]
 
 __all__ = ["ColocationSet", "SetRanking", "units_of"]
 
@@ -118,7 +118,7 @@ class SetRanking:
         nodes = [n.index for n in cluster.nodes if facts.usable[n.index] or n.group in groups]
         base = [w if usable else -INFINITY for w, usable in zip(facts.weights, facts.usable)]
         walk, _ = in_order(Choice(self._kind, cluster, self._usage, base), nodes)
-        walked: dict[int, list[int]] = {}
+        walked: dict[int, list[float]] = {}
 
         def key(position: int) -> Key:
             unit = units[position]
@@ -203,7 +203,7 @@ class _Rejected(Mapping[int, str]):
     changes them.
     """
 
-    def __init__(self, nodes: dict[int, tuple[Amounts, int]], needs: Amounts) -> None:
+    def __init__(self, nodes: dict[int, tuple[Amounts, float]], needs: Amounts) -> None:
         self._nodes = nodes
         self._needs = needs
 

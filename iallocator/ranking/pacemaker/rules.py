@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
     from iallocator.tags.pacemaker import Amounts, PacemakerTags
 
-    Weights = Sequence[int]
+    Weights = Sequence[float]
     """Per node of the cluster, a score."""
 
 __all__ = ["Choice", "NodeScores", "in_order"]
@@ -49,7 +49,7 @@ class NodeScores:
         All instances without scores and stickiness share one returned object.
         """
         known = self._facts.of(instance)
-        sticky = 0
+        sticky: float = 0
         if home is not None:
             sticky = self._stickiness[home] if known.stickiness is None else known.stickiness
             sticky = INFINITY if pinned else max(0, sticky)
@@ -271,7 +271,7 @@ def _levels(choice: Choice, nodes: Sequence[int]) -> list[list[int]]:
         for index in nodes:
             levels.setdefault(choice.rank(index), []).append(index)
         return [levels[rank] for rank in sorted(levels)]
-    by_weight: dict[int, list[int]] = {}
+    by_weight: dict[float, list[int]] = {}
     weights = choice.weights
     if len({weights[index] for index in nodes}) == 1:
         return [list(nodes)]

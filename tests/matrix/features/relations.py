@@ -9,6 +9,7 @@ from tests.matrix.worlds import (
     DRBD,
     KEEPER,
     NEXT,
+    PLAIN,
     SHARED,
     SOURCE,
     Scene,
@@ -130,9 +131,24 @@ def hard_node_score(scene: Scene) -> Iterator[None]:
     scene.tag(scene.node(BEST), "iallocator:score:-INFINITY")
 
 
-@feature("soft location score")
+@feature("required location score", PRIMARIES)
+def required_score(scene: Scene) -> Iterator[None]:
+    """A score of plus infinity on `next`."""
+    scene.forgo_n1()
+    yield
+    scene.tag(scene.subject, "iallocator:score:next:INFINITY")
+
+
+@feature("infinite stickiness", (SHARED, PLAIN), nowhere=True)
+def infinite_stickiness(scene: Scene) -> Iterator[None]:
+    """The subject stays on its node."""
+    yield
+    scene.tag(scene.subject, "iallocator:stickiness:INFINITY")
+
+
+@feature("soft location score", PRIMARIES)
 def soft_score(scene: Scene) -> Iterator[None]:
-    """A slightly higher score for `next`."""
+    """A higher score for `next`, which outweighs the advantage of `best`."""
     yield
     scene.tag(scene.subject, "iallocator:score:next:10")
 

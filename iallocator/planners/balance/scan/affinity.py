@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import permutations
+from math import fsum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Truths
+    from iallocator.constraints.locations import Locations
     from iallocator.constraints.relations import Relations
     from iallocator.constraints.rule_counts import Domains, LiveRuleCounts, Zones
     from iallocator.model.constraints import Rule
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.arrays import NodeTable, Whole
 
-__all__ = ["AffinityCosts", "MoveAffinity", "RuleCosts", "ShareMatrices"]
+__all__ = ["AffinityCosts", "MoveAffinity", "RuleCosts", "ShareMatrices", "location_costs"]
 
 if TYPE_CHECKING:
     Shape = tuple[float, str]
@@ -199,6 +201,7 @@ class AffinityCosts:
         self._counts: Kept[Rule, Floats] = {}
         self._costs: Kept[Rule, Costs] = {}
         self._penalties: Kept[Rule, float] = {}
+        self._on_nodes: Kept[int, float] = {}
         self._wished = [r for r in relations.rules if any(not m.must for m in r.members)]
 
     def rule(self, rule: Rule) -> RuleCosts:
@@ -235,7 +238,19 @@ class AffinityCosts:
         for rule in self._wished:
             compute = partial(self._penalty, rule, scope)
             total += derived(self._penalties, rule, versions.get(rule, 0), compute)
-        return total
+        locations = self.relations.locations
+        if locations is None or not locations.preferring:
+            return total
+        return total + sum(self._located(index, locations) for index in scope)
+
+    def _located(self, index: int, locations: Locations) -> float:
+        """Return the penalty of the scores of nodes for the instances that run on a node."""
+        state = self.rule_counts.state
+
+        def compute() -> float:
+            return fsum(locations.penalty(name, index) for name in state.primaries[index])
+
+        return derived(self._on_nodes, index, state.stamps[index], compute)
 
     def _penalty(self, rule: Rule, scope: Mapping[int, int]) -> float:
         arrays = self.rule(rule)
@@ -262,6 +277,16 @@ class AffinityCosts:
         return total - 0.5 * (arrays.own(inside) + between)
 
 
+def location_costs(
+    relations: Relations | None, names: Sequence[str], nodes: Sequence[int]
+) -> Floats | None:
+    """Return the penalties of scores of nodes, instances × `nodes`; None if there are none."""
+    locations = None if relations is None else relations.locations
+    if locations is None or not locations.preferring:
+        return None
+    return np.array([[locations.penalty(name, i) for i in nodes] for name in names], np.float64)
+
+
 class MoveAffinity:
     """The affinity of `instances` (rows) on the nodes of `table` (columns), in the present state.
 
@@ -286,15 +311,17 @@ class MoveAffinity:
         self.costs: Floats = np.zeros(shape)
         self.closed: Truths = np.zeros(shape, dtype=bool)
         self._staying: Truths = np.zeros(shape, dtype=bool)
-        # The nodes that tags forbid, and the instances that must stay on their node
-        position, where = self._table.position, self._table.state.where
-        relations = self._affinity.relations
+        # The nodes that tags forbid, and those to which tags confine an instance
+        position, relations = self._table.position, self._affinity.relations
         for row, name in enumerate(self._names):
             forbidden = relations.forbidden(name)
             self.closed[row, [position[i] for i in forbidden if i in position]] = True
-            if relations.stays(name):
+            confined = relations.confined(name)
+            if confined is not None:
                 self._staying[row] = True
-                self._staying[row, position[where[name][0]]] = False
+                self._staying[row, [position[i] for i in confined if i in position]] = False
+        # Penalties of scores of nodes, which never change
+        self._locations = location_costs(relations, self._names, self._table.nodes)
         rows = {name: row for row, name in enumerate(self._names)}
         every = {r for n in rows for r in affinity.relations.members_of.get(n, ())}
         rules = [rule for rule in affinity.relations.rules if rule in every]
@@ -352,6 +379,8 @@ class MoveAffinity:
         some = musts[rows][:, nodes] > 0
         self.barred[rows] = self.closed[rows] | self._staying[rows] | some
         self.costs[rows] = costs[rows][:, nodes]
+        if self._locations is not None:
+            self.costs[rows] += self._locations[rows]
 
 
 class _Entries:

@@ -14,7 +14,7 @@ import numpy as np
 
 from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
-from iallocator.planners.balance.scan.affinity import AffinityCosts
+from iallocator.planners.balance.scan.affinity import AffinityCosts, location_costs
 from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, tags_matter
 from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
 from iallocator.planners.balance.scan.blocks import ScanSetting
@@ -272,7 +272,10 @@ class MoveScan:
         self, instances: Sequence[Instance], movable: Callable[[Instance, int], bool]
     ) -> SwapTable:
         """Return the swaps of `instances` in the present state; see `SwapTable`."""
-        return SwapTable(self.table, self._statistics, instances, movable)
+        relations = None if self._affinity is None else self._affinity.relations
+        names = [instance.name for instance in instances]
+        penalties = location_costs(relations, names, self.table.nodes)
+        return SwapTable(self.table, self._statistics, instances, movable, penalties)
 
     def _stores(self) -> list[tuple[BatchScan, MoveStore]]:
         """Return all kinds of moves of all batches."""

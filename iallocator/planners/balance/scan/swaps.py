@@ -73,6 +73,8 @@ class SwapTable:
         The instances that can move.
     movable:
         Returns whether an instance can be replaced in a role: 0 as primary, 1 as secondary.
+    penalties:
+        Of scores of nodes, instances × nodes; None if there are none.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class SwapTable:
         statistics: ProportionalStatistics,
         instances: Sequence[Instance],
         movable: Callable[[Instance, int], bool],
+        penalties: Floats | None = None,
     ) -> None:
         self._table = table
         self._instances = instances
@@ -114,6 +117,10 @@ class SwapTable:
         ]
         self._squares: Floats = np.zeros((len(self._spreads), count, count))
         self._sums: Floats = np.zeros_like(self._squares)
+        self._penalties: Floats | None = None  # seats × nodes; a secondary has none
+        if penalties is not None:
+            self._penalties = penalties[self._rows] * (self._roles == 0)[:, None]
+        self._added: Floats = np.zeros((count, count))  # what the best swaps add to penalties
         self._best: Whole = np.full((2, count, count), -1, dtype=np.intp)
         self._barred: set[tuple[int, int]] = set()
         self._nodes: Whole = np.zeros(len(seats), dtype=np.intp)
@@ -162,7 +169,7 @@ class SwapTable:
     def lowest(self) -> Swap | None:
         """Return the swap that lowers the score most; None if no swap does."""
         totals = self._table.totals
-        change: Floats = np.zeros(self._best.shape[1:])
+        change: Floats = self._added.copy()
         for k, weight, squares, sums in zip(
             self._spreads, self._weights, self._squares, self._sums
         ):
@@ -221,6 +228,8 @@ class SwapTable:
             rows, columns = self._rows[own].tolist(), self._rows[others].tolist()
             barred = [[(i, j) in self._barred for j in columns] for i in rows]
             total[np.array(barred, dtype=bool)] = np.inf
+        added = self._added_penalties(own, others, one)
+        total += added
         best = total.argmin(axis=0)
         lowest = total[best, np.arange(others.size)]
         starts = np.flatnonzero(np.diff(node, prepend=-1))
@@ -231,4 +240,14 @@ class SwapTable:
                 self._best[:, one, other] = own[row], others[column]
                 self._best[:, other, one] = -1
                 self._squares[:, one, other] = [square[row, column] for square in squares]
-                self._sums[:, one, other] = [added[row, column] for added in sums]
+                self._sums[:, one, other] = [some[row, column] for some in sums]
+                self._added[one, other] = added[row, column]
+
+    def _added_penalties(self, own: Whole, others: Whole, one: int) -> Floats:
+        """Return what swaps of the seats `own` on node `one` with `others` add to penalties."""
+        if self._penalties is None:
+            return np.zeros((own.size, others.size))
+        node = self._nodes[others]
+        stays = self._penalties[own, one][:, None] + self._penalties[others, node]
+        found: Floats = self._penalties[own][:, node] + self._penalties[others, one] - stays
+        return found
