@@ -20,7 +20,7 @@ from iallocator.constraints.rule_violations import (
     newly_parted,
     others_broken,
 )
-from iallocator.model.constraints import APART, ORDER, TOGETHER, domains_between
+from iallocator.model.constraints import APART, GROUP, ORDER, TOGETHER, domains_between
 from iallocator.tags.affinity import constraint_between, constraint_to_many
 
 TYPE_CHECKING = False
@@ -144,6 +144,7 @@ class Relations:
 
     __slots__ = (
         "_bound",
+        "_group_rules",
         "_named",
         "_units",
         "_wide",
@@ -174,6 +175,7 @@ class Relations:
         self._units: Units | None = None
         self._wide: Units | None = None
         self._named: set[str] | None = None
+        self._group_rules: frozenset[Rule] | None = None
         self._bound: dict[str, list[Constraint]] = {}
         for constraint in parsed.constraints:
             self._bound.setdefault(constraint.instance, []).append(constraint)
@@ -412,6 +414,38 @@ class Relations:
             if (member.must and other.must) == must:
                 for domain in breaks(member, other, (node, home), self.domains):
                     yield member, other, domain
+
+    @property
+    def group_rules(self) -> frozenset[Rule]:
+        """Return the rules that spread instances over node groups."""
+        if self._group_rules is None:
+            self._group_rules = frozenset(
+                rule
+                for rule in self.rules
+                if rule.kind == APART and any(one.domain == GROUP for one in rule.members)
+            )
+        return self._group_rules
+
+    def spread_over_groups(self, instance: str) -> bool:
+        """Return whether a rule spreads an instance over node groups."""
+        return not self.group_rules.isdisjoint(self.members_of.get(instance, ()))
+
+    def crowded(self, instances: Iterable[str]) -> list[str]:
+        """Return those of `instances`, all in one node group, that must not be in it with others.
+
+        Of instances that hard constraints separate by group, the first stays.
+        """
+        found: list[str] = []
+        kept: dict[Rule, set[str]] = {}  # the domains that members named which stay
+        for name in instances if self.group_rules else ():
+            mine = [m for m in self.memberships(name) if m.must and m.rule in self.group_rules]
+            there = [(kept.get(member.rule, set()), member) for member in mine]
+            if any(GROUP in some or (some and one.domain == GROUP) for some, one in there):
+                found.append(name)
+                continue
+            for member in mine:
+                kept.setdefault(member.rule, set()).add(member.domain)
+        return found
 
     def newly_broken(
         self, moved: Mapping[str, int | None], where: Where, rule_counts: RuleCounts

@@ -5,7 +5,7 @@ The counts of a state are kept up to date: only nodes that have changed are coun
 
 from __future__ import annotations
 
-from iallocator.model.constraints import ALWAYS
+from iallocator.model.constraints import ALWAYS, GROUP
 from iallocator.model.state import derived
 
 TYPE_CHECKING = False
@@ -226,14 +226,15 @@ class Zones:
 class Domains:
     """The failure domains of a cluster, by their prefix; "": every node is its own.
 
-    Prefixes that no node has all mean the same as "".
+    The node groups are the domains of the prefix `GROUP`, whatever tags nodes have. Prefixes that
+    no node has all mean the same as "".
     """
 
     __slots__ = ("_known", "_nodes", "_prefixes")
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
-        self._prefixes = {tag.partition(":")[0] for node in nodes for tag in node.tags}
+        self._prefixes = {tag.partition(":")[0] for node in nodes for tag in node.tags} | {GROUP}
         self._known: dict[str, Zones] = {}
 
     def zones(self, domain: str) -> Zones:
@@ -253,6 +254,8 @@ class Domains:
     def sites(self, index: int, domain: str) -> list[str]:
         """Return the failure domains of a node: the node itself if it has none, and for ""."""
         node, prefix = self._nodes[index], domain + ":"
+        if domain == GROUP:
+            return [f"group {node.group.name}"]
         known = domain and domain in self._prefixes
         found = [tag for tag in node.tags if tag.startswith(prefix)] if known else []
         return found or [f"node {node.name}"]

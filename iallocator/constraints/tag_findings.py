@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from iallocator.constraints.order_graph import circular
 from iallocator.constraints.relations import units_of
-from iallocator.model.constraints import APART, ORDER, TOGETHER, TagFinding, domains_between
+from iallocator.model.constraints import (
+    APART,
+    GROUP,
+    ORDER,
+    TOGETHER,
+    TagFinding,
+    domains_between,
+)
 from iallocator.tags.foreign import misspelt, misspelt_foreign
 from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import WORDS
@@ -251,7 +258,8 @@ def _unknown_domains(
     seen: set[str] = set()
     for rule in relations.rules:
         for member in rule.members:
-            if member.domain and member.domain not in seen and member.instance in names:
+            unseen = member.domain not in seen | {"", GROUP}
+            if unseen and member.instance in names:
                 seen.add(member.domain)
                 start = f"{member.domain}:"
                 without = [n.name for n in nodes if not any(t.startswith(start) for t in n.tags)]

@@ -16,6 +16,7 @@ __all__ = [
     "APART",
     "CAPACITY",
     "EVERY",
+    "GROUP",
     "KINDS",
     "LOCATION",
     "MUST",
@@ -44,6 +45,9 @@ ORDER = "order"
 PRIORITY = "priority"
 
 KINDS = (LOCATION, TOGETHER, APART, CAPACITY, ORDER, PRIORITY)
+
+GROUP = "group"
+"""The failure domains that are the node groups; not a prefix of node tags."""
 
 EVERY = "*"
 """Stands for any instance in the member `Constraint.instance`."""

@@ -12,7 +12,8 @@
 
 Each tag begins with the prefix ``iallocator:``. After NAME, ``:DOMAIN`` can follow, a prefix of
 node tags. The constraint then applies to failure domains instead of nodes: the domain ``rack``
-contains the nodes that share a tag ``rack:...``. For *should*, ``:WEIGHT`` can follow, a number.
+contains the nodes that share a tag ``rack:...``. The domains ``group`` are the node groups. For
+*should*, ``:WEIGHT`` can follow, a number.
 """
 
 from __future__ import annotations

@@ -81,6 +81,8 @@ def violated_hard(document: Json, homes: Mapping[str, str]) -> set[tuple[str, st
     """Return those hard constraints that are violated with the primaries at `homes`."""
 
     def sites(name: str, domain: str) -> set[str]:
+        if domain == "group":
+            return {document["nodes"][homes[name]]["group"]}
         tags = document["nodes"][homes[name]]["tags"]
         inside = {tag for tag in tags if domain and tag.startswith(domain + ":")}
         return inside or {homes[name]}

@@ -46,13 +46,14 @@ FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
 NODE_N1 = ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict", "group setting: n1")
 OF_TAGS = (
     "pools", "exclusion tags", "migration tags", "location tags", "together", "apart (node)",
-    "apart (domain)", "should with a price", "hard location score", "required label",
+    "apart (domain)", "apart (group)", "should with a price", "hard location score",
+    "required label",
     "excluded label", "required location score", "soft location score",
 )  # fmt: skip
 
 BOUND = (
-    "together", "apart (node)", "apart (domain)", "hard location score", "hard node score",
-    "required location score",
+    "together", "apart (node)", "apart (domain)", "apart (group)", "hard location score",
+    "hard node score", "required location score",
 )  # fmt: skip
 
 NODE_TAGS = (
@@ -60,8 +61,8 @@ NODE_TAGS = (
     "hard node score", "required label", "excluded label",
 )  # fmt: skip
 PAGE_WITHOUT = (
-    "networks", "exclusion tags", "apart (node)", "should with a price", "hard location score",
-    "required location score", "soft location score", "infinite stickiness",
+    "networks", "exclusion tags", "apart (node)", "apart (group)", "should with a price",
+    "hard location score", "required location score", "soft location score", "infinite stickiness",
 )  # fmt: skip
 
 Rule = tuple[Collection[str], Collection[str], str]
@@ -80,6 +81,7 @@ RULES: list[Rule] = [
             "together, as one",
             "apart (node)",
             "apart (domain)",
+            "apart (group)",
             "should with a price",
             "soft location score",
             "hard location score",
@@ -104,7 +106,13 @@ RULES: list[Rule] = [
         "an instance on shared storage has no disk and no spindles of a node",
     ),
     (
-        ("policy", "networks", "unallocable group", "setting of another group: soft errors"),
+        (
+            "policy",
+            "networks",
+            "unallocable group",
+            "setting of another group: soft errors",
+            "apart (group)",
+        ),
         WITHIN,
         "a property of the group, and the path does not leave it",
     ),
@@ -189,7 +197,7 @@ RULES: list[Rule] = [
         "it ranks nodes and rejects none, and only one node is possible",
     ),
     (
-        ("group setting: strategy", "location tags"),
+        ("group setting: strategy", "location tags", "soft location score"),
         _paths("redistribute"),
         "it ranks; `next` is in a group of last resort",
     ),
@@ -359,7 +367,11 @@ RULES: list[Rule] = [
         BALANCE | _paths("live execution"),
         "the score counts conflicts, so a move that adds one gains nothing",
     ),
-    (("together",), _paths("reboot"), "a move back to a violated hard constraint is impossible"),
+    (
+        ("together", "required location score"),
+        _paths("reboot"),
+        "a move back to a violated hard constraint is impossible",
+    ),
     (
         ("N+1 strict",),
         _paths("reboot with drbd", "maintain with drbd"),

@@ -285,19 +285,26 @@ class _Balancing:
         return items
 
     def penalty(self, item: _Item, nodes: Mapping[str, Sequence[int]]) -> float:
-        """Return what the scores and the stickiness of the members require a move to gain.
+        """Return what the soft constraints of the members require a move to gain.
+
+        These are scores, stickiness, and the spread over groups.
 
         `nodes`: name of a member -> the nodes, of which the best counts.
         """
-        relations, where = self.context.affinity.relations, self.context.state.where
-        locations = None if relations is None else relations.locations
-        if locations is None:
-            return 0.0
-        return sum(
-            max(0.0, min(locations.penalty(one.name, i) for i in nodes[one.name])
-                - locations.penalty(one.name, where[one.name][0]))
-            for one in item.members
-        )  # fmt: skip
+        affinity, where = self.context.affinity, self.context.state.where
+        relations, total = affinity.relations, 0.0
+        for one in item.members if relations is not None else ():
+            assert relations is not None
+            name, home = one.name, where[one.name][0]
+            if relations.spread_over_groups(name):
+                costs = affinity.costs(one, [*nodes[name], home])
+                least = min(costs.get(i, 0.0) for i in nodes[name])
+                total += max(0.0, least - costs.get(home, 0.0))
+            elif relations.locations is not None:
+                penalty = relations.locations.penalty
+                least = min(penalty(name, i) for i in nodes[name])
+                total += max(0.0, least - penalty(name, home))
+        return total
 
     def run(self) -> str:
         """Move until no move helps; return why it ends."""

@@ -1,9 +1,10 @@
 """Redistribution: instances move to other groups until every group is healthy again.
 
-A group is unhealthy if offline nodes of it hold instances, and weakly unhealthy if nodes violate
-N+1.  A step of the local search repairs one group: instances are taken from it in a fixed order
-until it would be healthy, and each is offered to the healthy groups of its partition.  If all of
-them can be placed there, the group is repaired.  Otherwise no instance of it moves.
+A group is unhealthy if offline nodes of it hold instances. It is weakly unhealthy if nodes violate
+N+1, or if it has instances that tags spread over groups.  A step of the local search repairs one
+group: instances are taken from it in a fixed order until it would be healthy, and each is offered
+to the healthy groups of its partition.  If all of them can be placed there, the group is repaired.
+Otherwise no instance of it moves.
 """
 
 from __future__ import annotations
@@ -61,24 +62,32 @@ class Health:
         Its online nodes without the memory for a failover to them.
     doomed:
         Its online nodes that hold instances which cannot be restarted when the node fails.
+    crowded:
+        The instances on its nodes that must be in another group than others there.
     """
 
-    __slots__ = ("doomed", "full", "group", "stranding")
+    __slots__ = ("crowded", "doomed", "full", "group", "stranding")
 
     def __init__(
-        self, group: Group, stranding: list[int], full: list[int], doomed: list[int]
+        self,
+        group: Group,
+        stranding: list[int],
+        full: list[int],
+        doomed: list[int],
+        crowded: Sequence[Instance] = (),
     ) -> None:
         self.group = group
         self.stranding = stranding
         self.full = full
         self.doomed = doomed
+        self.crowded = crowded
 
     @property
     def state(self) -> str:
         """`HEALTHY`, `WEAK` or `UNHEALTHY`."""
         if self.stranding:
             return UNHEALTHY
-        return WEAK if self.full or self.doomed else HEALTHY
+        return WEAK if self.full or self.doomed or self.crowded else HEALTHY
 
     @property
     def failing(self) -> list[int]:
@@ -88,8 +97,8 @@ class Health:
     def victims(self, state: State) -> list[Instance]:
         """Return the instances that cause the problems, in the order in which they must leave.
 
-        First those on offline nodes, primaries first; then the secondaries of nodes that violate
-        N+1, then their primaries.
+        First those on offline nodes, primaries first; then those that must be in another group;
+        then the secondaries of nodes that violate N+1, then their primaries.
         """
         offline, failing = self.stranding, self.failing
         order = [
@@ -99,15 +108,18 @@ class Health:
             *((state.primaries, index) for index in failing),
         ]
         found: dict[str, Instance] = {}
-        for role, index in order:
+        for number, (role, index) in enumerate(order):
+            if number == 2 * len(offline):
+                found |= {i.name: i for i in self.crowded}
             members = {name: i for name, i in role[index].items() if name not in found}
             found |= {i.name: i for i in sorted(members.values(), key=lambda one: one.order)}
+        found |= {i.name: i for i in self.crowded}
         return list(found.values())
 
     def troubles(self, state: State) -> int:
-        """Return the number of instances on offline nodes plus nodes that violate N+1."""
+        """Return the number of instances that must leave, plus that of nodes that violate N+1."""
         held = {i.name for index in self.stranding for i in state.instances_on(index)}
-        return len(held) + len(self.failing)
+        return len(held.union(one.name for one in self.crowded)) + len(self.failing)
 
     def describe(self, nodes: Sequence[Node]) -> str:
         """Return the problems in words, or ""; `nodes` are those of the cluster."""
@@ -120,6 +132,10 @@ class Health:
             )
             if indices
         ]
+        if self.crowded:
+            names = ", ".join(one.name for one in self.crowded[:5])
+            more = f" and {len(self.crowded) - 5} more" if len(self.crowded) > 5 else ""
+            parts.append(f"{names}{more} must be in another group")
         return "; ".join(parts)
 
 
@@ -152,7 +168,17 @@ def examine(mover: Mover, group: Group) -> Health:
         tolerance = FailureTolerance(state, rules, group=group)
         broken = tolerance.not_tolerated(rules.of_online(state.cluster, group))
         lost = sorted({node for failure in broken for node in failure})
-    return Health(group, offline, full, lost)
+    return Health(group, offline, full, lost, crowded(mover, group))
+
+
+def crowded(mover: Mover, group: Group) -> list[Instance]:
+    """Return the instances of `group` that must be in another group than others there."""
+    relations, state = mover.context.affinity.relations, mover.context.state
+    if relations is None or not relations.group_rules:
+        return []
+    here = [one for index in group.nodes for one in state.primaries[index].values()]
+    by_name = {one.name: one for one in sorted(here, key=lambda one: one.order)}
+    return [by_name[name] for name in relations.crowded(by_name)]
 
 
 class RedistributionResult(IntergroupResult):
@@ -381,7 +407,7 @@ class _Redistribution:
                     mover.put(member, ())
                 offline = stranding(state, group)
                 if offline:
-                    health = Health(group, offline, health.full, health.doomed)
+                    health = Health(group, offline, health.full, health.doomed, health.crowded)
                 else:
                     health = examine(mover, group)
         return taken, problem

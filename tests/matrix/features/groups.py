@@ -101,7 +101,7 @@ def group_n1(scene: Scene) -> Iterator[None]:
 
 @feature("group setting: strategy")
 def group_strategy(scene: Scene) -> Iterator[None]:
-    """The group ranks nodes by their scores."""
-    scene.tag(scene.node(NEXT), "iallocator:score:10")
+    """The group ranks nodes by their scores; only Pacemaker's strategies have this infinite one."""
+    scene.tag(scene.node(NEXT), "iallocator:score:INFINITY")
     yield
     scene.tag(scene.group_of(NEXT), "iallocator:strategy:pacemaker-default")

@@ -64,6 +64,14 @@ def apart_domain(scene: Scene) -> Iterator[None]:
     scene.node(BEST)["tags"] = [*untagged, "rack:1"]
 
 
+@feature("apart (group)", PRIMARIES, split=True)
+def apart_group(scene: Scene) -> Iterator[None]:
+    """``at-best`` and the subject must not share a node group."""
+    scene.tag(scene.subject, "iallocator:separate:must:web:group")
+    yield
+    scene.tag(scene.instance("at-best"), "iallocator:separate:must:web:group")
+
+
 @feature("should with a price", PRIMARIES)
 def should(scene: Scene) -> Iterator[None]:
     """Sharing a node with ``at-best`` costs more than the advantage of `best`."""
