@@ -155,11 +155,12 @@ def _due(state: WatchState, cluster: Cluster, own: Rescue) -> tuple[Node | None,
         what = f"{len(away)} nodes do not answer, or are rescued and not back: {', '.join(away)}"
         return None, f"{what}; a switch may have failed (--most-nodes {own.most_nodes})", True
     nodes = [node for node in cluster.nodes if node.name in state.probes]
-    tagged = nodes_to_watch(nodes, own.tag_prefix)
-    if not tagged:
+    watched_nodes = nodes_to_watch(cluster, nodes, own.tag_prefix)
+    if not watched_nodes:
         name, tag = nodes[0].name, f"{own.tag_prefix}rescue:auto"
-        return None, f"{name} does not answer, and its group has no tag {tag}", False
-    node = max(tagged, key=lambda one: state.probes[one.name])
+        why = f"its group has no tag {tag}, or it is drained, in maintenance or without instances"
+        return None, f"{name} does not answer, and is not watched: {why}", False
+    node = max(watched_nodes, key=lambda one: state.probes[one.name])
     count = state.probes[node.name]
     if count < own.probes:
         return None, f"{node.name} did not answer in {count} of {own.probes} calls", False

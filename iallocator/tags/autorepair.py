@@ -5,8 +5,6 @@ that type. The tags of the nearest object apply; of several on one object, the l
 ``...:suspend[:SECONDS]`` suspends the permission, for ever or until then.
 ``...:pending:TYPE:ID:SECONDS:JOBS`` and ``...:result:TYPE:ID:SECONDS:RESULT:JOBS`` on an instance
 record a repair. Seconds are since 1970, jobs are joined by ``+``.
-
-The tag ``iallocator:rescue:auto`` of a group lets dead nodes of the group be rescued.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
 
 __all__ = [
@@ -36,12 +34,10 @@ __all__ = [
     "RepairState",
     "is_record",
     "permission_of",
-    "rescues_nodes",
     "state_of",
 ]  # fmt: skip
 
 PREFIX = "ganeti:watcher:autorepair:"
-RESCUE = "rescue:auto"
 SUSPEND = PREFIX + "suspend"
 
 ENOPERM, SUCCESS, FAILURE = RESULTS = ("enoperm", "success", "failure")
@@ -208,8 +204,3 @@ def _record(tag: str) -> Record | None:
     if not known or not all(n.isascii() and n.isdigit() for n in (seconds, *numbers)):
         return None
     return Record(kind, identity, int(seconds), tuple(map(int, numbers)), "".join(result))
-
-
-def rescues_nodes(group: Group, prefix: str) -> bool:
-    """Return whether a tag with the `prefix` of this program lets dead nodes be rescued."""
-    return prefix + RESCUE in group.tags

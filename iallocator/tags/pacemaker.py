@@ -14,6 +14,8 @@ tag                                           on
 
 If no object has a tag of the first kind, the attributes are memory, cpu and disk: the free capacity
 of a node, the use of an instance. Invalid tags are ignored and reported.
+
+The tag ``iallocator:rescue:auto`` of a group lets its dead nodes be rescued.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Node
     from iallocator.model.constraints import TagFinding
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     Amounts = dict[str, float]
     """Attribute -> amount."""
 
-__all__ = ["InstanceFacts", "PacemakerTags"]
+__all__ = ["InstanceFacts", "PacemakerTags", "rescues"]
 
 UTILIZATION = "utilization:"
 SCORE = "score:"
@@ -42,6 +44,7 @@ STICKINESS = "stickiness:"
 PRIORITY = "priority:"
 COLOCATE = "colocate:must:"
 MAINTENANCE = "maintenance"
+RESCUE = "rescue:auto"
 
 NUMBER = "expected a whole number at the end"
 
@@ -232,3 +235,15 @@ def take(free: Amounts, needs: Amounts) -> None:
 def lacking(free: Amounts, needs: Amounts) -> Sequence[str]:
     """Return the attributes of `needs` that exceed `free`; equal amounts fit."""
     return [name for name, amount in needs.items() if free.get(name, 0) < amount]
+
+
+def rescues(node: Node, prefix: str) -> bool:
+    """Return whether tags with the `prefix` of this program let a node be rescued when it is dead.
+
+    A node in maintenance, or drained, is not rescued: it may be rebooting.
+    """
+    return (
+        prefix + RESCUE in node.group.tags
+        and not node.drained
+        and prefix + MAINTENANCE not in node.tags
+    )

@@ -118,6 +118,7 @@ def test_as_many_nodes_as_permitted_are_rescued(
     answers = tagged()
     answers["nodes"].append(live_node("node5", **dict.fromkeys(AMOUNTS), pip="192.0.2.2", sip=""))
     answers["nodes"][4]["ndparams"]["oob_program"] = OOB
+    answers["instances"][-1]["snodes"] = ["node5"]
     send = Waves._send
 
     def dying(waves: Waves, wave: Any) -> None:
@@ -145,6 +146,23 @@ def test_only_groups_with_the_tag_are_watched(tmp_path: Path, capsys: Capture) -
             assert watch(tmp_path, world) == 0
         assert not world.submitted
     assert "its group has no tag iallocator:rescue:auto" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("case", ["drained", "maintenance", "empty"])
+def test_node_in_maintenance_is_not_watched(case: str, tmp_path: Path, capsys: Capture) -> None:
+    """A node that is being rebooted is not powered off, and an empty node needs no rescue."""
+    answers = tagged()
+    if case == "drained":
+        answers["nodes"][1]["drained"] = True
+    elif case == "maintenance":
+        answers["nodes"][1]["tags"] = ["iallocator:maintenance"]
+    else:
+        answers["instances"] = answers["instances"][-1:]
+    with running(tmp_path, answers) as world:
+        for _ in range(4):
+            assert watch(tmp_path, world) == 0
+        assert not world.submitted
+    assert "node2 does not answer, and is not watched" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("case", ["program", "ping", "master"])

@@ -21,7 +21,7 @@ from iallocator.planners.plan import PlanEntry
 from iallocator.planners.repair.repair import Repairs
 from iallocator.planners.result import PlanResult
 from iallocator.scoring.scalar import kernel_of, score_of
-from iallocator.tags.autorepair import rescues_nodes
+from iallocator.tags.pacemaker import rescues
 from iallocator.transition.assemble import transition_of_moves
 from iallocator.transition.requirements import NodeChanges, demands_of
 from iallocator.transition.resources import room
@@ -199,9 +199,10 @@ class ReturnResult(PlanResult):
         return {**super().document(), "node": self.cluster.nodes[self.node].name, "returns": True}
 
 
-def nodes_to_watch(nodes: Iterable[Node], prefix: str) -> list[Node]:
-    """Return the nodes that may be rescued without a person: a tag of their group says so."""
-    return [node for node in nodes if rescues_nodes(node.group, prefix)]
+def nodes_to_watch(cluster: Cluster, nodes: Iterable[Node], prefix: str) -> list[Node]:
+    """Return those of `nodes` with instances that tags let be rescued without a person."""
+    used = {index for instance in cluster.instances for index in instance.nodes}
+    return [node for node in nodes if node.index in used and rescues(node, prefix)]
 
 
 def plan_rescue(
