@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line, say_progress
 from iallocator.deadline import limit_reached
-from iallocator.engine import reading_for
+from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import INCOMPLETE, UsageError, cut, tell
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.planners.capacity.capacity import CapacityOptions, study
+from iallocator.planners.capacity.demand import FullForecast
+from iallocator.planners.capacity.purchases import Bought, purchases_document
 from iallocator.planners.capacity.report import key_lines, study_document
 from iallocator.planners.capacity.site import Size, largest_sizes, standard_size
 from iallocator.planners.eligible import group_named, nodes_named
 from iallocator.render import TEXT
 from iallocator.render.capacity import allocation_map
+from iallocator.sources.hypothetical import placed_in, with_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.fill import FillResult
     from iallocator.planners.capacity.forecast import Past
     from iallocator.sources import Source
+    from iallocator.sources.hypothetical import Purchase
 
 __all__ = ["capacity", "capacity_options"]
 
@@ -37,22 +42,74 @@ __all__ = ["capacity", "capacity_options"]
 def capacity(command: Command, deadline: Deadline) -> Result:
     """Fill the cluster, as long as instances fit with N+1 kept."""
     wanted = capacity_options(command.settings, command.effective, command.source)
+    purchases, cluster = command.settings.add_nodes, command.source.cluster
+    placed_in(cluster, purchases, command.settings.group)
+    full: FullForecast | None = None
+    if command.settings.forecast or command.settings.history:
+        from iallocator.commands.demand_history import demand_history
+
+        samples, now = demand_history(command)
+        if samples:
+            full = FullForecast(samples, now, wanted.standard, wanted.group)
+            wanted.by_group = True
+    if purchases:
+        wanted.seconds = deadline.part(1 / (1 + len(purchases))).seconds
+    bought: list[Bought] = []
     with progress_line("filling"):
-        return Filled(study(command.source.cluster, wanted, _say_filling), command)
+        found = study(cluster, wanted, _say_filling)
+        for number, one in enumerate(purchases):
+            if found.interrupted or (bought and bought[-1].report.interrupted):
+                break
+            part = deadline.part(1 / (len(purchases) - number)).seconds
+            bought.append(_after(one, command, wanted, part))
+        return Filled(found, command, bought, full)
+
+
+def _after(
+    bought: Purchase, command: Command, wanted: CapacityOptions, seconds: float | None
+) -> Bought:
+    """Return a purchase with the study of the cluster after it, which may take `seconds`.
+
+    `wanted`: the options of the study before, which has set the states of nodes by options.
+    """
+    cluster, reading = command.source.cluster, reading_for(command.settings)
+    grown = with_nodes(cluster, bought, command.source.document, reading)
+    effective_settings(grown, {}, command.settings, [])  # sets how much memory nodes may allocate
+    new = [node.name for node in grown.nodes[len(cluster.nodes) :]]
+    allowed = None if wanted.allowed is None else [*wanted.allowed, *new]
+    options = replace(wanted, largest=(), past=(), allowed=allowed, seconds=seconds)
+    nodes: dict[str, int] = {}
+    for kind in bought.kinds:
+        nodes[kind.group] = nodes.get(kind.group, 0) + kind.count
+    return Bought(bought.text, nodes, bought.cost, study(grown, options, _say_filling))
 
 
 class Filled(Result):
-    """The number of placed instances, and the states before and after."""
+    """The number of placed instances, and the states before and after.
 
-    def __init__(self, found: CapacityReport, command: Command) -> None:
-        super().__init__(status=1 if found.nowhere else INCOMPLETE if found.late else 0)
+    `bought`: purchases, each with the study after it. `full`: when groups are full, if that is
+    asked for.
+    """
+
+    def __init__(
+        self,
+        found: CapacityReport,
+        command: Command,
+        bought: Sequence[Bought] = (),
+        full: FullForecast | None = None,
+    ) -> None:
+        reports = [found, *(one.report for one in bought)]
+        late = any(one.late for one in reports)
+        super().__init__(status=1 if found.nowhere else INCOMPLETE if late else 0)
+        self._bought = bought
+        self._full = full
         settings = command.settings
         self._study = found
         self._settings = settings
         self._tagged = command.effective
-        self.interrupted = found.interrupted
+        self.interrupted = any(one.interrupted for one in reports)
         self.before = self._states()
-        if found.late:
+        if late:
             self.problems.append(limit_reached(settings.planning_seconds))
         if found.nowhere:
             self.problems.append("no online nodes for instances of this kind")
@@ -68,6 +125,10 @@ class Filled(Result):
     def complete(self) -> bool:
         """Make the document; with ``-v`` draw on stderr where instances were placed."""
         self._document = study_document(self._study)
+        if self._full is not None:
+            self._document["trend"] = self._full.document(self._study)
+        if self._bought:
+            self._document["purchases"] = purchases_document(self._study, self._bought, self._full)
         if self._settings.verbose:
             for kind in ("tiered", "standard"):
                 if kind in self._document:

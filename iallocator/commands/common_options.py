@@ -201,10 +201,11 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "max_input": (EVERY | {"history"}, {}),
     "verbose": (EVERY | {"history"}, {}),
     "quiet": (EVERY | {"history"}, {}),
-    **{
-        target: (frozenset({"config", "metrics"}), {"": "only requests are logged and captured"})
-        for target in ("log", "capture")
-    },
+    "log": (frozenset({"config", "metrics"}), {"": "only requests are logged and captured"}),
+    "capture": (
+        frozenset({"capacity", "config", "metrics"}),
+        {"": "only requests are logged and captured"},
+    ),
     **{
         target: (frozenset({"config"}), {"": "only requests are logged and captured"})
         for target in ("capture_keep", "capture_days")
@@ -308,6 +309,8 @@ EXECUTED = {"": NOTHING_EXECUTED}
 
 BALANCED = {"": NO_BALANCING}
 
+HISTORIES = {"": "balance --steady keeps a history of loads, capacity --history one of totals"}
+
 LACKED: dict[str, Reasons] = {
     "--json": {
         "replay": "--junit is its form for programs",
@@ -369,6 +372,10 @@ LACKED: dict[str, Reasons] = {
         "": NO_MOVES,
     },
     "--min-gain -g": {"": NO_BALANCING},
+    **dict.fromkeys(
+        ("--history", "--now"),
+        HISTORIES,
+    ),
     "--machine-readable": {"": "the program of htools has no such form, or there is none"},
     "--boot-timeout": {"": "it neither powers on nor reboots nodes"},
     "--master-node": {"": "it neither powers down nor reboots nodes, and rescues none"},

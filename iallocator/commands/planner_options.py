@@ -47,6 +47,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.sources.hypothetical import Purchase
+
 __all__ = [
     "Balance", "BalanceGroups", "Balancing", "BetweenGroups", "Capacity", "Check", "Compress",
     "MakeRoom", "Metrics", "NodesAway", "Place", "Reboot", "Redistribute", "Rescue",
@@ -463,6 +465,13 @@ class StandardSize(CommandSettings):
     )
 
 
+def purchase(text: str) -> Purchase:
+    """Nodes to buy, like 2:800g,64g,32,group=west,cost=5000."""
+    from iallocator.sources.hypothetical import purchase as read
+
+    return read(text)
+
+
 class Capacity(StandardSize):
     """The options of ``iallocator capacity``."""
 
@@ -503,13 +512,76 @@ class Capacity(StandardSize):
         "forecast: repeat the requests in this folder until the first rejection",
         file_name, "FOLDER", "", group=SELECTION,
     )  # fmt: skip
+    add_nodes: Sequence[Purchase] = option(
+        "--add-nodes",
+        "also count what fits after this purchase: number of nodes, and disk, memory and cpus of "
+        "each; group=GROUP, cost=COST of a node; + joins kinds; may repeat",
+        purchase, "N:SPEC", repeats=True, group=SELECTION,
+    )  # fmt: skip
+    forecast: bool = option(
+        "--forecast",
+        "report on which day each group is full, by the trend of its instances in --history, "
+        "--capture or --job-archive",
+        group=SELECTION,
+    )
+    history: str = option(
+        "--history",
+        "add the totals of the cluster to the history in this folder; with --forecast, read it",
+        file_name, "FOLDER", "", group=SELECTION,
+    )  # fmt: skip
+    job_archive: str = option(
+        "--job-archive",
+        "with --forecast: the folder with Ganeti's archived jobs "
+        "(/var/lib/ganeti/queue/archive)",
+        file_name, "FOLDER", "", group=SELECTION,
+    )  # fmt: skip
+    now: float | None = option(
+        "--now",
+        "with --history or --forecast: when the cluster was read (default: the clock)",
+        utc_time, "TIME", group=SELECTION, rare=True,
+    )  # fmt: skip
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject two output formats together, and ``--strategy`` without ``--replay``."""
+        """Reject two output formats together, and options that have no effect."""
         if self.json and self.machine_readable == "yes":
             raise UsageError("--json and --machine-readable exclude each other")
         if self.asks_here("strategy") and not self.replay:
             raise UsageError("--strategy is for requests (--replay): sizes are placed by score")
+        if self.add_nodes:
+            self._check_purchases()
+        self._check_forecast()
+
+    def _check_forecast(self) -> None:
+        """Reject a forecast without data, or with options that it cannot obey."""
+        if not self.forecast:
+            for target, name in (("capture", "--capture"), ("job_archive", "--job-archive")):
+                if self.asks_here(target):
+                    raise UsageError(f"{name} is read for a forecast: it goes with --forecast")
+            if self.now is not None and not self.history:
+                raise UsageError("--now is the time of a sample: it goes with --history")
+            return
+        if not (self.history or self.capture or self.job_archive):
+            raise UsageError(
+                "--forecast needs data: --history FOLDER, --capture FOLDER or --job-archive FOLDER"
+            )
+        if self.max_length is not None:
+            raise UsageError("--forecast counts all instances that fit: no --max-length")
+        if self.machine_readable == "yes":
+            raise UsageError("hspace has no keys for --forecast: --json is its form for programs")
+        if self.compat:
+            raise UsageError("--forecast: hspace has no forecast, so there is no --compat hail")
+
+    def _check_purchases(self) -> None:
+        """Reject what has no meaning beside ``--add-nodes``."""
+        if self.max_length is not None:
+            raise UsageError("--add-nodes counts all instances that fit: no --max-length")
+        if self.machine_readable == "yes":
+            raise UsageError("hspace has no keys for --add-nodes: --json is its form for programs")
+        if self.compat:
+            raise UsageError("--add-nodes: hspace adds no nodes, so there is no --compat hail")
+        costs = [kind.cost for one in self.add_nodes for kind in one.kinds]
+        if None in costs and any(cost is not None for cost in costs):
+            raise UsageError("--add-nodes: expected a cost for every kind of node, or for none")
 
 
 class Metrics(StandardSize):
@@ -531,6 +603,7 @@ class Metrics(StandardSize):
     tiered_alloc = None
     max_length = None
     replay = ""
+    add_nodes = ()
 
 
 class RequestInWords(CommandSettings):

@@ -8,13 +8,12 @@ of days that count no more are removed. A line that is damaged is left out with 
 from __future__ import annotations
 
 import json
-import os
-from datetime import UTC, datetime
+from datetime import datetime
 from time import time
 from typing import Any
 
-from iallocator.errors import UsageError, tell
-from iallocator.files import read_file
+from iallocator.commands.day_files import DayFiles, day_file, time_words
+from iallocator.errors import UsageError
 from iallocator.model.cluster import set_cpu_loads
 from iallocator.model.instance import UNIT_LOAD
 from iallocator.planners.balance.steady import (
@@ -39,24 +38,15 @@ __all__ = ["LoadHistory", "SteadyRound"]
 DAYS = 10
 """Files of so many days are kept."""
 
-ENDING = ".jsonl"
-
 HOUR_OF_LINE = '{"time":"2026-01-02T03'
 """A line begins with its time. Of days before yesterday, the first sample of an hour is used."""
 
 
-class LoadHistory:
-    """The history of loads in a folder.
-
-    Attributes
-    ----------
-    damaged:
-        How many lines could not be read.
-    """
+class LoadHistory(DayFiles):
+    """The history of loads in a folder."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = folder
-        self.damaged = 0
+        super().__init__(folder, DAYS)
 
     def samples(self, now: float, limit: int) -> list[LoadSample]:
         """Return the samples before `now` of the days that count, in order of time.
@@ -69,35 +59,24 @@ class LoadHistory:
         UsageError
             If the folder cannot be made or read.
         """
-        try:
-            os.makedirs(self.folder, exist_ok=True)
-            names = sorted(os.listdir(self.folder))
-        except OSError as error:
-            raise UsageError(f"--history: {self.folder}: {error.strerror}") from None
         found = {}
-        recent = _file_name(now - 24 * HOUR)
-        for name in names:
-            if not name.endswith(ENDING) or not _first_day(now) <= name <= _file_name(now):
+        recent = day_file(now - 24 * HOUR)
+        day = hour = ""
+        for name, line in self.lines(now, limit):
+            if name != day:
+                day, hour = name, ""
+            if hour and name < recent and line.startswith(hour):
                 continue
-            try:
-                raw = read_file(os.path.join(self.folder, name), limit)
-            except UsageError:
+            sample = _sample(line)
+            if sample is None:
                 self.damaged += 1
-                continue
-            hour = ""
-            for line in raw.decode("utf-8", "replace").splitlines():
-                if hour and name < recent and line.startswith(hour):
-                    continue
-                sample = _sample(line)
-                if sample is None:
-                    self.damaged += 1
-                elif sample.time < now:
-                    hour = line[: len(HOUR_OF_LINE)]
-                    found[sample.time] = sample
+            elif sample.time < now:
+                hour = line[: len(HOUR_OF_LINE)]
+                found[sample.time] = sample
         return [found[moment] for moment in sorted(found)]
 
-    def add(self, sample: LoadSample) -> None:
-        """Append a sample to the file of its day, and remove the files that count no more.
+    def add_sample(self, sample: LoadSample) -> None:
+        """Add a sample to the file of its day.
 
         Raises
         ------
@@ -105,7 +84,7 @@ class LoadHistory:
             If the file cannot be written.
         """
         document = {  # the time is first, see HOUR_OF_LINE
-            "time": datetime.fromtimestamp(sample.time, UTC).isoformat().replace("+00:00", "Z"),
+            "time": time_words(sample.time),
             "instances": {
                 name: {"nodes": nodes}
                 if measured is None
@@ -114,30 +93,7 @@ class LoadHistory:
             },
             "planned": list(sample.planned),
         }
-        path = os.path.join(self.folder, _file_name(sample.time))
-        line = f"{json.dumps(document, separators=(',', ':'))}\n".encode()
-        try:
-            with open(path, "a+b") as file:
-                if file.tell():
-                    file.seek(-1, os.SEEK_END)
-                    if file.read(1) != b"\n":  # a round that was killed left half a line
-                        line = b"\n" + line
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-            for name in os.listdir(self.folder):
-                if name.endswith(ENDING) and name < _first_day(sample.time):
-                    os.remove(os.path.join(self.folder, name))
-        except OSError as error:
-            raise UsageError(f"--history: {path}: {error.strerror}") from None
-
-
-def _file_name(moment: float) -> str:
-    return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d}{ENDING}"
-
-
-def _first_day(now: float) -> str:
-    return _file_name(now - DAYS * 24 * HOUR)
+        self.add(sample.time, document)
 
 
 def _sample(line: str) -> LoadSample | None:
@@ -195,9 +151,7 @@ class SteadyRound:
         self._own, self._cluster = own, cluster
         self._history = LoadHistory(own.history)
         samples = [*self._history.samples(now, own.max_input), present]
-        if self._history.damaged:
-            damaged = f"{self._history.damaged} damaged lines or files are left out"
-            tell(f"Warning: {own.history}: {damaged}")
+        self._history.warn_of_damage()
         limits = SteadyLimits(
             own.least_history, own.hold, own.steady_gain, own.gib_cost, own.hourly_moves,
             own.nightly_moves, own.hours, own.rest_days, own.overload, own.nodes_offline,
@@ -213,7 +167,7 @@ class SteadyRound:
         """Add the sample and the planned moves to the history; return the plan with its facts."""
         samples, shadow = self.policy.samples, self._shadowed(done)
         planned = [entry.move.instance.name for entry in done.entries]
-        self._history.add(samples[-1]._replace(planned=planned))
+        self._history.add_sample(samples[-1]._replace(planned=planned))
         done.plan.reason = "; ".join(
             dict.fromkeys(one.plan.reason for one in done.plans if one.plan.reason)
         )

@@ -112,8 +112,8 @@ USAGE = {
         (
             Example("capacity cluster.json", "Report what fits."),
             Example(
-                "capacity --standard-alloc 40G,8G,2 cluster.json",
-                "Report how many instances of another size fit.",
+                "capacity --add-nodes 2:800g,24g,16 --add-nodes 1:800g,64g,32 cluster.json",
+                "Report which purchase of nodes adds more capacity.",
             ),
         ),
         unfinished="The time limit ended the search for further instances.",

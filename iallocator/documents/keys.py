@@ -116,6 +116,7 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
         *_below("standard", _FILLING),
         ("forecast.asked", "instance_count"),
         ("forecast.end", "reason"),
+        ("purchases[].instances[].name", "instance"),
     ),
     "check": (
         ("rebalancing", "balancing"),

@@ -217,7 +217,7 @@ def capacity_metrics(found: CapacityReport, group: str) -> list[Json]:
     run, cluster = found.standard, found.before.cluster
     if run is None:
         return []
-    counts = Counter(cluster.nodes[one.nodes[0]].group.index for one in run.filling.placed)
+    counts = found.placed_by_group()
     complete = not (run.filling.ended or run.filling.interrupted)
     return [
         _metric(

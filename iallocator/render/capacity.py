@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     Json = Mapping[str, Any]
 
-__all__ = ["allocation_map", "capacity"]
+__all__ = [
+    "LASTING", "TREND", "TREND_NOTE", "allocation_map", "capacity", "gain_of", "gained_in",
+    "lasting_of", "trend_rows", "trend_title",
+]  # fmt: skip
 
 KINDS = (("tiered", "Tiered"), ("standard", "Standard"))
 
@@ -92,6 +95,97 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
             )
         if forecast["end"]:
             page.say(forecast["end"])
+
+    if "trend" in document:
+        _trend(document["trend"], page)
+    if "purchases" in document:
+        _purchases(document["purchases"], page)
+
+
+def trend_rows(trend: Json) -> Iterator[tuple[str, ...]]:
+    """Yield a row of each group with a forecast, in words, and one of all groups together."""
+    whole = [] if trend["all_groups"] is None else [{"group": "all", **trend["all_groups"]}]
+    for one in [*trend["groups"], *whole]:
+        if not one["reason"]:
+            per_day = (f"{one[name]:.3g}" for name in RATES)
+            dates = (one[name] or "-" for name in ("full", "earliest", "latest"))
+            count = str(one["count"])
+            yield one["group"], count, one.get("resource", ""), *per_day, *dates
+
+
+RATES = ("per_day", "per_day_lowest", "per_day_highest")
+
+TREND = (
+    "group", "fit", "short of", "per day", "lowest", "highest", "full on", "earliest", "latest",
+)  # fmt: skip
+"""Titles of the rows of `trend_rows`."""
+
+TREND_NOTE = (
+    "fit, per day: standard instances; the range is that of the trend, 90 %; "
+    "-: not within ten years"
+)
+
+
+def trend_title(trend: Json) -> str:
+    """Return the title of the forecast."""
+    days, since = trend["day_count"], trend["since"][:10]
+    return f"Full with N+1 kept, by the trend of {days} days with data since {since}"
+
+
+def _trend(trend: Json, page: Page) -> None:
+    """Add on which day each group is full."""
+    page.heading(trend_title(trend))
+    table = Table("", *map(numeric, TREND[1:2]), TREND[2], *map(numeric, TREND[3:6]), *TREND[6:])
+    for row in trend_rows(trend):
+        table.add(*row)
+    page.table(table)
+    page.say(TREND_NOTE, tone="faint")
+    for one in trend["groups"]:
+        if one["reason"]:
+            page.say(f"{one['group']}: {one['reason']}")
+
+
+def _purchases(purchases: list[Json], page: Page) -> None:
+    """Add how many more standard instances fit after each purchase."""
+    lasting = "days_gained" in purchases[0]
+    what = "days" if lasting else "standard instances"
+    page.heading(f"Purchases, by {what} gained per unit of cost")
+    names = ("cost", "fit then", "gained", *(LASTING if lasting else ("per cost",)))
+    table = Table("", *map(numeric, names), "where", *([] if lasting else ["the end"]))
+    for one in purchases:
+        gain, rate = gain_of(one)
+        head = one["purchase"], f"{one['cost']:.12g}", str(one["count"]), gain
+        if lasting:
+            table.add(*head, *lasting_of(one), gained_in(one))
+        else:
+            table.add(*head, rate, gained_in(one), one["reason"])
+    page.table(table)
+
+
+LASTING = ("full on", "days gained", "days per cost")
+"""Titles of what `lasting_of` returns."""
+
+
+def lasting_of(purchase: Json) -> tuple[str, str, str]:
+    """Return until when the groups of a purchase last, and what it gains, in words."""
+    days, rate = purchase["days_gained"], purchase["days_per_cost"]
+    if days is None:
+        return purchase["full"] or "-", "-", "-"
+    return purchase["full"] or "-", f"{days:.0f}", f"{rate:.4g}"
+
+
+def gain_of(purchase: Json) -> tuple[str, str]:
+    """Return the gain of a purchase, and that per unit of cost, in words."""
+    if purchase["gain"] is None:
+        return "unknown", "unknown"
+    return f"{purchase['gain']:+}", f"{purchase['gain_per_cost']:.4g}"
+
+
+def gained_in(purchase: Json) -> str:
+    """Return the groups that a purchase extends, with their instances before and after."""
+    return ", ".join(
+        f"{one['group']}: {one['count']} to {one['count_after']}" for one in purchase["groups"]
+    )
 
 
 def allocation_map(title: str, run: Json) -> Iterator[str]:

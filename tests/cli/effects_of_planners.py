@@ -416,9 +416,69 @@ SLOTS = cluster(
 RESERVED = cluster(3, memory=8000, instances={"a": instance("node1", "node2", memory=3000)})
 """Three more pairs of 2500 MiB fit where the score is best, and four elsewhere."""
 
+
+def totals(step: int) -> dict[str, str]:
+    """Return a history of totals in which the memory of the group east grows by `step` a day."""
+    groups = [
+        {"uuid-east": {"instances": k, "memory": k * step, "disk": 0, "vcpus": k}}
+        for k in range(1, 21)
+    ]
+    return {
+        f"totals/2026-01-{k:02}.jsonl": json.dumps(
+            {"time": f"2026-01-{k:02}T03:00:00Z", "groups": one}
+        )
+        for k, one in enumerate(groups, start=1)
+    }
+
+
+FORECAST = ("--forecast", "--history={folder}/totals", "--now=2026-01-21T03:00:00Z")
+
+ARCHIVED = {
+    "jobs/job-1": json.dumps({
+        "received_timestamp": [1767225600, 0],
+        "ops": [{"status": "success", "end_timestamp": [1768435200, 0], "input": {
+            "OP_ID": "OP_INSTANCE_CREATE", "instance_name": "i1", "pnode": "node1", "disks": [],
+            "disk_template": "rbd", "beparams": {"memory": 1024}}}, {
+            "status": "success", "end_timestamp": [1768867200, 0], "input": {
+            "OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "i1"}}],
+    })
+}  # fmt: skip
+"""An instance that existed from 2026-01-15 to 2026-01-20."""
+
 CAPACITY = {
+    "--forecast": Effect(ROOM, "--forecast", FORECAST[1:], totals(100)),
+    "--history": Effect(
+        ROOM,
+        "--history={folder}/other",
+        FORECAST,
+        {
+            **totals(100),
+            **{name.replace("totals", "other"): text for name, text in totals(50).items()},
+        },
+    ),
+    "--now": Effect(ROOM, "--now=2026-01-22T03:00:00Z", FORECAST, totals(100)),
+    "--capture": Effect(
+        ROOM,
+        "--capture={folder}/calls",
+        FORECAST,
+        {
+            **totals(100),
+            "calls/000001.request.json.gz": json.dumps(ROOM),
+            "calls/000001.call.json": json.dumps({"time": 1766800000}),
+        },
+    ),
+    "--job-archive": Effect(
+        ROOM,
+        "--job-archive={folder}/jobs",
+        FORECAST,
+        {
+            **{k: v for k, v in totals(100).items() if not k.endswith(("16.jsonl", "17.jsonl"))},
+            **ARCHIVED,
+        },
+    ),
     "--metrics": Effect(CROWDED, "--metrics={folder}/file", ("--tiered-alloc=10g,1g,1", "-l3")),
     "--group": Effect(ROOM, "--group=east"),
+    "--add-nodes": Effect(ROOM, "--add-nodes=2:10g,4g,4,group=east,cost=5"),
     "--machine-readable": Effect(ROOM, "--machine-readable"),
     "--replay": Effect(
         ROOM,

@@ -298,18 +298,23 @@ def capacity(kind: str, split: bool) -> Scene:
     return scene
 
 
-def ask_capacity(scene: Scene) -> Json:
-    """Return how many instances like the subject fit; at most one."""
+def ask_capacity(scene: Scene, *words: str) -> Json:
+    """Return how many instances like the subject fit; at most one without further `words`."""
     one = scene.subject
     size = f"{one['disks'][0]['size']},{one['memory']},{one['vcpus']}"
-    options = [f"--standard-alloc={size}", f"--tiered-alloc={size}"]
+    options = [f"--standard-alloc={size}", f"--tiered-alloc={size}", *(words or ["-l1"])]
     options += [f"--disk-template={one['disk_template']}", f"--spindle-use={one['spindle_use']}"]
-    output = run("capacity", scene.finished(), "--json", "-l1", *options, *scene.options)
+    output = run("capacity", scene.finished(), "--json", *options, *scene.options)
     found: Json = json.loads(output)
     return found
 
 
+def ask_purchase(scene: Scene) -> Json:
+    """Return how many instances like the subject fit after the purchase of a useless node."""
+    return ask_capacity(scene, "--add-nodes=1:1m,1m,1,group=default")
+
+
 def read_capacity(scene: Scene, plan: Json) -> list[str]:
-    """Return the nodes of the first instance."""
-    placed = plan["standard"]["instances"]
+    """Return the nodes of the first instance; with a purchase, those after it."""
+    placed = plan.get("purchases", [plan["standard"]])[0]["instances"]
     return list(placed[0]["nodes"]) if placed else []

@@ -30,7 +30,8 @@ RANKED = frozenset(name for name in PATHS if "," in name and not name.endswith("
 BY_PACEMAKER = frozenset({name for name in RANKED if "pacemaker" in name} | _paths("place"))
 DOORS = _paths("ask", "snapshot", "--log and --capture", "configuration file")
 NEW = DOORS | _paths("allocate", "multi-allocate", "--optimal", "--top", "exact search")
-SIZES = _paths("capacity", "capacity --replay")
+OF_POLICY = _paths("capacity", "capacity --add-nodes")
+SIZES = OF_POLICY | _paths("capacity --replay")
 FAILURES = _paths("check --failures", "check --racks")
 SHOWN = frozenset(name for name, path in PATHS.items() if path.shown)
 MOVES = _paths(
@@ -167,7 +168,7 @@ RULES: list[Rule] = [
     (("group setting: strategy",), RANKED, "the command line overrides tags of a group"),
     (
         ("group setting: strategy",),
-        {*BALANCE, *SQUEEZE, *_paths("capacity", "--optimal", "live execution")},
+        {*BALANCE, *SQUEEZE, *OF_POLICY, *_paths("--optimal", "live execution")},
         "it lowers the score of the cluster, whatever ranks single requests",
     ),
     (("group setting: strategy",), _paths("place"), "the command line names the strategy"),
@@ -213,8 +214,13 @@ RULES: list[Rule] = [
     ),
     (
         (*OF_TAGS, "networks"),
-        _paths("capacity"),
+        OF_POLICY,
         "a size has no tags and no networks",
+    ),
+    (
+        ("exclusive storage",),
+        _paths("capacity --add-nodes"),
+        "the spindles of the new node change the scores, so that another node is best",
     ),
     (
         ("exclusive storage",),

@@ -6,6 +6,7 @@ size without memory is rejected if more instances fit than can be counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import KW_ONLY, dataclass, field
 
 from iallocator.compat import OURS
@@ -23,7 +24,13 @@ from iallocator.names import domain_of
 from iallocator.placement.limit_policy import LimitPolicy
 from iallocator.placement.nearest import RolesTested, closest
 from iallocator.placement.what_if import WhatIf
-from iallocator.planners.capacity.fill import Allocation, FillResult, fill, fill_tiered
+from iallocator.planners.capacity.fill import (
+    Allocation,
+    FillResult,
+    fill,
+    fill_tiered,
+    likely_reason,
+)
 from iallocator.planners.capacity.most import MANY, most_equal
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
@@ -133,6 +140,8 @@ class CapacityOptions:
     past:
         Earlier requests for new instances, each with its settings; if there are any, the study
         forecasts how many more fit.
+    by_group:
+        Whether the study finds what limits each group when it is full of standard instances.
     """
 
     standard: Size
@@ -155,6 +164,7 @@ class CapacityOptions:
     n1_of: Mapping[int, str] = field(default_factory=dict)
     soft_of: Mapping[int, bool] = field(default_factory=dict)
     past: Sequence[Past] = ()
+    by_group: bool = False
 
 
 class Run:
@@ -196,6 +206,9 @@ class CapacityReport:
         Names of the nodes that violate N+1 already, so that nothing was tried; usually none.
     nowhere:
         Whether no node may take such an instance, so that nothing was tried.
+    limiting:
+        With `CapacityOptions.by_group`: index of a group -> what rejects most placements of one
+        more standard instance there. A group without usable nodes is left out.
     """
 
     def __init__(self, state: State, totals: Totals, initial: Figures) -> None:
@@ -207,11 +220,18 @@ class CapacityReport:
         self.tiered: Run | None = None
         self.standard: Run | None = None
         self.forecast: Forecast | None = None
+        self.limiting: dict[int, str] = {}
 
     @property
     def runs(self) -> list[Run]:
         """The fillings that were begun."""
         return [run for run in (self.tiered, self.standard) if run is not None]
+
+    def placed_by_group(self) -> Counter[int]:
+        """Return the index of each group -> how many standard instances were placed there."""
+        nodes = self.before.cluster.nodes
+        placed = [] if self.standard is None else self.standard.filling.placed
+        return Counter(nodes[one.nodes[0]].group.index for one in placed)
 
     @property
     def late(self) -> bool:
@@ -383,6 +403,8 @@ class _Study:
             last = filling.placed[-1].size if filling.placed else sizes[0]
             name = self._names(number)
             run.closest = closest_of(site, site.newcomer(last, number, name))
+            if kind == "standard" and wants.by_group:
+                report.limiting = _limiting(site, site.newcomer(last, number, name))
             if wants.behaviour.policy_reason and filling.last is not None:
                 filling.failures = site.failures_shown(site.newcomer(filling.last, number, name))
         return run
@@ -488,6 +510,16 @@ class _Study:
         node, allowed = self._cluster.nodes[index], self._wants.allowed
         wanted = allowed is None or node.name in allowed
         return node.online and wanted and index not in self._closed
+
+
+def _limiting(site: CapacityState, instance: Instance) -> dict[int, str]:
+    """Return the index of each full group -> what rejects most placements of `instance` there."""
+    found: dict[int, str] = {}
+    for group, _ in site.groups:
+        failures = site.rejections_in(group, instance)
+        if failures:
+            found[group.index] = likely_reason(failures)
+    return found
 
 
 def _until_stopped(deadline: Deadline, work: Callable[[], None]) -> Stopped | None:

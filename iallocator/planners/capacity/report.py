@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iallocator.aliases import Json
+    from iallocator.model.cluster import Cluster
     from iallocator.planners.capacity.capacity import CapacityReport, Run
     from iallocator.planners.capacity.site import Size
     from iallocator.planners.capacity.usage import Figures, Totals
 
-__all__ = ["end_of", "key_lines", "share", "study_document", "tiers"]
+__all__ = ["end_of", "instances_placed", "key_lines", "share", "study_document", "tiers"]
 
 
 def tiers(run: Run) -> list[tuple[Size, int]]:
@@ -70,14 +71,19 @@ def study_document(study: CapacityReport) -> Json:
                 "failures": {name: count for name, count in filling.failures.items() if count},
                 "end": end_of(study, run),
                 "closest": run.closest,
-                "instances": [
-                    {"name": placed.instance.name, "nodes": cluster.node_names(placed.nodes)}
-                    for placed in filling.placed
-                ],
+                "instances": instances_placed(run, cluster),
             }
     if study.forecast is not None:
         document["forecast"] = study.forecast.document()
     return document
+
+
+def instances_placed(run: Run, cluster: Cluster) -> list[Json]:
+    """Return the name and the nodes of each instance that a filling placed, in this order."""
+    return [
+        {"name": placed.instance.name, "nodes": cluster.node_names(placed.nodes)}
+        for placed in run.filling.placed
+    ]
 
 
 def _size(size: Size) -> Json:

@@ -5,6 +5,8 @@ The sizes of the instances are standard, largest, and smaller ones in steps.
 
 from __future__ import annotations
 
+from copy import copy
+
 from iallocator.constraints.table import entry_rejections
 from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.instance import UNIT_LOAD, Backend, Disks, Instance
@@ -243,6 +245,13 @@ class CapacityState:
             return self._find(instance, self.kernel, False)[1]
         finally:
             self._policy_reason = ""
+
+    def rejections_in(self, group: Group, instance: Instance) -> Failures:
+        """Return what rejects how many places for `instance` in one group; {} if one is free."""
+        alone = copy(self)
+        alone.groups = [one for one in self.groups if one[0] is group]
+        nodes, failures = alone.find(instance)
+        return {} if nodes else failures
 
     def _find(
         self, instance: Instance, kernel: Kernel, every: bool

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
+from iallocator.render.capacity import (
+    LASTING,
+    TREND,
+    TREND_NOTE,
+    gain_of,
+    gained_in,
+    lasting_of,
+    trend_rows,
+    trend_title,
+)
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.topology import add_topology
@@ -73,12 +83,48 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
             )
         note += f"Asked for before: {forecast['asked']}. {shown(forecast['end'])}"
         page.table("forecast", "Forecast", grid, note.rstrip())
+    if "trend" in document:
+        _trend(document["trend"], page)
+    if "purchases" in document:
+        _purchases(document["purchases"], page)
     page.table("sums", "Sums", _sums(document))
     if full is not None:
         page.details.append("Before: now; after: full of instances of the standard size")
     page.tiles.append(tolerance_tile(facts["before"], full))
     add_nodes(page, facts["moments"])
     add_health(page, facts["before"], full)
+
+
+def _purchases(purchases: list[Json], page: PageView) -> None:
+    """Add how many more standard instances fit after each purchase."""
+    lasting = "days_gained" in purchases[0]
+    grid = Grid(
+        "Purchase", numeric("Cost"), numeric("Fit then"), numeric("Gained"),
+        numeric("Per unit of cost"),
+        *(numeric(name.capitalize()) for name in (LASTING if lasting else ())), "Where", "The end",
+    )  # fmt: skip
+    for one in purchases:
+        gain, rate = gain_of(one)
+        grid.add(
+            one["purchase"], f"{one['cost']:.12g}", number_cell(one["count"]),
+            Cell(gain, tone="strong"), rate, *(lasting_of(one) if lasting else ()),
+            gained_in(one), one["reason"],
+        )  # fmt: skip
+    what = "that lasts longest" if lasting else "with the highest gain"
+    page.table("purchases", "Purchases", grid, f"The one {what} per unit of cost is first.")
+
+
+def _trend(trend: Json, page: PageView) -> None:
+    """Add on which day each group is full."""
+    titles = [name.capitalize() for name in TREND]
+    grid = Grid(
+        titles[0], numeric(titles[1]), titles[2], *map(numeric, titles[3:6]), *titles[6:],
+        intro=TREND_NOTE,
+    )  # fmt: skip
+    for row in trend_rows(trend):
+        grid.add(*row)
+    reasons = [f"{one['group']}: {one['reason']}" for one in trend["groups"] if one["reason"]]
+    page.table("trend", trend_title(trend), grid, "; ".join(map(shown, reasons)))
 
 
 def _headline(document: Json) -> tuple[str, str]:

@@ -1,0 +1,143 @@
+"""``capacity --forecast``: collect what the instances of each group took, day by day.
+
+There are three sources: totals that ``capacity --history FOLDER`` has recorded, the clusters in
+captured requests (``--capture FOLDER``), and Ganeti's archive of jobs (``--job-archive FOLDER``).
+On a day with several samples, the last one counts. The archive counts on days without a sample.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from time import time
+from typing import Any
+
+from iallocator.calls.history import read_history
+from iallocator.commands.day_files import DayFiles, time_words
+from iallocator.deadline import DAY, check
+from iallocator.engine import reading_for
+from iallocator.errors import IallocatorError, UsageError, tell
+from iallocator.files import read_file
+from iallocator.planners.capacity.demand import (
+    WINDOW,
+    DemandSample,
+    GroupDemand,
+    daily,
+    demand_of,
+    too_few,
+)
+from iallocator.wire.codec import decode
+from iallocator.wire.document import read_cluster
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.commands.command import Command
+    from iallocator.commands.planner_options import Capacity
+
+__all__ = ["demand_history"]
+
+
+def demand_history(command: Command) -> tuple[list[DemandSample], float]:
+    """Record the demand of now if ``--history`` is given; return the samples, and the time of now.
+
+    The samples are one of each day, in order, and that of now. Without ``--forecast`` there are
+    none.
+
+    Raises
+    ------
+    UsageError
+        If a source cannot be read or written, or if there are too few days with data.
+    """
+    own: Capacity = command.settings
+    now = time() if own.now is None else own.now
+    present = DemandSample(now, demand_of(command.source.cluster))
+    found: list[DemandSample] = []
+    if own.history:
+        history = DayFiles(own.history, WINDOW)
+        for _, line in history.lines(now, own.max_input):
+            sample = _sample(line)
+            if sample is None:
+                history.damaged += 1
+            elif sample.time < now:
+                found.append(sample)
+        history.warn_of_damage()
+        groups = {uuid: demand._asdict() for uuid, demand in present.groups.items()}
+        history.add(now, {"time": time_words(now), "groups": groups})
+    if not own.forecast:
+        return [], now
+    if own.capture:
+        found += _captured(own, now)
+    found.append(present)
+    if own.job_archive:
+        known = {int(one.time // DAY) for one in found}
+        past = _archived(command, now)
+        found += [one for one in past if int(one.time // DAY) not in known]
+    samples = daily(found, now)
+    lacking = too_few(samples)
+    if lacking:
+        recorded = "; this run is recorded" if own.history else ""
+        raise UsageError(f"--forecast: {lacking}{recorded}")
+    return samples, now
+
+
+def _sample(line: str) -> DemandSample | None:
+    """Return the sample in a line; None if the line is damaged."""
+    try:
+        raw: Any = json.loads(line)
+        groups = {
+            str(uuid): GroupDemand(*(float(one[name]) for name in GroupDemand._fields))
+            for uuid, one in raw["groups"].items()
+        }
+        if not all(0 <= value < float("inf") for one in groups.values() for value in one):
+            return None
+        return DemandSample(datetime.fromisoformat(raw["time"]).timestamp(), groups)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+        return None
+
+
+def _captured(own: Capacity, now: float) -> list[DemandSample]:
+    """Return the demand in the last readable request of each day before `now`."""
+    found: dict[int, DemandSample] = {}
+    damaged = 0
+    reading = reading_for(own)
+    for entry in reversed(read_history(own.capture)):
+        check()
+        day = int(entry.time // DAY)
+        if day in found or not now - WINDOW * DAY <= entry.time < now:
+            continue
+        try:
+            cluster = read_cluster(decode(read_file(entry.request, own.max_input)), reading)
+        except IallocatorError:
+            damaged += 1
+            continue
+        found[day] = DemandSample(entry.time, demand_of(cluster))
+    if damaged:
+        tell(f"Warning: {own.capture}: {damaged} requests cannot be read, and are left out")
+    return list(found.values())
+
+
+def _archived(command: Command, now: float) -> list[DemandSample]:
+    """Return the demand at the end of each day by the archive of jobs."""
+    from iallocator.sources.job_archive import past_demand
+
+    own: Capacity = command.settings
+    past = past_demand(own.job_archive, command.source.cluster, now, own.max_input)
+    if past.damaged:
+        tell(f"Warning: {own.job_archive}: {past.damaged} files cannot be read, and are left out")
+    if past.unknown:
+        tell(
+            f"Warning: {own.job_archive}: {past.unknown} removed instances have no size or group "
+            "in the archive: the mean size counts, or they are left out if there are several groups"
+        )
+    found = []
+    for moment, sizes in past.days:
+        if moment < now - WINDOW * DAY:
+            break
+        groups: dict[str, GroupDemand] = {}
+        for size in sizes:
+            if size.group is not None:
+                old = groups.get(size.group, GroupDemand(0, 0, 0, 0))
+                parts = (1.0, size.memory or 0.0, size.disk or 0.0, size.vcpus or 0.0)
+                groups[size.group] = GroupDemand(*(a + b for a, b in zip(old, parts)))
+        found.append(DemandSample(moment, groups))
+    return found

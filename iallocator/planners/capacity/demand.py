@@ -1,0 +1,231 @@
+"""Forecast the day on which each group is full, by the trend of what its instances take.
+
+Demand is counted in standard instances of the resource that is short when the group is full: an
+instance with twice the memory of the standard size counts 2 if memory is short. The filling of
+`capacity` says how many more standard instances fit, with N+1 kept, and which resource is short.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from iallocator.deadline import DAY
+from iallocator.planners.capacity.trend import LEAST_DAYS, LEAST_POINTS, trend_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.planners.capacity.capacity import CapacityReport
+    from iallocator.planners.capacity.site import Size
+    from iallocator.planners.capacity.trend import Trend
+
+__all__ = [
+    "NOTHING", "WINDOW", "DemandSample", "FullForecast", "GroupDemand", "daily", "demand_of",
+    "demand_of_instance", "too_few",
+]  # fmt: skip
+
+WINDOW = 180
+"""Days: older samples do not count."""
+
+HORIZON = 3650
+"""Days: a group that is not full until then has no date."""
+
+
+class GroupDemand(NamedTuple):
+    """What the instances of a group take: their number, MiB of memory and disk, virtual cpus.
+
+    All instances count, whatever their state. Disk is that on all nodes of an instance.
+    """
+
+    instances: float
+    memory: float
+    disk: float
+    vcpus: float
+
+
+NOTHING = GroupDemand(0, 0, 0, 0)
+
+RESOURCES = {"FailMem": "memory", "FailN1": "memory", "FailDisk": "disk", "FailCPU": "vcpus"}
+"""Reason of rejection -> the member of `GroupDemand` that is short; else `instances`."""
+
+
+class DemandSample(NamedTuple):
+    """A moment in seconds since 1970, and the demand of each group by its uuid."""
+
+    time: float
+    groups: Mapping[str, GroupDemand]
+
+
+def demand_of_instance(instance: Instance) -> GroupDemand:
+    """Return what one instance takes."""
+    disk = instance.own_disk * instance.required_nodes
+    return GroupDemand(1, instance.memory, disk, instance.vcpus)
+
+
+def demand_of(cluster: Cluster) -> dict[str, GroupDemand]:
+    """Return the uuid of each group -> what the instances with their primary there take."""
+    return {
+        group.uuid: _total(map(demand_of_instance, cluster.members(group)))
+        for group in cluster.groups
+    }
+
+
+def _total(parts: Iterable[GroupDemand]) -> GroupDemand:
+    rows = list(parts)
+    return GroupDemand(*map(sum, zip(*rows))) if rows else NOTHING
+
+
+def daily(samples: Iterable[DemandSample], now: float) -> list[DemandSample]:
+    """Return the last sample of each day (UTC) until `now`, without those before the `WINDOW`."""
+    found: dict[int, DemandSample] = {}
+    for one in sorted(samples, key=lambda sample: sample.time):
+        if now - WINDOW * DAY <= one.time <= now:
+            found[int(one.time // DAY)] = one
+    return list(found.values())
+
+
+def too_few(samples: Sequence[DemandSample]) -> str:
+    """Return what daily `samples` lack for a trend, in words; "" if they are enough."""
+    days = (samples[-1].time - samples[0].time) / DAY if samples else 0.0
+    if len(samples) >= LEAST_POINTS and days >= LEAST_DAYS:
+        return ""
+    return (
+        f"{len(samples)} days have data, within {days:.1f} days: expected at least {LEAST_POINTS} "
+        f"days with data within {LEAST_DAYS} days or more"
+    )
+
+
+class _Growth(NamedTuple):
+    """A trend in standard instances per day, and how many more standard instances fit."""
+
+    fit: int
+    trend: Trend
+
+    def days(self, slope: float) -> float | None:
+        """Return the days until no more fit, with the growth `slope`; None: never."""
+        if not self.fit:
+            return 0.0
+        return self.fit / slope if slope > 0 else None
+
+
+class FullForecast:
+    """When groups are full, by the trend of their demand.
+
+    Parameters
+    ----------
+    samples:
+        One of each day, as `daily` returns them; `too_few` has nothing to say of them.
+    now:
+        The time of the cluster, in seconds since 1970.
+    size:
+        The standard size.
+    only:
+        The group to report on, by name or uuid; "": all.
+    """
+
+    def __init__(
+        self, samples: Sequence[DemandSample], now: float, size: Size, only: str = ""
+    ) -> None:
+        self._samples = samples
+        self._only = only
+        self._now = now
+        self._unit = demand_of_instance(size.instance(""))
+
+    def document(self, report: CapacityReport) -> Json:
+        """Return the forecast for the cluster of `report` as plain data."""
+        groups = report.before.cluster.groups
+        rows: list[Json] = []
+        series = []
+        for group in groups:
+            if self._only not in ("", group.name, group.uuid):
+                continue
+            resource = self._resource(report, group.index)
+            if not resource:
+                rows.append({"group": group.name, "reason": _why_not(report)})
+                continue
+            found = self._growth(report, group.index)
+            rows.append({"group": group.name, "resource": resource, **self._row(found)})
+            series.append(self._series(group.uuid, resource))
+        document: Json = {
+            "day_count": len(self._samples),
+            "since": _moment(self._samples[0].time),
+            "groups": rows,
+            "all_groups": None,
+        }
+        if len(series) > 1:
+            days = [day for day, _ in series[0]]
+            sums = [sum(values) for values in zip(*([v for _, v in one] for one in series))]
+            count = sum(row["count"] for row in rows if "count" in row)
+            whole = _Growth(count, trend_of(list(zip(days, sums))))
+            document["all_groups"] = self._row(whole)
+        return document
+
+    def lasts(self, report: CapacityReport, names: Iterable[str]) -> float | None:
+        """Return the days until the first of these groups is full; None: never, or unknown."""
+        days = []
+        for group in report.before.cluster.groups:
+            if group.name in names and self._resource(report, group.index):
+                growth = self._growth(report, group.index)
+                days.append(growth.days(growth.trend.slope))
+        known = [one for one in days if one is not None]
+        return min(known) if known else None
+
+    def date(self, days: float | None) -> str | None:
+        """Return the date in so many days; None if it is unknown, or after the `HORIZON`."""
+        if days is None or days > HORIZON:
+            return None
+        return _moment(self._now + days * DAY)[:10]
+
+    def _row(self, growth: _Growth) -> Json:
+        """Return a growth, and the dates that follow from it."""
+        trend = growth.trend
+        return {
+            "count": growth.fit,
+            "per_day": trend.slope,
+            "per_day_lowest": trend.lowest,
+            "per_day_highest": trend.highest,
+            "full": self.date(growth.days(trend.slope)),
+            "earliest": self.date(growth.days(trend.highest)),
+            "latest": self.date(growth.days(trend.lowest)),
+            "reason": "",
+        }
+
+    def _resource(self, report: CapacityReport, group: int) -> str:
+        """Return the resource that is short in a full group; "" if it is unknown."""
+        reason = report.limiting.get(group)
+        if reason is None:
+            return ""
+        resource = RESOURCES.get(reason, "instances")
+        return resource if getattr(self._unit, resource) else "instances"
+
+    def _growth(self, report: CapacityReport, group: int) -> _Growth:
+        uuid = report.before.cluster.groups[group].uuid
+        points = self._series(uuid, self._resource(report, group))
+        return _Growth(report.placed_by_group()[group], trend_of(points))
+
+    def _series(self, uuid: str, resource: str) -> list[tuple[float, float]]:
+        """Return (day, demand in standard instances) of a group; 0 before it had instances."""
+        unit = getattr(self._unit, resource)
+        return [
+            ((one.time - self._now) / DAY, getattr(one.groups.get(uuid, NOTHING), resource) / unit)
+            for one in self._samples
+        ]
+
+
+def _why_not(report: CapacityReport) -> str:
+    """Return why a group has no forecast."""
+    run = report.standard
+    if report.failing:
+        return "the cluster is not N+1 compliant"
+    if run is not None and run.filling.ended:
+        return run.filling.ended
+    return "no node of the group takes standard instances"
+
+
+def _moment(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

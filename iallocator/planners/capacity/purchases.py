@@ -1,0 +1,113 @@
+"""Compare purchases of nodes: how many more standard instances each adds, per unit of cost.
+
+Each purchase is a cluster of its own, and is filled with standard instances as the present cluster
+is. The gain of a purchase is the difference of both numbers of instances. It can be less than the
+new nodes hold: N+1 reserves the capacity for the failure of the largest node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iallocator.planners.capacity.report import end_of, instances_placed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.planners.capacity.capacity import CapacityReport, Run
+    from iallocator.planners.capacity.demand import FullForecast
+
+__all__ = ["Bought", "purchases_document"]
+
+
+@dataclass(slots=True)
+class Bought:
+    """A purchase, and the study of the cluster with its nodes.
+
+    Attributes
+    ----------
+    text:
+        The purchase as the user wrote it.
+    nodes:
+        Group -> how many nodes it gets.
+    cost:
+        The cost of all nodes.
+    report:
+        The study of the cluster after the purchase.
+    """
+
+    text: str
+    nodes: dict[str, int]
+    cost: float
+    report: CapacityReport
+
+    def document(self, before: CapacityReport, full: FullForecast | None) -> Json:
+        """Return the comparison with the study `before` the purchase as plain data.
+
+        The gain is null if a filling was not finished, because then it is unknown. With the
+        forecast `full`, it has how much longer the groups of the purchase last.
+        """
+        old, new = before.standard, self.report.standard
+        counts, later = before.placed_by_group(), self.report.placed_by_group()
+        known = _finished(old) and _finished(new)
+        count = sum(later.values())
+        gain = count - sum(counts.values()) if known else None
+        return {
+            "purchase": self.text,
+            "nodes": self.nodes,
+            "cost": self.cost,
+            "count": count,
+            "gain": gain,
+            "gain_per_cost": None if gain is None else gain / self.cost,
+            "proved": known and all(_proved(run) for run in (old, new)),
+            "groups": [
+                {
+                    "group": group.name,
+                    "count": counts[group.index],
+                    "count_after": later[group.index],
+                }
+                for group in before.before.cluster.groups
+                if group.name in self.nodes
+            ],
+            "reason": "" if new is None else end_of(self.report, new),
+            "instances": [] if new is None else instances_placed(new, self.report.before.cluster),
+            **({} if full is None else self._lasting(before, full)),
+        }
+
+    def _lasting(self, before: CapacityReport, full: FullForecast) -> Json:
+        """Return when the first group of the purchase is full, and how many days later that is."""
+        until, then = (full.lasts(one, self.nodes) for one in (before, self.report))
+        days = None if until is None or then is None else then - until
+        return {
+            "full": full.date(then),
+            "days_gained": days,
+            "days_per_cost": None if days is None else days / self.cost,
+        }
+
+
+def _finished(run: Run | None) -> bool:
+    """Return whether a filling came to its end."""
+    return run is not None and not run.filling.ended
+
+
+def _proved(run: Run | None) -> bool:
+    """Return whether no more instances are possible than a filling has."""
+    return run is not None and run.quality is not None and run.quality.proved
+
+
+def purchases_document(
+    before: CapacityReport, bought: Sequence[Bought], full: FullForecast | None
+) -> list[Json]:
+    """Return the purchases as plain data, that with the highest gain per unit of cost first.
+
+    With the forecast `full`, the one that lasts longest per unit of cost is first. Of equal ones,
+    the less expensive one is first; purchases without a known gain are last.
+    """
+
+    def rank(row: Json) -> tuple[bool, float, float, float]:
+        days, gain = row.get("days_per_cost"), row["gain_per_cost"]
+        return gain is None, -(days or 0.0), -(gain or 0.0), row["cost"]
+
+    return sorted((one.document(before, full) for one in bought), key=rank)

@@ -1,0 +1,93 @@
+"""The trend of a series, with a range: how fast demand grows, and when capacity is used up.
+
+The trend is the median of the slopes between all pairs of points (Theil 1950, Sen 1968): single
+jumps up and down change it little. Sen's own range is not used. It takes the distances of points
+from the line as independent, but demand is a sum of arrivals and departures, which stay. For such
+series, Sen's range of 90 % contains the true growth in 10 to 35 % of cases.
+
+Instead, the time is divided into parts of at least a week, at least four parts. Their growths are
+nearly independent. The range is that of Student's t for their mean, around the trend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import floor, sqrt
+from statistics import median, stdev
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["LEAST_DAYS", "LEAST_POINTS", "Trend", "trend_of"]
+
+LEAST_POINTS, LEAST_DAYS = 8, 14
+"""A trend needs so many points, and so many days between the first and the last one."""
+
+WEEK = 7
+"""Days: the length of a part of the time, at least."""
+
+LEAST_PARTS = 4
+"""Parts of the time; below four weeks they are shorter than a week."""
+
+QUANTILE = 1.6448536269514722
+"""Quantile of the normal distribution: 90 % are within it on both sides."""
+
+
+@dataclass(slots=True)
+class Trend:
+    """Growth per day: the trend, and its range of 90 %."""
+
+    slope: float
+    lowest: float
+    highest: float
+
+
+def trend_of(points: Sequence[tuple[float, float]]) -> Trend:
+    """Return the trend of `points`: (day, value), ascending by day, without equal days.
+
+    Cost: proportional to the square of the number of points.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than `LEAST_POINTS`, or they span less than `LEAST_DAYS`.
+    """
+    first, last = (points[0][0], points[-1][0]) if points else (0.0, 0.0)
+    if len(points) < LEAST_POINTS or last - first < LEAST_DAYS:
+        raise ValueError("too few points for a trend")
+    slope = median(
+        (later - earlier) / (then - day)
+        for k, (day, earlier) in enumerate(points)
+        for then, later in points[k + 1 :]
+    )
+    parts = max(LEAST_PARTS, floor((last - first) / WEEK))
+    length = (last - first) / parts
+    ends = [_value(points, first + k * length) for k in range(parts + 1)]
+    growths = [(after - before) / length for before, after in pairwise(ends)]
+    half = _student(parts - 1) * stdev(growths) / sqrt(parts)
+    return Trend(slope, slope - half, slope + half)
+
+
+def _value(points: Sequence[tuple[float, float]], day: float) -> float:
+    """Return the value on `day`, on the straight line between the points around it."""
+    for (before, low), (after, high) in pairwise(points):
+        if day <= after:
+            return low + (high - low) * (max(day, before) - before) / (after - before)
+    return points[-1][1]
+
+
+def _student(freedom: int) -> float:
+    """Return the quantile of Student's t for a range of 90 %, with 3 degrees of freedom or more.
+
+    Source: the expansion of Cornish and Fisher, see Abramowitz and Stegun, 26.7.5. The error is
+    below 0.3 %.
+    """
+    z = QUANTILE
+    return (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    )

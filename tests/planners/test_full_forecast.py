@@ -1,0 +1,475 @@
+"""Test ``capacity --forecast``: the day on which each group is full."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+from math import sqrt
+from pathlib import Path
+from random import Random
+from statistics import median, stdev
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.planners.capacity.trend import Trend, trend_of
+from iallocator.sources.job_archive import past_demand
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import Json, as_bytes, cluster, instance, policy, spec
+from tests.command import run
+from tests.schemas import conforms
+from tests.seeds import seeds
+
+Output = pytest.CaptureFixture[str]
+
+DAY = 86400
+
+NOW = datetime(2026, 3, 1, 3, 10, tzinfo=UTC)
+AT = f"--now={NOW.isoformat()}"
+
+SIZE = ("--standard-alloc=1g,1g,1", "--tiered-alloc=1g,1g,1", "--disk-template=rbd")
+
+
+def nodes(count: int = 3, instances: int = 4, **members: Any) -> Json:
+    """Return nodes that hold seven instances of 1 GiB each, and some such instances."""
+    document = cluster(
+        count,
+        cpus=64,
+        instances={
+            f"i{k}": instance("node1", disk_template="rbd", memory=1024) for k in range(instances)
+        },
+        **members,
+    )
+    document["ipolicy"] = policy(high=spec(4096, 8, 102400, 4, 4))
+    for group in document["nodegroups"].values():
+        group.pop("ipolicy", None)
+    return document
+
+
+def record(folder: Path, demands: dict[int, dict[str, Json]]) -> Path:
+    """Write a history: days before `NOW` -> uuid of a group -> its demand."""
+    folder.mkdir(exist_ok=True)
+    for days, groups in demands.items():
+        time = NOW - timedelta(days=days)
+        line = json.dumps({"time": time.isoformat(), "groups": groups})
+        (folder / f"{time:%Y-%m-%d}.jsonl").write_text(line + "\n")
+    return folder
+
+
+def demand(instances: float, memory: float, disk: float = 0, vcpus: float = 0) -> Json:
+    """Return what the instances of a group take."""
+    return {"instances": instances, "memory": memory, "disk": disk, "vcpus": vcpus}
+
+
+def growing(per_day: float, days: int = 20, last: float = 4096) -> dict[int, dict[str, Json]]:
+    """Return a history of memory that grows steadily by `per_day` MiB, until `last` MiB now."""
+    return {
+        k: {"uuid-default": demand(4, last - k * per_day, 0, 4 - k / 100)}
+        for k in range(days, 0, -1)
+    }
+
+
+def forecast(document: Json, folder: Path, *words: str) -> Json:
+    """Return the whole answer with a forecast by the history in `folder`."""
+    given = ("capacity", "--json", "--forecast", f"--history={folder}", AT, *SIZE, *words)
+    done = run(*given, stdin=as_bytes(document))
+    assert done.returncode == 0, done.stderr.decode()
+    answer: Json = json.loads(done.stdout)
+    conforms(answer, "capacity")
+    return answer
+
+
+@pytest.mark.parametrize("per_day", [64, 128, 192])
+def test_steady_growth_gives_the_exact_day(per_day: int, tmp_path: Path) -> None:
+    """Ten more instances fit; with N+1, one of three nodes is the reserve: 14 in all."""
+    history = record(tmp_path / "history", growing(per_day))
+    found = forecast(nodes(), history, "--n1=strict")
+    (group,) = found["trend"]["groups"]
+    assert (group["resource"], group["count"]) == ("memory", 10)
+    rates = [group[name] for name in ("per_day", "per_day_lowest", "per_day_highest")]
+    assert rates == pytest.approx([per_day / 1024] * 3)
+    day = f"{NOW + timedelta(days=10 * 1024 / per_day):%Y-%m-%d}"
+    assert group["full"] == day
+    assert found["trend"]["day_count"] == 21
+    assert found["trend"]["since"] == "2026-02-09T03:10:00Z"
+
+
+@pytest.mark.parametrize("per_day", [0, -128])
+def test_group_that_does_not_grow_has_no_day(per_day: int, tmp_path: Path) -> None:
+    """The day is unknown if demand is constant or shrinks."""
+    history = record(tmp_path / "history", growing(per_day))
+    (group,) = forecast(nodes(), history)["trend"]["groups"]
+    assert (group["full"], group["earliest"], group["latest"]) == (None, None, None)
+    text = run("capacity", "--forecast", f"--history={history}", AT, *SIZE, stdin=as_bytes(nodes()))
+    assert "not within ten years" in text.stdout.decode()
+
+
+def test_full_group_is_full_today(tmp_path: Path) -> None:
+    """If no instance fits, the day is that of the cluster."""
+    history = record(tmp_path / "history", growing(128))
+    (group,) = forecast(nodes(2, 7), history, "--n1=strict")["trend"]["groups"]
+    assert (group["count"], group["full"]) == (0, "2026-03-01")
+
+
+def test_resource_that_is_short_decides(tmp_path: Path) -> None:
+    """Disk is short: the growth of memory does not count."""
+    document = nodes(2, 0, disk=10240)
+    rows = {k: {"uuid-default": demand(1, 9e5 - 9e3 * k, 9000 - 100 * k)} for k in range(20, 0, -1)}
+    history = record(tmp_path / "history", rows)
+    document["instances"]["a"] = instance("node1", disk_template="plain", memory=128)
+    document["instances"]["a"] |= {"disk_space_total": 9000, "disks": [{"size": 9000}]}
+    document["nodes"]["node1"]["free_disk"] -= 9000
+    document["nodes"]["node1"]["free_memory"] -= 128
+    words = ("--disk-template=plain", "--n1=off", "--standard-alloc=1g,256m,1")
+    (group,) = forecast(document, history, *words)["trend"]["groups"]
+    assert (group["resource"], group["count"]) == ("disk", 10)
+    assert group["per_day"] == pytest.approx(100 / 1024)
+
+
+def test_each_group_and_all_together_have_a_day(tmp_path: Path) -> None:
+    """The groups are independent; all together are full later than the first one."""
+    document = cluster({"east": 2, "west": 2}, cpus=64)
+    document["ipolicy"] = policy(high=spec(4096, 8, 102400, 4, 4))
+    for group in document["nodegroups"].values():
+        group.pop("ipolicy", None)
+    rows = {
+        k: {"uuid-east": demand(0, -k * 1024 + 1e5), "uuid-west": demand(0, -k * 512 + 1e5)}
+        for k in range(20, 0, -1)
+    }
+    for name in ("east", "west"):
+        size = {"memory": 100_000}
+        document["instances"][f"old-{name}"] = instance("node1", disk_template="rbd") | size
+        document["instances"][f"old-{name}"]["nodes"] = ["node1" if name == "east" else "node3"]
+        document["instances"][f"old-{name}"]["admin_state"] = "down"
+    history = record(tmp_path / "history", rows)
+    trend = forecast(document, history, "--n1=off")["trend"]
+    east, west = trend["groups"]
+    assert [one["per_day"] for one in (east, west)] == pytest.approx([1, 0.5])
+    whole = trend["all_groups"]
+    assert whole["per_day"] == pytest.approx(1.5)
+    assert whole["count"] == east["count"] + west["count"] == 14
+    assert east["full"] < whole["full"] < west["full"]
+    (only,) = forecast(document, history, "--n1=off", "-Gwest")["trend"]["groups"]
+    assert only["full"] == west["full"]
+
+
+def test_purchase_that_lasts_longest_per_cost_is_first(tmp_path: Path) -> None:
+    """A node holds seven instances; demand grows by an instance in eight days."""
+    history = record(tmp_path / "history", growing(128))
+    bought = ["--add-nodes=1:100g,8g,64,cost=2", "--add-nodes=3:100g,8g,64,cost=1"]
+    found = forecast(nodes(), history, "--n1=strict", *bought)["purchases"]
+    assert [one["days_gained"] for one in found] == pytest.approx([168, 56])
+    assert [one["days_per_cost"] for one in found] == pytest.approx([56, 28])
+    assert found[0]["full"] == f"{NOW + timedelta(days=248):%Y-%m-%d}"
+
+
+def test_run_with_a_history_adds_its_totals(tmp_path: Path) -> None:
+    """Without --forecast, nothing else changes; a damaged line is left out with a warning."""
+    folder = tmp_path / "history"
+    plain = run("capacity", *SIZE, stdin=as_bytes(nodes()))
+    with_it = run("capacity", f"--history={folder}", AT, *SIZE, stdin=as_bytes(nodes()))
+    assert (with_it.returncode, with_it.stdout) == (0, plain.stdout)
+    (file,) = folder.iterdir()
+    assert file.name == "2026-03-01.jsonl"
+    assert json.loads(file.read_text()) == {
+        "time": "2026-03-01T03:10:00Z",
+        "groups": {"uuid-default": demand(4, 4096, 0, 4)},
+    }
+    file.write_text(file.read_text() + '{"time": "2026-03-01T0')
+    later = run("capacity", f"--history={folder}", "--now=2026-03-01T04:00:00Z", *SIZE,
+                stdin=as_bytes(nodes()))  # fmt: skip
+    assert b"1 damaged lines or files" in later.stderr
+    assert len(file.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(("days", "step"), [(0, 1), (7, 1), (12, 1), (28, 7)])
+def test_too_few_days_are_rejected(days: int, step: int, tmp_path: Path, capsys: Output) -> None:
+    """The message says what is missing; the run is recorded all the same."""
+    rows = {k: {"uuid-default": demand(1, 1024)} for k in range(days, 0, -step)}
+    folder = record(tmp_path / "history", rows)
+    (tmp_path / "doc").write_bytes(as_bytes(nodes()))
+    words = ("capacity", "--forecast", f"--history={folder}", AT, str(tmp_path / "doc"))
+    assert main(words) == 2
+    message = capsys.readouterr().err
+    assert f"{len(rows) + 1} days have data" in message
+    assert "at least 8 days with data within 14 days" in message
+    assert "this run is recorded" in message
+    assert (folder / "2026-03-01.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--forecast", "--forecast needs data"),
+        ("--job-archive=x", "it goes with --forecast"),
+        ("--capture=x", "it goes with --forecast"),
+        ("--now=2026-01-01T00:00:00Z", "it goes with --history"),
+        ("--forecast --history={} --compat=hail", "hspace has no forecast"),
+        ("--forecast --history={} -l3", "no --max-length"),
+        ("--forecast --history={} --machine-readable", "hspace has no keys for --forecast"),
+        ("--forecast --job-archive={}/none", "expected a folder"),
+        ("--forecast --job-archive={}", "no job before the time of the cluster"),
+        ("--forecast --capture={}/none", "No such file"),
+    ],
+)
+def test_option_without_effect_is_rejected(
+    words: str, message: str, tmp_path: Path, capsys: Output
+) -> None:
+    """The exit status is 2."""
+    given = words.format(*[tmp_path] * words.count("{}")).split()
+    assert main(["capacity", "docs/examples/cluster.json", *given]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_captured_requests_are_a_history(tmp_path: Path) -> None:
+    """The clusters in captured requests give the forecast of their totals."""
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    for number, days in enumerate(range(20, 0, -1), start=1):
+        document = nodes(instances=0)
+        for k in range(21 - days):
+            document["instances"][f"i{k}"] = instance("node1", disk_template="rbd", memory=256)
+        time = (NOW - timedelta(days=days)).timestamp()
+        name = f"{number:06}"
+        (calls / f"{name}.request.json.gz").write_bytes(gzip.compress(as_bytes(document)))
+        (calls / f"{name}.call.json").write_text(json.dumps({"time": time, "success": True}))
+    (calls / "000021.request.json.gz").write_bytes(b"no request")
+    now = nodes(instances=0)
+    for k in range(21):
+        now["instances"][f"i{k}"] = instance("node1", disk_template="rbd", memory=256)
+    words = ("capacity", "--json", "--forecast", f"--capture={calls}", AT, "--n1=off", *SIZE)
+    done = run(*words, stdin=as_bytes(now))
+    (group,) = json.loads(done.stdout)["trend"]["groups"]
+    assert group["per_day"] == pytest.approx(0.25)
+
+
+# The archive of jobs
+
+
+class Life:
+    """A random life of instances on shared storage and drbd, with the jobs that changed them."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.rng = Random(f"life/{seed}")
+        self.folder = folder
+        self.held: dict[str, Json] = {}
+        self.number = 0
+        self.made = 0
+
+    def job(self, time: float, status: str = "success", **opcode: Any) -> None:
+        """Store a job with one opcode."""
+        self.number += 1
+        stamp = [int(time), int(time % 1 * 1e6)]
+        place = self.folder / str(self.number // 10)
+        place.mkdir(parents=True, exist_ok=True)
+        operation = {"input": opcode, "status": status, "result": None, "end_timestamp": stamp}
+        (place / f"job-{self.number}").write_text(
+            json.dumps({"id": self.number, "ops": [operation], "received_timestamp": stamp})
+        )
+
+    def create(self, time: float) -> None:
+        """Create an instance."""
+        rng = self.rng
+        name, template = f"v{self.made}", rng.choice(("rbd", "drbd", "plain"))
+        self.made += 1
+        memory, vcpus, size = rng.choice((512, 1024)), rng.choice((1, 2)), rng.choice((1024, 4096))
+        group = rng.choice(("east", "west"))
+        first, second = ("node1", "node2") if group == "east" else ("node3", "node4")
+        homes = (first, second) if template == "drbd" else (first,)
+        one = instance(*homes, disk_template=template, memory=memory, vcpus=vcpus)
+        one |= {"disks": [{"size": size}]}
+        one["disk_space_total"] = size + 128 * (template == "drbd")
+        self.held[name] = one
+        given = {"maxmem": memory, "minmem": memory, "vcpus": vcpus}
+        self.job(
+            time, OP_ID="OP_INSTANCE_CREATE", instance_name=name, disks=[{"size": size}],
+            disk_template=template, pnode=first, beparams=given,
+        )  # fmt: skip
+
+    def change(self, time: float) -> None:
+        """Remove, rename, resize or grow an instance, or fail to."""
+        name = self.rng.choice(sorted(self.held))
+        one = self.held[name]
+        kind = self.rng.choice(("remove", "rename", "set", "grow", "fail"))
+        if kind == "remove":
+            del self.held[name]
+            self.job(time, OP_ID="OP_INSTANCE_REMOVE", instance_name=name)
+        elif kind == "rename":
+            self.held[f"w{self.number}"] = self.held.pop(name)
+            self.job(
+                time, OP_ID="OP_INSTANCE_RENAME", instance_name=name, new_name=f"w{self.number}"
+            )
+        elif kind == "set":
+            one |= {"memory": one["memory"] + 256, "vcpus": one["vcpus"] + 1}
+            given = {"maxmem": one["memory"], "vcpus": one["vcpus"]}
+            self.job(time, OP_ID="OP_INSTANCE_SET_PARAMS", instance_name=name, beparams=given)
+        elif kind == "grow":
+            one["disks"][0]["size"] += 512
+            one["disk_space_total"] += 512
+            self.job(
+                time, OP_ID="OP_INSTANCE_GROW_DISK", instance_name=name, disk=0, amount=512,
+                absolute=False,
+            )  # fmt: skip
+        else:
+            self.job(time, "error", OP_ID="OP_INSTANCE_REMOVE", instance_name=name)
+
+    def totals(self) -> list[tuple[str, int, int, int]]:
+        """Return group, memory, disk on all nodes, and virtual cpus of each instance, sorted."""
+        return sorted(
+            (
+                "uuid-east" if one["nodes"][0] == "node1" else "uuid-west",
+                one["memory"],
+                0 if one["disk_template"] == "rbd" else one["disk_space_total"] * len(one["nodes"]),
+                one["vcpus"],
+            )
+            for one in self.held.values()
+        )
+
+
+@pytest.mark.parametrize("seed", seeds(10, 200))
+def test_archive_gives_back_the_past(seed: int, tmp_path: Path) -> None:
+    """Backwards from the present, the jobs give the instances at the end of each day."""
+    life = Life(seed, tmp_path)
+    start = NOW.timestamp() // DAY * DAY
+    past = []
+    for day in range(20, 0, -1):
+        moment = start - day * DAY
+        for k in range(life.rng.randrange(4)):
+            time = moment + 3600 * (k + 1) + life.rng.random()
+            if life.held and life.rng.random() < 0.5:
+                life.change(time)
+            else:
+                life.create(time)
+        past.append((moment + DAY - 1, life.totals()))
+    document = cluster({"east": 2, "west": 2}, memory=10**6, disk=10**7, instances=life.held)
+    found = past_demand(str(tmp_path), read_cluster(document, Reading()), NOW.timestamp(), 10**6)
+    assert (found.damaged, found.unknown) == (0, 0)
+    days = [
+        (time, sorted((one.group, one.memory, one.disk, one.vcpus) for one in sizes))
+        for time, sizes in found.days
+    ]
+    begun = [(time, totals) for time, totals in past if time > found.days[-1][0]]
+    assert list(reversed(days))[-len(begun) :] == begun
+
+
+def test_archive_is_read_for_the_forecast(tmp_path: Path, capsys: Output) -> None:
+    """One instance of 512 MiB was created each day; damaged files are reported."""
+    life = Life(0, tmp_path / "archive")
+    start = NOW.timestamp()
+    document = nodes(instances=0)
+    for day in range(20, 0, -1):
+        name = f"n{day}"
+        document["instances"][name] = instance("node1", disk_template="rbd", memory=512)
+        life.job(
+            start - day * DAY, OP_ID="OP_INSTANCE_CREATE", instance_name=name, disks=[],
+            disk_template="rbd", pnode="node1", beparams={"memory": 512, "vcpus": 1},
+        )  # fmt: skip
+    (tmp_path / "archive" / "job-900").write_text("{")
+    (tmp_path / "doc").write_bytes(as_bytes(document))
+    words = ["capacity", "--json", "--forecast", f"--job-archive={tmp_path / 'archive'}", AT]
+    assert main([*words, "--n1=off", *SIZE, str(tmp_path / "doc")]) == 0
+    out, err = capsys.readouterr()
+    (group,) = json.loads(out)["trend"]["groups"]
+    assert group["per_day"] == pytest.approx(0.5, abs=0.02)
+    assert "1 files cannot be read" in err
+
+
+def test_removed_instance_without_a_size_has_the_mean_size(tmp_path: Path) -> None:
+    """The mean of the present instances counts in a cluster with one group."""
+    life = Life(0, tmp_path)
+    life.job(NOW.timestamp() - 5 * DAY, OP_ID="OP_INSTANCE_REMOVE", instance_name="gone")
+    present = read_cluster(nodes(instances=3), Reading())
+    found = past_demand(str(tmp_path), present, NOW.timestamp(), 10**6)
+    assert found.unknown == 1
+    assert [len(sizes) for _, sizes in found.days] == [3, 3, 3, 3, 3, 4]
+    assert {one.memory for one in found.days[-1][1]} == {1024}
+
+
+# The trend
+
+
+@pytest.mark.parametrize("seed", seeds(20, 300))
+def test_trend_equals_the_definition(seed: int) -> None:
+    """The slope is the median of all pairs; the range is Student's, of at least four parts."""
+    rng = Random(f"trend/{seed}")
+    days = sorted(rng.sample(range(40), rng.randint(8, 20)) + [40, 60])
+    points = [(float(day), rng.gauss(day / 3, 5)) for day in days]
+    found = trend_of(points)
+    slopes = [(y - x) / (t - s) for (s, x), (t, y) in combinations(points, 2)]
+    assert found.slope == pytest.approx(median(slopes))
+    span = days[-1] - days[0]
+    parts = max(4, span // 7)
+    length = span / parts
+
+    def at(day: float) -> float:
+        after = next(k for k, (t, _) in enumerate(points) if t >= day - 1e-9)
+        (s, x), (t, y) = points[max(after - 1, 0)], points[max(after, 1)]
+        return x + (y - x) * (day - s) / (t - s)
+
+    ends = [at(days[0] + k * length) for k in range(parts + 1)]
+    growths = [(ends[k + 1] - ends[k]) / length for k in range(parts)]
+    quantile = {4: 2.3534, 5: 2.1318, 6: 2.0150, 7: 1.9432, 8: 1.8946}[parts]
+    half = quantile * stdev(growths) / sqrt(parts)
+    assert found.highest - found.slope == pytest.approx(half, rel=0.004)
+    assert found.slope - found.lowest == pytest.approx(half, rel=0.004)
+
+
+def test_single_jump_changes_the_trend_little() -> None:
+    """Fifty instances for a week, which are removed again, do not count."""
+    points = [(float(day), day / 2 + (50 if 20 <= day < 27 else 0)) for day in range(60)]
+    assert trend_of(points).slope == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("points", [7, 8])
+def test_too_few_points_have_no_trend(points: int) -> None:
+    """Fewer than eight points, or less than 14 days, are rejected."""
+    with pytest.raises(ValueError, match="too few"):
+        trend_of([(2.0 * day if points == 7 else day, 1.0) for day in range(points)])
+
+
+def arrivals(rng: Random) -> Iterator[float]:
+    """Yield the change of each day: instances come and go independently."""
+    while True:
+        yield sum(rng.choice((1, 2, 4)) for _ in range(rng.choice((0, 0, 1, 1)))) - sum(
+            rng.choice((1, 2, 4)) for _ in range(rng.choice((0, 0, 0, 1)))
+        )
+
+
+TRUE_GROWTH = (0.5 - 0.25) * 7 / 3
+
+
+def covered(days: int, range_of: Callable[[list[tuple[float, float]]], Trend]) -> float:
+    """Return the share of 150 series of arrivals and departures with their growth in the range."""
+    hits = 0
+    for seed in range(150):
+        changes, total, points = arrivals(Random(f"cover/{seed}")), 0.0, []
+        for day in range(days):
+            total += next(changes)
+            points.append((float(day), total))
+        found = range_of(points)
+        hits += found.lowest <= TRUE_GROWTH <= found.highest
+    return hits / 150
+
+
+@pytest.mark.parametrize("days", [15, 30, 60])
+def test_range_contains_the_true_growth(days: int) -> None:
+    """Of 90 %, at least 80 % are reached for arrivals and departures that stay."""
+    assert 0.8 <= covered(days, trend_of) <= 0.99
+
+
+def test_page_and_text_have_the_day(tmp_path: Path) -> None:
+    """Text and page show the day of each group."""
+    pytest.importorskip("jinja2", reason="the template library is not installed")
+    history = record(tmp_path / "history", growing(128))
+    page = tmp_path / "page.html"
+    words = ("--n1=strict", f"--html={page}", "--add-nodes=1:100g,8g,64")
+    done = run("capacity", "--forecast", f"--history={history}", AT, *SIZE, *words,
+               stdin=as_bytes(nodes()))  # fmt: skip
+    day = f"{NOW + timedelta(days=80):%Y-%m-%d}"
+    assert day in done.stdout.decode()
+    assert day in page.read_text()
