@@ -267,7 +267,8 @@ def test_capacity_of_a_cluster_with_a_failing_node(tmp_path: Path) -> None:
     rbd, drbd = "--disk-template=rbd", "--disk-template=drbd"
     rejected = answer(*words, rbd)["standard"]
     assert (rejected["count"], rejected["failures"]) == (0, {"FailN1": 1})
-    assert rejected["reason"] == "nothing is tried, for the cluster is not N+1: a2"
+    assert "not N+1 compliant (failing nodes: 1, a2)" in rejected["reason"]
+    assert "--accept-existing-errors" in rejected["reason"]
     alone = answer(*words, rbd, "--independent-groups")["standard"]
     assert alone["count"] == 15
     assert {node for one in alone["instances"] for node in one["nodes"]} == {"b1", "b2"}

@@ -29,10 +29,18 @@ def tiers(run: Run) -> list[tuple[Size, int]]:
     return counted
 
 
+NAMED = 5
+"""Nodes that the reason for an empty result names."""
+
+
 def end_of(study: CapacityReport, run: Run) -> str:
     """Return why no more was placed, in one line."""
     if study.failing:
-        return f"nothing is tried, for the cluster is not N+1: {', '.join(study.failing)}"
+        some = ", ".join(study.failing[:NAMED]) + ", ..." * (len(study.failing) > NAMED)
+        return (
+            f"the cluster is not N+1 compliant (failing nodes: {len(study.failing)}, {some}), "
+            "so no instance is added; --accept-existing-errors adds some"
+        )
     if study.nowhere:
         return "no online node takes such instances"
     if run.filling.ended:
