@@ -66,10 +66,14 @@ def cluster_text(rng: Random) -> str:
     down = rng.choice([name for name, _ in nodes]) if rng.random() < 0.25 else ""
     master = rng.choice([name for name, _ in nodes]) if rng.random() < 0.3 else ""
     standby = "htools:standby:1" if rng.random() < 0.5 else ""
+    exclusive = rng.random() < 0.1
+    spindles = {name: rng.randint(4, 12) if exclusive else 1 for name, _ in nodes}
+    left_over = {name: rng.randint(0, count) for name, count in spindles.items()}
     rows = [
         f"{name}|{memory[name]}|0|{free[name]}|{disk[name]}|{left[name]}|{rng.choice([4, 8, 16])}|"
-        f"{'Y' if name == down else 'M' if name == master else 'N'}|{uuid}|1|"
-        f"{standby if name == down else ''}|N|0|1|1.0"
+        f"{'Y' if name == down else 'M' if name == master else 'N'}|{uuid}|{spindles[name]}|"
+        f"{standby if name == down else ''}|"
+        f"{f'Y|{left_over[name]}' if exclusive else 'N|0'}|1|1.0"
         for name, uuid in nodes
     ]
     parts = [

@@ -18,6 +18,7 @@ from iallocator.compat.htools import NAMES, program_of
 from iallocator.compat.htools.programs import PROGRAMS
 from tests.builders import Json
 from tests.command import ROOT
+from tests.live.worlds import rapi_answers
 from tests.patience import PATIENCE
 from tests.seeds import seeds
 
@@ -25,7 +26,7 @@ from .command_lines import Case, case, cluster_text
 from .documents import KINDS, document
 from .htools import LAUNCHER, ours, theirs
 
-EXACT = ("hail", "hbal", "hcheck", "hinfo", "hroller", "hspace")
+EXACT = ("hail", "harep", "hbal", "hcheck", "hinfo", "hroller", "hscan", "hspace")
 """These programs have equal output, byte by byte."""
 
 
@@ -133,6 +134,8 @@ def test_hsqueeze_leaves_one_node_on_if_the_master_is_unknown() -> None:
         "hspace --simulate p,,1,1,1",
         "hspace --simulate p,4,1g,1g,8.5", "hspace --simulate p,4,1g,1g,8,x",
         "hspace --simulate p,4,1g,1g,8,1,x", "hspace --simulate p,4,1g,1g,8,1,False",
+        "hbal --evac=1", "harep --job", "harep", "harep -Lnone", "hbal -Lnone", "hscan -Lnone",
+        "hscan none.invalid localhost:1", "hinfo -m file://none", "hcheck -m http://localhost:1",
     ],
 )  # fmt: skip
 def test_command_line_is_read_as_by_the_original(words: str) -> None:
@@ -203,6 +206,67 @@ def test_hail_reports_a_wrong_request_as_the_original(kind: str, changes: Json) 
 
 
 WRONG: Any = (None, "x", -1.5, [], ["x"], [{}], {}, {"x": 1})
+
+
+@installed
+@pytest.mark.parametrize("part", ["groups", "nodes", "instances", "info", "ndparams", "beparams"])
+def test_wrong_answer_of_rapi_is_reported_as_by_the_original(part: str) -> None:
+    """Members that are missing or have another type have the original's message."""
+    rng = Random(part)
+    parts = {"ndparams": "nodes", "beparams": "instances"}
+    for _ in range(seeds(3, 100).stop):
+        answers = rapi_answers()
+        damaged = answers[parts.get(part, part)]
+        damaged = damaged if part == "info" else damaged[0]
+        damaged = damaged[part] if part in parts else damaged
+        key = rng.choice(list(damaged))
+        if rng.random() < 0.3:
+            del damaged[key]
+        else:
+            damaged[key] = rng.choice(WRONG)
+        files = {f"rapi/{name}.json": json.dumps(value) for name, value in answers.items()}
+        one = Case("hscan", ("file://rapi",), files)
+        original = theirs(one)
+        if original.status:  # htools accept more values than this program
+            assert ours(one) == original, (key, damaged.get(key))
+
+
+@installed
+@pytest.mark.parametrize("program", ["hbal", "hroller", "hsqueeze", "hscan", "hail"])
+def test_file_that_cannot_be_written_is_reported_as_by_the_original(program: str) -> None:
+    """The message begins with the name of the program."""
+    files = {"c.data": FULL, "r.json": json.dumps(document(1, "allocate"))}
+    files |= {f"rapi/{name}.json": json.dumps(value) for name, value in rapi_answers().items()}
+    words = {
+        "hscan": "-dnone file://rapi", "hail": "-Snone/saved r.json",
+        "hroller": "-f -t c.data -Snone/saved",
+    }.get(program, "-t c.data -Snone/saved")  # fmt: skip
+    one = Case(program, tuple(words.split()), files)
+    assert ours(one) == theirs(one)
+    assert ours(one).status == 1
+
+
+EXCLUSIVE = """g|u|preferred||
+
+n1|65523|1023|65523|2097152|2097152|4|M|u|8||Y|8|0
+n2|65523|1023|65523|2097152|2097152|4|N|u|8||Y|8|0
+n3|65523|1023|65523|2097152|2097152|4|N|u|8||Y|8|0
+
+
+|63488,2,522240,1,1,1|129,1,1024,1,1,1;129024,12,1048576,16,8,8|plain,drbd|4.0|32.0
+g|63488,2,522240,1,1,1|63488,2,522240,1,1,1;65000,4,1048576,16,8,8;31744,1,261120,1,1,1;\
+33000,2,522240,16,8,4|plain,drbd|4.0|32.0
+""".replace("\\\n", "")
+"""Nodes with exclusive storage, and a policy with two ranges of sizes."""
+
+
+@installed
+@pytest.mark.parametrize("words", ["", "--disk-template drbd -p", "-v -v -v"])
+def test_hspace_prints_spindles_of_exclusive_storage_as_the_original(words: str) -> None:
+    """Sizes, resources and efficiency name them."""
+    one = Case("hspace", ("-t", "c.data", *words.split()), {"c.data": EXCLUSIVE})
+    assert "SPN" in theirs(one).out
+    assert ours(one) == theirs(one)
 
 
 @installed

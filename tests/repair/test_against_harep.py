@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -16,6 +17,7 @@ from iallocator.cli import main
 from iallocator.model.tags import REPAIR_TYPES
 from iallocator.tags.autorepair import PREFIX
 from tests.builders import Json
+from tests.command import ROOT
 from tests.execution.running import Running
 from tests.live.fakes import fake_luxi
 from tests.live.worlds import instance, node, rapi_answers
@@ -180,3 +182,24 @@ def test_repair_does_what_harep_does(seed: int, tmp_path: Path, capsys: Capture)
         assert {verb for verb, _, _ in more} <= {"Rem"}
         ours["tags"] -= {one for one in more if one[2].split(":")[2] in "abc"}
     assert ours == theirs
+
+
+def _text_of(command: list[str], path: str) -> tuple[int, str, str]:
+    """Return status and streams without names and times of repairs that begin, and without jobs."""
+    done = subprocess.run(
+        [*command, f"-L{path}", "--dry-run"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    out = re.sub(r"[0-9a-f]{8}-[-0-9a-f]{27}", "ID", done.stdout)
+    out = re.sub(r":1[0-9]{9}:", ":NOW:", out)
+    return done.returncode, re.sub(r"(?m)^jobs: .*$", "JOBS", out), done.stderr
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [1, 5, 7, 13, 28, 34, *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 300))],
+)
+def test_link_harep_prints_what_harep_prints(seed: int, tmp_path: Path) -> None:
+    """With ``--dry-run``, only the opcodes of the jobs differ: they name the new nodes."""
+    own = [sys.executable, "-m", "iallocator", "htools", "harep"]
+    with fake_luxi(tmp_path, _playing(Random(seed)).answer) as server:
+        assert _text_of(own, server.path) == _text_of(["harep"], server.path)

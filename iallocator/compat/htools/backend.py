@@ -19,6 +19,7 @@ from iallocator.planners.eligible import set_vcpu_ratio
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
 from iallocator.sources import load as load_source
+from iallocator.sources.live.load import FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,16 +31,22 @@ if TYPE_CHECKING:
     from iallocator.sources import Source
 
 __all__ = [
-    "DISK_TEMPLATES", "Given", "ProgramError", "adjust", "check_bad", "cluster_score",
-    "complain_of_file", "domain", "group_of", "instance_list", "load", "node_list", "plural",
-    "policy_text", "save", "scores", "settings_of", "split_instances", "table", "warn", "write",
+    "DISK_TEMPLATES", "NOT_LOADED", "Given", "NamedError", "ProgramError", "adjust", "check_bad",
+    "cluster_score", "domain", "group_of", "instance_list", "load",
+    "node_list", "plural", "policy_text", "save", "scores", "settings_of", "split_instances",
+    "table", "warn", "write",
 ]  # fmt: skip
 
-BY_RAPI, BY_LUXI = "master", "luxi"
+NOT_LOADED = "Error: failed to load data, aborting: "
+"""The beginning of a message that the cluster cannot be read."""
 
 
 class ProgramError(Exception):
     """The program ends with exit status 1 after this text on stderr."""
+
+
+class NamedError(ProgramError):
+    """As `ProgramError`, but the name of the program comes first."""
 
 
 class Given(SimpleNamespace):
@@ -78,7 +85,7 @@ def settings_of(given: Given, settings: Settings) -> Settings:
     elif given.ialloc_src is not None:
         settings.ialloc_src = given.ialloc_src
     else:
-        raise ProgramError("Error: failed to load data, aborting: No backend selected! Exiting.")
+        raise ProgramError(f"{NOT_LOADED}No backend selected! Exiting.")
     settings.ignore_dynu = bool(given.ignore_dynu)
     settings.exclusion_tags = given.exclusion_tags or ()
     if given.static_kvm_node_memory is not None:
@@ -103,15 +110,18 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         If the cluster cannot be read, or an option names an unknown node.
     """
     settings_of(given, settings)
+    if settings.rapi.startswith(FILE):
+        from iallocator.compat.htools.rapi_errors import folder_problem
+
+        if problem := folder_problem(settings.rapi.removeprefix(FILE), settings.max_input):
+            raise ProgramError(f"{NOT_LOADED}{problem}")
     try:
         reading = reading_for(settings)
         if in_order:
             reading.behaviour = IN_ORDER
         source = load_source(settings, (), reading)
     except IallocatorError as error:
-        raise ProgramError(
-            f"Error: failed to load data, aborting: {_reason(error, settings)}"
-        ) from None
+        raise ProgramError(f"{NOT_LOADED}{_reason(error, settings)}") from None
     cluster = source.cluster
     if given.dynu_file is not None and not given.ignore_dynu:
         _take_loads(cluster, given.dynu_file)
@@ -128,9 +138,7 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         unknown = [word for word in words or () if not meant(word, known)]
         if unknown:
             listed = ",".join(f'"{word}"' for word in unknown)
-            raise ProgramError(
-                f"Error: failed to load data, aborting: Unknown instance(s): [{listed}]"
-            )
+            raise ProgramError(f"{NOT_LOADED}Unknown instance(s): [{listed}]")
     if given.loudness > 0:
         warn(cluster, in_order)
     return source
@@ -149,18 +157,17 @@ def adjust(given: Given, cluster: Cluster) -> None:
         set_vcpu_ratio(cluster, given.max_cpu)
 
 
-def complain_of_file(path: str) -> str:
-    """Return that the file at `path` cannot be opened, in the words of htools."""
-    if os.path.exists(path) and not os.access(path, os.R_OK):
-        return f"{path}: openFile: permission denied (Permission denied)"
-    return f"{path}: openFile: does not exist (No such file or directory)"
-
-
 def _reason(error: IallocatorError, settings: Settings) -> str:
     """Return why the cluster cannot be read, in the words of htools if they are known."""
+    from iallocator.compat.htools.text_errors import complain_of_file
+
     for path in (settings.text_data, settings.ialloc_src):
         if path and not os.access(path, os.R_OK):
             return complain_of_file(path)
+    if settings.rapi or settings.luxi is not None:
+        from iallocator.compat.htools.rapi_errors import connection_problem
+
+        return connection_problem(error, settings.rapi) or str(error)
     if settings.simulate:
         from iallocator.compat.htools.text_errors import simulation_error
 
@@ -209,7 +216,9 @@ def _take_loads(cluster: Cluster, path: str) -> None:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
     except OSError:
-        raise ProgramError(f"hbal: {complain_of_file(path)}") from None
+        from iallocator.compat.htools.text_errors import complain_of_file
+
+        raise NamedError(complain_of_file(path)) from None
     names = [one.name for one in cluster.instances]
     for line in lines:
         words = line.split()
@@ -392,7 +401,9 @@ def write(path: str, text: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError:
-        raise ProgramError(complain_of_file(path)) from None
+        from iallocator.compat.htools.text_errors import complain_of_file
+
+        raise NamedError(complain_of_file(path)) from None
 
 
 DISK_TEMPLATES = {

@@ -8,8 +8,8 @@ import sys
 
 from iallocator.commands.states import state_after
 from iallocator.compat.htools.backend import (
+    NamedError,
     ProgramError,
-    complain_of_file,
     load,
     node_list,
     warn,
@@ -17,6 +17,7 @@ from iallocator.compat.htools.backend import (
 )
 from iallocator.compat.htools.message_errors import message_problem
 from iallocator.compat.htools.request_details import details_of
+from iallocator.compat.htools.text_errors import complain_of_file
 from iallocator.engine import decide, reading_for
 from iallocator.errors import IallocatorError, say
 from iallocator.files import read_file
@@ -68,7 +69,7 @@ def run(given: Given) -> int:
         raise ProgramError("Error: Only one argument is accepted (the input file)")
     path = given.words[0]
     if path != "-" and not os.path.exists(path):
-        raise ProgramError(f"hail: {complain_of_file(path)}")
+        raise NamedError(complain_of_file(path))
     settings = _settings(given)
     try:
         raw = read_file(path)

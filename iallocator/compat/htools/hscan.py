@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from iallocator.compat.htools.backend import Given, ProgramError, check_bad, load, node_list, save
+import sys
+
+from iallocator.compat.hail import BEHAVIOUR
+from iallocator.compat.htools.backend import (
+    NOT_LOADED,
+    Given,
+    NamedError,
+    ProgramError,
+    check_bad,
+    cluster_score,
+    load,
+    node_list,
+    write,
+)
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
-from iallocator.scoring.scalar import score_of
+from iallocator.sources.writer import write_text
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +46,7 @@ def run(given: Given) -> int:
         print(_line("Name", TITLES, width))
     failed = False
     for name in names:
-        own = Given(static_kvm_node_memory=given.static_kvm_node_memory)
+        own = Given(static_kvm_node_memory=given.static_kvm_node_memory, quiet=[True])
         if given.words:
             own.master = name
         else:
@@ -40,7 +55,9 @@ def run(given: Given) -> int:
             source = load(own, Settings())
         except ProgramError as failure:
             failed = True
-            reason = str(failure).removeprefix("Error: failed to load data, aborting: ")
+            reason = str(failure).removeprefix(NOT_LOADED)
+            if reason.startswith("Network."):
+                raise NamedError(reason) from None
             print(f"\nError for {name}: failed to load data. Details:\n{reason}")
             continue
         _show(given, source, name, width)
@@ -58,12 +75,26 @@ def _show(given: Given, source: Source, name: str, width: int) -> None:
         sum(node.total_disk for node in nodes) // 1024,
         sum(node.reported_disk for node in nodes) // 1024,
     )  # fmt: skip
-    cells = (*map(str, figures), f"{score_of(state, every):.8f}")
+    cells = (*map(str, figures), f"{cluster_score(state, every):.8f}")
     print(_line(name, cells, width))
     if given.print_nodes is not None:
         print(node_list(state, given.print_nodes), end="")
     folder = "." if given.output_dir is None else given.output_dir
-    save(f"{folder}/{name.replace('/', '_')}.data", source, state)
+    assert source.document is not None  # the source is a running cluster
+    raw = read_cluster(source.document, _as_reported())
+    path = f"{folder}/{name.replace('/', '_')}.data"
+    sys.stdout.flush()
+    text = write_text(
+        raw, State(raw), policy=source.policy, master=source.master, backwards=True, reported=True
+    )
+    write(path.removeprefix("./") if given.output_dir is None else path, text)
+
+
+def _as_reported() -> Reading:
+    """Return the options for reading amounts as the nodes reported them, for the file."""
+    reading = Reading(BEHAVIOUR, static_kvm_memory=0)
+    reading.reads_auto_balance = True
+    return reading
 
 
 def _line(name: str, cells: tuple[str, ...], width: int) -> str:

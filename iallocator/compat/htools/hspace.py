@@ -116,40 +116,52 @@ def _map(found: CapacityReport, done: Run) -> Iterator[str]:
         rows.append((
             placed.instance.name, names[0], names[1] if len(names) > 1 else "",
             str(size.memory), str(size.disk), str(size.cpus),
+            str(size.spindles) if _exclusive(found) else "",
         ))  # fmt: skip
-    for line in table(rows, (True, True, True, False, False, False)):
-        yield f" {line} "
+    for line in table(rows, (True, True, True, False, False, False, False)):
+        yield f" {line}"
 
 
 def _text(found: CapacityReport) -> Iterator[str]:
     """Yield the text for people."""
     totals, before = found.totals, found.initial
     yield f"The cluster has {totals.nodes} nodes and the following resources:"
-    yield (f"  MEM {totals.memory}, DSK {totals.disk}, CPU {totals.cpus}, VCPU {totals.vcpus}.")
+    spindles = f", SPN {totals.spindles}" if _exclusive(found) else ""
+    yield (
+        f"  MEM {totals.memory}, DSK {totals.disk}, CPU {totals.cpus}, VCPU {totals.vcpus}"
+        f"{spindles}."
+    )
     yield f"There are {before.instances or 'no'} initial instances on the cluster."
     if found.nowhere:
         return
     if found.tiered is not None:
         yield "Tiered (initial size) instance spec is:"
-        yield f"  {_size(found.tiered.size)}, using disk template '{found.tiered.size.template}'."
+        template = found.tiered.size.template
+        yield f"  {_size(found, found.tiered.size)}, using disk template '{template}'."
         yield "Tiered allocation results:"
         placed = tiers(found.tiered)
         for size, count in placed:
-            yield f"  - {count:3} instances of spec {_size(size)}"
+            yield f"  - {count:3} instances of spec {_size(found, size)}"
         if not placed:
             yield "  - no instances allocated"
         yield from _end(found, found.tiered)
     if found.standard is not None:
         yield "Standard (fixed-size) instance spec is:"
         template = found.standard.size.template
-        yield f"  {_size(found.standard.size)}, using disk template '{template}'."
+        yield f"  {_size(found, found.standard.size)}, using disk template '{template}'."
         yield "Normal (fixed-size) allocation results:"
         yield f"  - {len(found.standard.filling.placed):3} instances allocated"
         yield from _end(found, found.standard)
 
 
-def _size(size: Size) -> str:
-    return f"MEM {size.memory}, DSK {size.disk}, CPU {size.cpus}"
+def _exclusive(found: CapacityReport) -> bool:
+    """Return whether a node has exclusive storage; then spindles are printed, too."""
+    return any(node.exclusive_storage for node in found.before.cluster.nodes)
+
+
+def _size(found: CapacityReport, size: Size) -> str:
+    spindles = f", SPN {size.spindles}" if _exclusive(found) else ""
+    return f"MEM {size.memory}, DSK {size.disk}, CPU {size.cpus}{spindles}"
 
 
 def _end(found: CapacityReport, done: Run) -> Iterator[str]:
@@ -158,10 +170,14 @@ def _end(found: CapacityReport, done: Run) -> Iterator[str]:
     yield f"  - most likely failure reason: {done.filling.reason}"
     yield f"  - initial cluster score: {found.initial.score:.8f}"
     yield f"  -   final cluster score: {figures.score:.8f}"
-    for title, used, whole in (
-        ("- memory", figures.used_memory, totals.memory),
-        ("-   disk", totals.disk - figures.free_disk, totals.disk),
-        ("-   vcpu", figures.used_cpus, totals.vcpus),
-    ):
+    rows = [
+        ("memory", figures.used_memory, totals.memory),
+        ("disk", totals.disk - figures.free_disk, totals.disk),
+        ("vcpu", figures.used_cpus, totals.vcpus),
+    ]
+    if _exclusive(found):
+        rows.append(("spindles", totals.spindles - figures.free_spindles, totals.spindles))
+    width = max(len(title) for title, _, _ in rows)
+    for title, used, whole in rows:
         percent = share(100 * (used / whole), 1, 2) if whole else share(used, whole, 2)
-        yield f"  {title} usage efficiency: {percent:>5}%"
+        yield f"  - {title:>{width}} usage efficiency: {percent:>5}%"

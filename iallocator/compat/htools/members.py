@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALLOC_POLICY", "HYPERVISOR", "INSTANCE_STATUS", "IPOLICY", "TEMPLATE", "Members", "Problem",
-    "array", "choice", "flag", "items", "list_of", "objects", "parsed", "real", "spaced", "string",
-    "whole",
+    "array", "choice", "flag", "items", "list_of", "objects", "parsed", "real", "spaced",
+    "spindles", "string", "whole",
 ]  # fmt: skip
 
 
@@ -179,6 +179,20 @@ def array(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise Problem(f"Invalid input, expected array but got {spaced(value)}")
     return value
+
+
+def spindles(value: Any, owner: str) -> None:
+    """Read the spindles of the disks of `owner`: a list of numbers or null."""
+    if not isinstance(value, list):
+        raise Problem(f"{owner}: Expecting array, got '{spaced(value)}'")
+    for one in value:
+        try:
+            if one is not None:
+                whole(one)
+        except Problem as problem:
+            raise Problem(
+                f"{owner}: Cannot convert value '{spaced(one)}', error: {problem}"
+            ) from None
 
 
 def objects(values: Any) -> list[dict[str, Any]]:

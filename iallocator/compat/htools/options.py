@@ -411,13 +411,13 @@ def _long(
     elif len(found) > 1:
         errors.append(_ambiguous(f"--{name}", found))
     elif equals and found[0].form == NONE:
-        errors.append(f"option `--{found[0].name}' doesn't allow an argument\n")
+        errors.append(f"option `--{name}' doesn't allow an argument\n")
     elif equals or found[0].form != REQUIRED:
         given.append((found[0], value if equals else None))
     elif left:
         given.append((found[0], left.pop(0)))
     else:
-        errors.append(f"option `--{found[0].name}' requires an argument {found[0].value}\n")
+        errors.append(f"option `--{name}' requires an argument {found[0].value}\n")
 
 
 def _short(

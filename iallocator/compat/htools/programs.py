@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 
 from iallocator import __version__
-from iallocator.compat.htools.backend import Given, ProgramError
+from iallocator.compat.htools.backend import Given, NamedError, ProgramError
 from iallocator.compat.htools.options import (
     ARGUMENTS,
     OPTIONS,
@@ -88,6 +88,9 @@ def start(name: str, arguments: Sequence[str]) -> int:
     given.words = words
     try:
         status: int = module.run(given)
+    except NamedError as failure:
+        say(f"{name}: {failure}")
+        return 1
     except ProgramError as failure:
         say(str(failure))
         return 1

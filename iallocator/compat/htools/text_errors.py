@@ -7,6 +7,8 @@ reported in our own words. `simulation_error` does so for the values of ``--simu
 
 from __future__ import annotations
 
+import os
+
 from iallocator.compat.htools.options import (
     DECIMAL,
     INTEGER,
@@ -25,13 +27,20 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterator, Sequence
 
-__all__ = ["simulation_error", "text_error"]
+__all__ = ["complain_of_file", "simulation_error", "text_error"]
 
 FEWEST = dict(SECTIONS)
 """Kind of line -> the fewest fields that it has."""
 
 REAL = frozenset((1, 4, 6))
 """Fields of a node that need not be whole numbers: total memory, total disk, cpus."""
+
+
+def complain_of_file(path: str) -> str:
+    """Return that the file at `path` cannot be opened, in the words of htools."""
+    if os.path.exists(path) and not os.access(path, os.R_OK):
+        return f"{path}: openFile: permission denied (Permission denied)"
+    return f"{path}: openFile: does not exist (No such file or directory)"
 
 
 def text_error(path: str, limit: int) -> str:

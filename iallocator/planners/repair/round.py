@@ -58,11 +58,11 @@ if TYPE_CHECKING:
             """Change the tags of an instance."""
 
 
-__all__ = ["RepairRound"]
+__all__ = ["RepairEntry", "RepairRound"]
 
 
 @dataclass
-class _RepairEntry:
+class RepairEntry:
     """One instance: its state, and what is done about it.
 
     Attributes
@@ -77,6 +77,8 @@ class _RepairEntry:
         The type of repair that would have to be allowed; "" for none.
     command:
         A command that a person can run; "" for none.
+    history:
+        The changes of its state: the state before and after each.
     """
 
     instance: Instance
@@ -89,6 +91,7 @@ class _RepairEntry:
     written: bool = False
     permit: str = ""
     command: str = ""
+    history: list[tuple[RepairState, RepairState]] = field(default_factory=list)
 
     @property
     def endless(self) -> bool:
@@ -99,7 +102,8 @@ class _RepairEntry:
 
     def become(self, name: str, record: Record) -> None:
         """Change the state and the tags that record it; tags not written yet are replaced."""
-        self.state = self.state.changed(name, record)
+        before_change, self.state = self.state, self.state.changed(name, record)
+        self.history.append((before_change, self.state))
         before, unwritten = ([], []) if self.written else (self.removed, self.added)
         gone = dict.fromkeys((*before, *self.state.outdated))
         self.added, self.removed = [record.tag], [tag for tag in gone if tag not in unwritten]
@@ -152,7 +156,7 @@ class RepairRound:
         self._now = int(time.time())
         self._repairs = Repairs(cluster, settings, self._deadline)
         try:
-            self._entries = [_RepairEntry(i, state_of(i)) for i in cluster.instances]
+            self._entries = [RepairEntry(i, state_of(i)) for i in cluster.instances]
         except ValueError as error:
             raise UsageError(str(error)) from None
         self._entries.sort(key=lambda one: one.instance.name)
@@ -192,7 +196,7 @@ class RepairRound:
 
     def plan(self) -> None:
         """Find repairs for broken instances; colocation groups are repaired together."""
-        admitted: dict[str, _RepairEntry] = {}
+        admitted: dict[str, RepairEntry] = {}
         for one in self._entries:
             one.repair = self._repairs.needed(one.instance)
             if one.repair is not None and one.state.name == HEALTHY and self._admits(one):
@@ -244,7 +248,7 @@ class RepairRound:
                     one.note += f"; --allow {repair.kind} would not help: {repair.reason}"
                 repair.steps, repair.nodes = [], ()
 
-    def _admits(self, one: _RepairEntry) -> bool:
+    def _admits(self, one: RepairEntry) -> bool:
         """Return whether an instance may be repaired: it is allowed, and no job is about it."""
         repair = one.repair
         assert repair is not None
@@ -268,13 +272,18 @@ class RepairRound:
             one.note = f"{repair.kind} is needed ({repair.reason}): job {job} is about it"
         return job is None
 
-    def _commit(self, one: _RepairEntry) -> None:
+    def _commit(self, one: RepairEntry) -> None:
         """Change the tags on the running cluster, if there is one to be changed."""
         if self._execute and self._jobs is not None and one.added:
             self._jobs.retag(one.instance.name, one.added, one.removed)
             one.written = True
 
     # The results
+
+    @property
+    def entries(self) -> Sequence[RepairEntry]:
+        """The instances, by name."""
+        return self._entries
 
     @property
     def before(self) -> State:
@@ -322,7 +331,7 @@ class RepairRound:
             "counts": dict(sorted(Counter(one.state.name for one in self._entries).items())),
         }
 
-    def _entry(self, one: _RepairEntry) -> Json:
+    def _entry(self, one: RepairEntry) -> Json:
         entry: Json = {"instance": one.instance.name, "state": one.state.name, "note": one.note}
         if one.repair is not None:
             entry["broken"] = f"{one.repair.dead} offline"
