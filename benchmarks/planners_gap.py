@@ -521,7 +521,15 @@ def reboot_table(seeds: Sequence[int]) -> list[str]:
     return lines
 
 
+def proofs(seeds: Sequence[int]) -> list[str]:
+    """Return the lines of the table of proofs, on clusters of 4 to 10 nodes."""
+    from benchmarks.proofs import proofs_table  # which imports this module
+
+    return proofs_table(seeds)
+
+
 TABLES: dict[str, Callable[[Sequence[int]], list[str]]] = {
+    "proofs": proofs,
     "capacity": capacity_table,
     "squeeze": squeeze_table,
     "reboot": reboot_table,
@@ -536,7 +544,8 @@ def page(seeds: Sequence[int], planners: Sequence[str]) -> Iterator[str]:
         "",
         "How many plans on clusters of 3 to 5 nodes are the best possible ones",
         "(`python -m benchmarks.planners_gap --write`). Every placement is tried.",
-        "N+1 is that of the commands by default.",
+        "N+1 is that of the commands by default. The table of proofs is about clusters of 4 to 10",
+        "nodes with up to 60 instances, and a time limit of 60 s.",
         "",
     )
     for name in planners:

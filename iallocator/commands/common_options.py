@@ -129,8 +129,10 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         },
     ),
     "optimal": (
-        REQUESTS | {"maintain", "reboot"},
-        {"": "only requests, reboot and maintain search for an optimum"},
+        REQUESTS | {"compress", "maintain", "reboot", "redistribute"},
+        {
+            "": "only requests, compress, maintain, reboot and redistribute search for an optimum",
+        },
     ),
     "time_limit": (
         REQUESTS | PLANNERS | {"metrics", "repair", "report", "show"},

@@ -27,6 +27,9 @@ NAMED_BY = "IALLOCATOR_CONFIG"
 SEARCH_SECONDS = 5.0
 """The work of an exact search, in seconds of a quiet machine, without a longer time limit."""
 
+THOROUGH = 12
+"""The factor of the work of planners' exact searches with ``--optimal``: a minute in all."""
+
 PLANNING_SECONDS = 600.0
 """The default time limit of a planner, in seconds."""
 
@@ -174,6 +177,11 @@ class Settings:
         if self.time_limit == 0:
             return 0.0
         return SEARCH_SECONDS * max(1.0, self.planning_seconds / PLANNING_SECONDS)
+
+    @property
+    def thoroughness(self) -> int:
+        """Return the factor of the work that exact searches of a planner may do."""
+        return THOROUGH if self.optimal else 1
 
 
 def configuration_path(settings: Settings) -> str:

@@ -203,8 +203,8 @@ COMMON = (
            "if greedy placement fails, place all instances at once: yes (default) or no",
            Choice("yes", "no"), "ANSWER", group=TUNING, rare=True),
     Option("--optimal",
-           "place all instances of the request with the lowest possible score; reboot and "
-           "maintain: search for the fewest groups and a proof", group=TUNING),
+           "place all instances of the request with the lowest possible score; planners: "
+           "search longer for the best possible plan and a proof", group=TUNING),
     Option("--time-limit",
            f"stop after this time with the best result found (default {PLANNING_SECONDS:g}; "
            f"exact searches of requests {SEARCH_SECONDS:g})",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.builders import Json, allocate, cluster, instance, policy, spec
+from tests.conformance.whole_groups import compress_case, redistribute_case
 
 from .effect import CROWDED, Effect, rbd, stored
 
@@ -316,7 +317,16 @@ SHOWN_LOADS = ("--print-nodes=name,cload",)
 
 STICKY = ("--strategy=pacemaker-balanced",)
 
+SIMULATED = compress_case(119, "shared")._replace(n1="strict", lenient=False, cpu_ratio=64).text()
+"""A group that exact search proves to be impossible to empty, if strict N+1 rejects the moves."""
+
 COMPRESS = {
+    "--optimal": Effect(
+        None,
+        "--optimal",
+        ("-t", "{folder}/cluster.data", "--static-kvm-node-memory=0", "--n1=strict"),
+        {"cluster.data": SIMULATED},
+    ),
     "--group": Effect(IN_USE, "--group=east"),
     "--bandwidth": Effect(IN_USE, *TIMED),
     **between(IN_USE, ALIKE, of_kvm(IN_USE), closed(IN_USE), KEYED_AWAY),
@@ -327,6 +337,12 @@ COMPRESS = {
 }
 
 REDISTRIBUTE = {
+    "--optimal": Effect(
+        None,
+        "--optimal",
+        ("-t", "{folder}/cluster.data", "--static-kvm-node-memory=0"),
+        {"cluster.data": redistribute_case(0, "drbd").text()},
+    ),
     "--group": Effect(EAST_AWAY, "--group=west"),
     "--bandwidth": Effect(EAST_AWAY, *TIMED),
     **between(EAST_AWAY, NARROW_AWAY, KVM, closed(EAST_AWAY), KEYED_AWAY),

@@ -401,7 +401,7 @@ def _healthy(placing: Placing, group: int) -> bool:
 def fewest_unhealthy(case: Case) -> int | None:
     """Return the least number of unhealthy groups after moves to other groups; None: unknown.
 
-    Groups that are healthy stay healthy.
+    Groups that are healthy stay healthy. Groups that receive instances are healthy in the end.
     """
     steps = Steps()
     groups = sorted(set(case.groups))
@@ -416,28 +416,26 @@ def fewest_unhealthy(case: Case) -> int | None:
                 staying = [home for home in case.homes if home not in leaving]
                 placing = Placing(case, staying, steps, case.homes)
                 good = [group for group in groups if group not in ill or group in repaired]
-                if _repaired(placing, leaving, groups, good):
+                if _repaired(placing, leaving, good):
                     return len(ill) - number
     except TooManyError:
         return None
     return len(ill)
 
 
-def _repaired(
-    placing: Placing, rest: Sequence[Home], groups: Sequence[int], good: Sequence[int]
-) -> bool:
+def _repaired(placing: Placing, rest: Sequence[Home], good: Sequence[int]) -> bool:
     """Return whether the groups `good` can be healthy if each of `rest` stays, or leaves."""
     if not rest:
         return all(_healthy(placing, group) for group in good)
     home, case = rest[0], placing.case
     own = case.groups[home.nodes[0]]
-    ways = [home.nodes, *(p for g in groups if g != own for p in case.places(home, g))]
+    ways = [home.nodes, *(p for g in good if g != own for p in case.places(home, g))]
     for nodes in ways:
         moved = home._replace(nodes=nodes)
         placing.placed.append(moved)
         stays = nodes == home.nodes
         possible = stays or placing.fits(moved, case.lenient)
-        if possible and _repaired(placing, rest[1:], groups, good):
+        if possible and _repaired(placing, rest[1:], good):
             return True
         placing.placed.pop()
     return False

@@ -169,6 +169,12 @@ PLANNERS = [
     ),
     _plan("redistribute", (SHARED,), planners.redistribute, between=True, forced=True),
     _plan("compress", (SHARED,), planners.compress, between=True),
+    *(
+        _plan(f"{name} --optimal", (SHARED,), build, name, "--optimal", between=True, forced=forced)
+        for name, build, forced in (
+            ("redistribute", planners.redistribute, True), ("compress", planners.compress, False)
+        )
+    ),
     _plan("balance-groups", (SHARED,), planners.balance_groups, between=True, forced=True),
     Path("capacity", (SHARED, PLAIN), True, planners.capacity, planners.ask_capacity,
          planners.read_capacity, checks_n1=True),

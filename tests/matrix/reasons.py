@@ -39,7 +39,8 @@ MOVES = _paths(
     "change-group", "multi-evacuate", "exact search of moves",
 )  # fmt: skip
 SQUEEZE = _paths("squeeze down", "squeeze up", "squeeze exact")
-BETWEEN = _paths("redistribute", "compress", "balance-groups")
+REDISTRIBUTE = _paths("redistribute", "redistribute --optimal")
+BETWEEN = REDISTRIBUTE | _paths("compress", "compress --optimal", "balance-groups")
 BALANCE = _paths("balance", "swap", "--cost")
 PLANNERS = frozenset({*SQUEEZE, *BETWEEN, *BALANCE, *_paths("place", "detours")})
 FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
@@ -98,7 +99,7 @@ RULES: list[Rule] = [
     ),
     (
         ("infinite stickiness",),
-        EVERYWHERE - PLANNERS - SHOWN | _paths("place", "detours", "redistribute"),
+        EVERYWHERE - PLANNERS - SHOWN | REDISTRIBUTE | _paths("place", "detours"),
         "the instance must move, or has no present node; `place` has Pacemaker's stickiness",
     ),
     (
@@ -194,12 +195,12 @@ RULES: list[Rule] = [
     ),
     (
         ("group setting: strategy", "location tags", "should with a price", "soft location score"),
-        FORCED - _paths("redistribute", "place"),
+        FORCED - REDISTRIBUTE - _paths("place"),
         "it ranks nodes and rejects none, and only one node is possible",
     ),
     (
         ("group setting: strategy", "location tags", "soft location score"),
-        _paths("redistribute"),
+        REDISTRIBUTE,
         "it ranks; `next` is in a group of last resort",
     ),
     (
@@ -319,7 +320,7 @@ RULES: list[Rule] = [
     ),
     (("not running",), SECONDARIES, "a secondary is replaced whether its primary runs or not"),
     (("not running",), _paths("relocate"), "the answer is a node; Ganeti chooses the step"),
-    (("not running",), _paths("redistribute"), "its node is offline, so that it fails over anyway"),
+    (("not running",), REDISTRIBUTE, "its node is offline, so that it fails over anyway"),
     (("not running",), NEW | SIZES, "a new instance is to run"),
     (
         ("order after what fails",),
@@ -365,7 +366,7 @@ RULES: list[Rule] = [
     ),
     (
         ("N+1 strict",),
-        _paths("redistribute"),
+        REDISTRIBUTE,
         "a group with a node that is not safe is unhealthy, and no target, in every mode",
     ),
     (

@@ -12,10 +12,15 @@ from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.planners.balance import score_bound
 from iallocator.planners.quality import Quality
 from tests.builders import Json, cluster, instance
+from tests.cli.effects_of_planners import SIMULATED
 from tests.command import json_of, printed
 from tests.conformance.bounds import COUNTED, MODES, balance_bound, clusters
+from tests.conformance.whole_groups import redistribute_case
 from tests.schemas import conforms
 from tests.seeds import seeds
+
+Result = tuple[float, float, bool]
+"""What a plan reaches, its bound, and whether it is proved."""
 
 BOUND = ("bound", "gap", "proved", "bound_reason")
 
@@ -52,6 +57,38 @@ def test_no_result_is_wrongly_said_to_be_the_best(planner: str, seed: int, kind:
     found = COUNTED[planner][0](seed, kind)
     assert found is not None
     assert found.wrong() == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "plain", "best"),
+    [
+        ("redistribute", redistribute_case(0, "drbd").text(), (1, 0, False), (0, 0, True)),
+        ("redistribute", redistribute_case(1, "mixed").text(), (3, 0, False), (3, 3, True)),
+        ("compress --n1=strict", SIMULATED, (0, 0.776, False), (0, 0, True)),
+    ],
+)
+def test_optimal_finds_a_better_plan_or_a_proof(
+    command: str, text: str, plain: Result, best: Result, tmp_path: Path
+) -> None:
+    """The program has N+1, chooses which instances leave, and decides what simulation does not."""
+    file = tmp_path / "cluster.data"
+    file.write_text(text)
+    words = (*command.split(), "-t", str(file), "--static-kvm-node-memory=0")
+
+    def found(*more: str) -> Result:
+        plan = json_of(*words, *more)
+        return plan["reached"], round(plan["bound"], 3), plan["proved"]
+
+    assert found() == plain
+    assert found("--optimal") == best
+
+
+def test_capacity_is_proved_where_no_instance_is_tried() -> None:
+    """The failure of a node is not tolerated already, with all instances in any places."""
+    homes = {f"i{k}": instance(f"node{k}", disk_template="rbd", memory=6000) for k in (1, 2, 3)}
+    words = ("capacity", "--disk-template=rbd", "--standard-alloc=1g,1g,1", "-")
+    found = json_of(*words, document=cluster(3, instances=homes))["standard"]
+    assert (found["reached"], found["bound"], found["proved"]) == (0, 0, True)
 
 
 def shared_groups() -> Json:

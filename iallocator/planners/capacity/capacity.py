@@ -381,7 +381,8 @@ class _Study:
                 filling.ended = stop.reason
                 state = self._state_of(filling)  # the end may have come between two changes
                 site = self._site(state)
-        bound: int | None = None
+        # Nothing may be placed in a cluster that is not tried
+        bound: int | None = 0 if report.failing or report.nowhere else None
 
         def improve() -> None:
             nonlocal bound
@@ -437,8 +438,9 @@ class _Study:
         limit = self._wants.limit
         site = self._site(State(self._cluster), exact=True)
         first = site.newcomer(sizes[0], 0, self._names(0))
-        if not site.n1.tolerated(first):
-            return None
+        if not site.n1.tolerated(first):  # more instances make nothing tolerated
+            spent = any(one.rules.effort.spent for one, _ in site.n1.required(first))
+            return None if spent or filling.placed else 0
         checked = any(
             tolerance.rules.mode != "no-worse" for tolerance, _ in site.n1.required(first)
         )

@@ -83,7 +83,9 @@ class IntergroupContext(Context):
         super().__init__(cluster, settings, candidates, deadline=deadline, groups=groups)
         self.progress = progress
         self.search_budget = Deadline.of_search(
-            settings.optimum_seconds, self.deadline, settings.planning_seconds
+            settings.optimum_seconds * settings.thoroughness,
+            self.deadline,
+            settings.planning_seconds,
         )
         self._simulations = min(self.effort.work[SIMULATIONS], SIMULATED)
 

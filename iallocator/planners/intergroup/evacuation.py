@@ -108,7 +108,34 @@ def evacuate(
         done.doubtful = mover.doubtful
     if done.failed is not None and context.effort.undecided > undecided:
         done.give_up("; not all failures were analysed, because that takes too long", OUT_OF_TIME)
+    unproved = done.status != IMPOSSIBLE or done.doubtful
+    if done.failed is not None and search and unproved and context.settings.optimal:
+        made = _by_program(mover, instances, targets, done)
     return _planned(mover, done, made)
+
+
+def _by_program(
+    mover: Mover, instances: Sequence[Instance], targets: Targets, done: Evacuation
+) -> list[Move]:
+    """Return moves of all instances by a program with N+1; [] if none were found.
+
+    The result, or a proof that there are no moves, is noted in `done`.
+    """
+    from iallocator.planners.intergroup.relocation import Relocation
+
+    context = mover.context
+    if not context.searches_for([context.cluster.group_of(one) for one in instances]):
+        return []
+    found = Relocation(mover, instances, targets).find(context.search_budget)
+    if found.moves is not None:
+        done.failed, done.reason, done.status = None, "placed together by exact search", FOUND
+        return found.moves
+    if found.proved:
+        done.give_up("; exact search proved that no placement of all exists", IMPOSSIBLE)
+        done.doubtful = False
+    elif done.status == OUT_OF_TIME:
+        done.give_up("; exact search found no answer", OUT_OF_TIME)
+    return []
 
 
 def packed(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Evacuation | None:
@@ -155,6 +182,9 @@ def _at_once(
         return []
     if not context.searches_for([context.cluster.group_of(failed)]):
         done.give_up("; no exact search was made", UNDECIDED)
+        return []
+    if context.settings.optimal and context.plain:
+        done.status = OUT_OF_TIME  # `_by_program` follows
         return []
     choices = sum(
         len(group.nodes) ** one.required_nodes for one in instances for group in targets(one)

@@ -10,12 +10,14 @@ Otherwise no instance of it moves.
 from __future__ import annotations
 
 from copy import copy
+from itertools import chain, combinations
 
 from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.model.moves import replay
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.intergroup.context import (
+    FOUND,
     IMPOSSIBLE,
     NOTHING,
     UNDECIDED,
@@ -28,6 +30,7 @@ from iallocator.planners.intergroup.context import (
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.plan import PlanEntry
 from iallocator.planners.quality import UNHEALTHY as UNHEALTHY_GROUPS
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.model.state import State
-    from iallocator.planners.plan import PlanEntry
     from iallocator.planners.result import PlanResult
     from iallocator.planners.search import Objective
     from iallocator.planners.verify import Problem
@@ -47,6 +50,9 @@ __all__ = [
     "HEALTHY", "UNHEALTHY", "WEAK", "Health", "RedistributionResult", "examine", "redistribute",
     "stranding",
 ]  # fmt: skip
+
+FEW = 6
+"""With ``--optimal``, so many unhealthy groups at most are repaired by exact search."""
 
 HEALTHY, WEAK, UNHEALTHY = "healthy", "weakly unhealthy", "unhealthy"
 
@@ -357,20 +363,89 @@ class _Redistribution:
             return (
                 f"group {self.only.name} is not unhealthy" if self.only else "no group is unhealthy"
             )
-        if not self.healthy:
+        optimal = self.context.settings.optimal and self.context.searches_for(unhealthy)
+        if not self.healthy and not optimal:
             return "no group is healthy"
         done.unhealthy = len(unhealthy)
         done.untried -= len(unhealthy)
-        search = LocalSearch(
-            [_Repair(unhealthy)],
-            lambda work: (work.done.plan.after,),
-            Acceptance(allows=self._cures),
-            self.context.deadline,
-        )
-        end = search.run(self)
+        with self.context.state.trial():
+            search = LocalSearch(
+                [_Repair(unhealthy)],
+                lambda work: (work.done.plan.after,),
+                Acceptance(allows=self._cures),
+                self.context.deadline,
+            )
+            end = search.run(self) if self.healthy else ""
         if end == TIME_IS_UP:
             raise Stopped(end)
-        return done.summary()
+        if optimal and len(unhealthy) <= FEW:
+            sure = sum(self.keeps_all(group) for group in ill if group not in unhealthy)
+            self._repair_most(unhealthy, sure)
+        return done.summary() if self.healthy else "no group is healthy"
+
+    def _repair_most(self, unhealthy: Sequence[Group], others: int) -> None:
+        """Repair more groups by exact search, or prove that no more can be repaired.
+
+        `others`: how many other groups stay unhealthy for sure.
+
+        Cost: a search for each set of more groups than are repaired, the largest first.
+        """
+        lost = [group for group in unhealthy if self.keeps_all(group)]
+        possible, certain = [group for group in unhealthy if group not in lost], True
+        numbers = range(len(possible), len(self.done.repairs), -1)
+        for some in chain.from_iterable(combinations(possible, number) for number in numbers):
+            check()
+            moves, proved = self._together(some)
+            if moves is not None:
+                self._replace(some, moves)
+                break
+            certain &= proved
+        if certain:
+            left = len(unhealthy) - len(self.done.repairs)
+            self.hopeless = max(self.hopeless, others + left)
+
+    def _together(self, groups: Sequence[Group]) -> tuple[list[Move] | None, bool]:
+        """Return moves that repair all `groups`, or None and whether it is proved there are none.
+
+        The moves lead to groups that are healthy now. The proof is about all groups.
+        """
+        from iallocator.planners.intergroup.relocation import Relocation
+
+        held = {i.name: i for group in groups for k in group.nodes for i in self._held(k)}
+        instances = [one for one in held.values() if not self.hindered(one)]
+        good = [*self.healthy, *groups]
+        proved = False
+        for among in [self.healthy, good] if len(groups) > 1 else [self.healthy]:
+
+            def targets(one: Instance, among: Sequence[Group] = among) -> list[Group]:
+                return self.peers.of(one, self.context.cluster.group_of(one), among)
+
+            search = Relocation(
+                self.mover, instances, targets, groups, lambda: all(map(self._is_healthy, good))
+            ).find(self.context.search_budget)
+            if search.moves is not None:
+                return (search.moves if among is self.healthy else None), False
+            proved = search.proved
+        return None, proved
+
+    def _held(self, node: int) -> list[Instance]:
+        return [one for one in self.context.state.instances_on(node) if not one.forthcoming]
+
+    def _replace(self, groups: Sequence[Group], moves: Sequence[Move]) -> None:
+        """Make the repairs of `groups` by `moves` the plan."""
+        done, nodes = self.done, self.context.cluster.nodes
+        for group, _ in done.repairs:
+            self.statuses[group.index] = UNDECIDED
+            done.row(group).reason = "other groups are repaired instead"
+        done.deadline.spare(-len(done.entries))
+        done.repairs, done.plan.entries = [], []
+        with self.context.state.trial():
+            for group in groups:
+                own = [one for one in moves if nodes[one.before[0]].group is group]
+                entries = [PlanEntry(move) for move in own]
+                self.statuses[group.index] = FOUND
+                reason = "placed together by exact search"
+                _Step(group, entries, len(entries), reason).apply(self)
 
     def _cures(self, step: _Step) -> bool:
         """Return whether the group is healthy after the moves of `step`, and no other group worse.

@@ -1,0 +1,223 @@
+"""Exact search for places of instances in other groups, with N+1 in the integer program.
+
+The program has the limits of nodes, and the instances that restart when a node fails
+(`RestartRows`). Each answer is checked move by move. The rows never reject what the end of a plan
+may be, so a program without an answer is a proof.
+
+Cost: about instances × nodes² choices; the work is limited by a budget.
+"""
+
+from __future__ import annotations
+
+from iallocator.deadline import check
+from iallocator.placement.several.moves import taken_off, try_moves
+from iallocator.placement.several.sequence import MoveTask
+from iallocator.planners.restart_rows import RestartRows
+from iallocator.solver.highs import available, search
+from iallocator.solver.placement_problem import PlacementProblem
+from iallocator.solver.problem import FOUND, IMPOSSIBLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from iallocator.aliases import Nodes
+    from iallocator.deadline import Deadline
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
+    from iallocator.n1 import Failure
+    from iallocator.n1.tolerance import FailureTolerance
+    from iallocator.placement.results import MoveResult
+    from iallocator.planners.intergroup.moving import Mover
+    from iallocator.solver.problem import Problem
+
+    Targets = Callable[[Instance], Sequence[Group]]
+
+__all__ = ["Relocation"]
+
+LARGEST = 30_000
+"""No larger program is solved: the number of its choices."""
+
+TRIES = 200
+"""How many answers of the solver are checked."""
+
+MOVING = 1.0
+"""The cost of moving an instance, without its memory as a share of all."""
+
+
+class Relocation:
+    """A search for places of `instances` in the groups that `targets` has for each.
+
+    Parameters
+    ----------
+    mover:
+        Finds moves; its state has the instances where they are, and is unchanged in the end.
+    healthy:
+        Groups that the instances leave, and that must be healthy in the end. Their instances may
+        stay on nodes that are online. By default, all instances must leave.
+    accepts:
+        Checks the state after the moves.
+
+    Attributes
+    ----------
+    moves:
+        The moves, in an order in which they can be made; None if none were found.
+    proved:
+        Whether no plan has such an end.
+    """
+
+    def __init__(
+        self,
+        mover: Mover,
+        instances: Sequence[Instance],
+        targets: Targets,
+        healthy: Collection[Group] = (),
+        accepts: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._mover = mover
+        self._context = mover.context
+        self._instances = instances
+        self._targets = targets
+        self._healthy = healthy
+        self._accepts = accepts
+        self._tries = 0
+        self._doubtful = False
+        self._tasks = {one.name: self._task(one) for one in instances}
+        self._present = {one.name: self._context.state.where[one.name] for one in instances}
+        self.moves: list[Move] | None = None
+        self.proved = False
+
+    def find(self, budget: Deadline) -> Relocation:
+        """Search within `budget`."""
+        if not self._context.plain or not available() or budget.must_end:
+            return self
+        problem = self._problem()
+        if problem.size > LARGEST:
+            return self
+        answer = search(problem, self._rejected, budget)
+        if answer.status != FOUND:
+            self.proved = answer.status == IMPOSSIBLE and not self._doubtful
+        return self
+
+    def _task(self, instance: Instance) -> MoveTask:
+        mover, groups = self._mover, self._targets(instance)
+
+        def exactly(nodes: Nodes) -> MoveResult:
+            check()
+            return mover.only(instance, nodes)
+
+        return MoveTask(
+            instance,
+            lambda: mover.relocate(instance, groups),
+            lambda: mover.places(instance, groups),
+            exactly,
+        )
+
+    def _problem(self) -> Problem:
+        """Return the program: each instance has one of its places, and failures are tolerated."""
+        context, state = self._context, self._context.state
+        cluster, every = context.cluster, {}
+        for one in self._instances:
+            every.update({group.index: group for group in self._targets(one)})
+        required = {
+            group.index: self._tolerated(group)
+            for group in every.values()
+            if group not in self._healthy
+        }
+        failing = [
+            node
+            for group in every.values()
+            if group not in self._healthy
+            for node in group.nodes
+            if state.fails_n1(node)
+        ]
+        lenient = {
+            node
+            for group in every.values()
+            if context.evaluator(group).limit_policies.new.primary.spares
+            for node in group.nodes
+        }
+        whole = sum(one.memory for one in self._instances) + 1
+        with taken_off(context, [*self._tasks.values()]):
+            places = PlacementProblem(state, lenient, failing=failing)
+            for one in self._instances:
+                check()
+                present = self._present[one.name]
+                cost = MOVING + one.memory / whole
+                listed = [(cost, nodes) for _, nodes in self._tasks[one.name].places()]
+                if self._may_stay(one):
+                    listed.append((0.0, present))
+                places.add(one, listed, distinct=present)
+            problem = places.problem()
+            self._let_stay(problem)
+            kinds = {kind.members[0]: kind for kind in problem.kinds}
+            firsts = [(kinds[one.name], one) for one in self._instances if one.name in kinds]
+            for group in {**every, **{group.index: group for group in self._healthy}}.values():
+                rules = context.evaluator(group).rules
+                if rules.mode == "off":
+                    continue
+                failures: Sequence[Failure] = required.get(group.index, ())
+                if group in self._healthy:
+                    failures = rules.of_online(cluster, group)
+                tolerance = self._mover.tolerance(group)
+                for failure in failures:
+                    check()
+                    rows = RestartRows(problem, failure, tolerance)
+                    for kind, instance in firsts:
+                        rows.add(kind, instance)
+        return problem
+
+    def _tolerated(self, group: Group) -> Sequence[Failure]:
+        """Return the failures of `group` that are tolerated now: every mode requires these."""
+        rules = self._context.evaluator(group).rules
+        if rules.mode == "off":
+            return ()
+        tolerance: FailureTolerance = self._mover.tolerance(group)
+        return list(tolerance.tolerated(rules.of_online(self._context.cluster, group)))
+
+    def _may_stay(self, instance: Instance) -> bool:
+        nodes, present = self._context.cluster.nodes, self._present[instance.name]
+        inside = nodes[present[0]].group in self._healthy
+        return inside and not any(nodes[index].offline for index in present)
+
+    def _let_stay(self, problem: Problem) -> None:
+        """Raise bounds to what the instances that stay use: limits apply to arrivals."""
+        staying: dict[tuple[object, ...], float] = {}
+        for kind in problem.kinds:
+            for choice in kind.choices:
+                if choice.cost == 0.0:
+                    for row, amount in choice.uses.items():
+                        if row[0] == "limit":
+                            staying[row] = staying.get(row, 0) + amount * len(kind.members)
+        for row, amount in staying.items():
+            if row in problem.bounds:
+                lowest, highest = problem.bounds[row]
+                problem.bounds[row] = lowest, max(highest, amount)
+
+    def _rejected(self, chosen: Mapping[str, Nodes]) -> Sequence[str] | None:
+        """Set the moves to the answer `chosen`; return None if they are allowed, or at the end.
+
+        Otherwise return the names of all instances.
+        """
+        names = [one.name for one in self._instances]
+        moved = [name for name in names if chosen[name] != self._present[name]]
+        tasks = [self._tasks[name] for name in moved]
+        self._tries += 1
+        self._mover.doubtful = False
+        made = [one.best for _, one in try_moves(self._context, tasks, chosen) if one.best]
+        if len(made) < len(tasks):
+            self._doubtful |= self._mover.doubtful
+        else:
+            state = self._context.state
+            with state.trial():
+                for move in made:
+                    move.apply(state)
+                if self._accepts():
+                    self.moves = made
+                    return None
+            self._doubtful = True
+        if self._tries >= TRIES:
+            self._doubtful = True
+            return None
+        return names
