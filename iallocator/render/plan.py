@@ -181,7 +181,7 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
             f"{_count(nodes, 'node')} to reboot in {_count(len(groups), 'group')}, "
             f"{_count(away, 'move')} away from them"
         )
-        reason = plan["reason"]
+        reason = plan.get("reason", "")
         page.say(counts if groups else reason[:1].upper() + reason[1:], indent=0)
         for text in filter(None, [quality_words(plan, page.score)]):
             page.say(text, indent=0)
