@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from iallocator.options.table import CommandSettings, Option
 
 __all__ = [
-    "COMMANDS", "LISTS_GROUP", "OLD_NAMES", "PLAN", "PLANNERS", "PLANS", "PURPOSES", "READS_ITSELF",
-    "SETS_OFFLINE", "UNMEASURED", "Row", "check_command", "find_command", "form_of", "options_of",
-    "settings_of", "shown_name", "unknown_command",
+    "CAMPAIGN", "COMMANDS", "LISTS_GROUP", "OLD_NAMES", "PLAN", "PLANNERS", "PLANS", "PURPOSES",
+    "READS_ITSELF", "SETS_OFFLINE", "UNMEASURED", "Row", "check_command", "find_command", "form_of",
+    "options_of", "settings_of", "shown_name", "unknown_command",
 ]  # fmt: skip
 
 ASK, SEE, PLAN, OPERATE, DEVELOP = "ask", "see", "plan", "operate", "develop"
@@ -57,6 +57,10 @@ UNMEASURED = "unmeasured"
 """Monitoring daemons are not asked how busy instances are."""
 
 
+CAMPAIGN = "campaign"
+"""Its plan is executed part by part, each planned anew, with a state file."""
+
+
 class Row:
     """A command in the table.
 
@@ -80,7 +84,7 @@ class Row:
     states:
         Endings of the files that ``--save-cluster`` writes.
     traits:
-        Some of `READS_ITSELF`, `SETS_OFFLINE`, `LISTS_GROUP` and `UNMEASURED`.
+        Some of `READS_ITSELF`, `SETS_OFFLINE`, `LISTS_GROUP`, `UNMEASURED` and `CAMPAIGN`.
     """
 
     __slots__ = (
@@ -159,7 +163,7 @@ COMMANDS = {
     "maintain": Row(
         OPERATE, "take nodes through maintenance, group by group",
         MAINTENANCE, "maintain", "campaign", states=("original", "maintained"),
-        traits=[SETS_OFFLINE],
+        traits=[SETS_OFFLINE, CAMPAIGN],
     ),
     "make-room": Row(
         PLAN, "plan the few moves after which a request fits",

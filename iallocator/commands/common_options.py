@@ -328,7 +328,8 @@ LACKED: dict[str, Reasons] = {
         "snapshot": "it writes data, and show --html writes a page",
     },
     "--metrics": {
-        "": "check and metrics write the health, capacity the free capacity, balance the moves"
+        "": "check and metrics write the health, capacity the free capacity, balance and "
+        "maintain the moves"
     },
     "--standard-alloc": {"": "it places no new instances that options describe"},
     "--bandwidth": {"": "its page has no transition with a duration"},

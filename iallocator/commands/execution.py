@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from iallocator.commands.command import print_json, reject_silent_nodes
 from iallocator.deadline import Deadline, Held, interrupt
@@ -46,11 +46,15 @@ if TYPE_CHECKING:
     from iallocator.execution.cluster_check import Places
     from iallocator.execution.jobs import Job
     from iallocator.execution.queue import JobQueue
+    from iallocator.execution.session import Work
     from iallocator.model.cluster import Cluster
 
     Load = Callable[[], Cluster]
 
-__all__ = ["begin", "records_in", "resume", "show_report"]
+    Working = Callable[[Session, str], Work]
+    """Makes the work of a session on nodes; takes the path of its journal."""
+
+__all__ = ["begin", "complete_journal", "records_in", "resume", "show_report"]
 
 FOLLOWED = ("repair",)
 """Commands with a follower of their executions, which cannot be resumed without it."""
@@ -106,12 +110,16 @@ def begin(
     cluster: Cluster,
     load: Load,
     followed: Followed | None = None,
+    working: Working | None = None,
+    path: str = "",
 ) -> tuple[Json, int]:
     """Execute the transition of a plan; return the report as plain data, and the exit status.
 
     `cluster`: as it was when the plan was made; `load` reads it again.  `followed`: makes the
-    follower of the execution on a queue; None for no follower.  With ``--dry-run``, the jobs are
-    shown: for a cluster that is not running, those of LUXI.
+    follower of the execution on a queue; None for no follower.  `working`: makes the work on nodes;
+    None if a person does it.  `path`: the journal of a part of a campaign, which holds the lock of
+    the cluster; "" for a whole execution.  With ``--dry-run``, the jobs are shown: for a cluster
+    that is not running, those of LUXI.
 
     Raises
     ------
@@ -140,11 +148,28 @@ def begin(
     if not execution.records.jobs:
         return execution.report(None), 0
     reject_silent_nodes(cluster, settings)
-    with ClusterLock(name):
-        path = settings.journal or default_path(command, head["run"])
-        journal = Journal.create(path, head)
-        _say(f"journal: {path}")
-        return _carry_out(execution, journal, load, followed)
+    with nullcontext() if path else ClusterLock(name):
+        place = path or settings.journal or default_path(command, head["run"])
+        journal = Journal.create(place, head)
+        _say(f"journal: {place}")
+        return _carry_out(execution, journal, load, followed, working)
+
+
+def complete_journal(
+    settings: Execution, path: str, load: Load, working: Working | None = None
+) -> tuple[Json, int]:
+    """Resume a part of a campaign, which holds the lock of the cluster.
+
+    Return the report as plain data, and the exit status.  The arguments are those of `begin`.
+    """
+    head, records = records_in(path)
+    queue, _ = open_queue(settings)
+    if queue.singly != head["singly"]:
+        door = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
+        raise UsageError(f"{path}: begun by {door}")
+    journal = Journal.reopen(path)
+    execution = _Execution(settings, head, queue, records)
+    return _carry_out(execution, journal, load, None, working, again=True)
 
 
 def resume(
@@ -181,7 +206,7 @@ def resume(
     with ClusterLock(head["cluster"]):
         journal = Journal.reopen(settings.resume)
         execution = _read(settings, head, queue)
-        found, status = _carry_out(execution, journal, load, followed, again=True)
+        found, status = _carry_out(execution, journal, load, followed, None, again=True)
     _print(found, settings, versioned)
     return status
 
@@ -214,12 +239,16 @@ def _carry_out(
     journal: Journal,
     load: Load,
     followed: Followed | None,
+    working: Working | None,
     again: bool = False,
 ) -> tuple[Json, int]:
     """Execute what is left; `again`: also what failed in an earlier run."""
     assert execution.queue is not None
     settings, head, trouble = execution.settings, execution.head, ""
     line = _progress_line(head["transition"])
+    goes_on = "--resume goes on" if working else f"--resume {journal.path} goes on"
+    by_hand = settings.done_by_hand or settings.fenced
+    confirmation = Confirmation(execution.records, by_hand)
     with Interrupts() as interrupts:
         orders = Orders(
             reason=settings.reason or head["reason"],
@@ -230,26 +259,31 @@ def _carry_out(
             say=lambda text: _say(line(text)),
             complain=lambda text: _complain(line(text)),
             stopping=lambda: interrupts.came,
-            confirmed=Confirmation(execution.records, settings.done_by_hand or settings.fenced),
+            confirmed=confirmation,
         )
         check = LiveClusterCheck(load, head["expected"])
         session = Session(head["run"], execution.records, execution.queue, check, journal, orders)
         if followed is not None:
             session.follower = followed(execution.queue)
+        if working is not None:
+            session.work = confirmation.work = working(session, journal.path)
         try:
             trouble = carry_out(session, again)
         except ExecutionError as error:
             trouble = str(error)
+        if session.work is not None:
+            session.work.close()
         journal.close()
         look = load if trouble else lambda: session.patiently(load)
         found = execution.report(look)  # a second Ctrl-C ends waiting for the answer, too
     if trouble:
-        _complain(f"{trouble}; --resume {journal.path} goes on")
+        _complain(f"{trouble}; {goes_on}")
     elif interrupts.came and not complete(execution.records):
-        _complain(f"interrupted; --resume {journal.path} goes on")
+        _complain(f"interrupted; {goes_on}")
     elif due := _by_hand(execution.records):
         what = ", ".join(map(describe, due))
-        _complain(f"now by hand: {what}; then go on with --resume {journal.path} --done-by-hand")
+        goes_on = goes_on.removesuffix(" goes on")
+        _complain(f"now by hand: {what}; then go on with {goes_on} --done-by-hand")
     return found, _status(execution, trouble, interrupts)
 
 
@@ -315,10 +349,10 @@ def _print(found: Json, settings: Execution, versioned: Callable[[Json], Json]) 
     show_report(found, settings)
 
 
-def show_report(found: Json, settings: Execution) -> None:
-    """Print the result of an execution as text for people."""
+def show_report(found: Json, settings: Execution, anew: bool = True) -> None:
+    """Print the result of an execution as text for people; `anew` as of `report_lines`."""
     if not settings.dry_run:
-        for line in report_lines(found):
+        for line in report_lines(found, anew):
             print(shown(line))
 
 
@@ -336,7 +370,10 @@ class Confirmation:
     """Find out whether a job has been done by hand: from options, or by a question.
 
     Each job is asked for once.  The option applies to the jobs that were due at the resumption.
+    Jobs of `work` are not asked for.
     """
+
+    work: Work | None = None
 
     def __init__(self, records: Records, done: bool) -> None:
         due = [job for job in records.jobs.values() if job.by_hand and records.free(job)]
@@ -344,6 +381,8 @@ class Confirmation:
 
     def __call__(self, job: Job) -> bool:
         if job.number not in self._said:
+            if self.work is not None and self.work.handles(job):
+                return False
             self._said[job.number] = self._asked(job)
         return self._said[job.number]
 

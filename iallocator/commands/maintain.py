@@ -11,7 +11,12 @@ from iallocator.commands.progress import say_share
 from iallocator.execution.doors import runs
 from iallocator.names import meant, whole_name, whole_names
 from iallocator.planners.plan_limits import PlanLimits
-from iallocator.planners.reboot.campaign import BACK, CampaignOptions, plan_campaign
+from iallocator.planners.reboot.campaign import (
+    BACK,
+    CampaignOptions,
+    CampaignResult,
+    plan_campaign,
+)
 from iallocator.planners.reboot.drain_plan import IGNORED, MOVED, SKIPPED, RebootOptions
 
 TYPE_CHECKING = False
@@ -23,11 +28,18 @@ if TYPE_CHECKING:
     from iallocator.planners.plan import PlanEntry
     from iallocator.planners.result import PlanResult
 
-__all__ = ["maintain"]
+__all__ = ["maintain", "plan_for"]
 
 
 def maintain(command: Command, deadline: Deadline) -> PlanResult:
     """Plan which nodes are away together, the moves before, and what happens after."""
+    return plan_for(command, deadline)
+
+
+def plan_for(
+    command: Command, deadline: Deadline, done: Sequence[str] = (), first_only: bool = False
+) -> CampaignResult:
+    """Plan the whole campaign, or only its first group; `done` are nodes to leave out."""
     own, cluster, settings = command.settings, command.source.cluster, command.effective
     names = [node.name for node in cluster.nodes]
     ignored = IGNORED if own.ignore_non_redundant else MOVED
@@ -36,11 +48,12 @@ def maintain(command: Command, deadline: Deadline) -> PlanResult:
         single=SKIPPED if own.skip_non_redundant else ignored,
         node_tags=own.node_tags,
         group=own.group,
-        done=whole_names(own.skip, names, "--skip", "node"),
+        done=[*whole_names(own.skip, names, "--skip", "node"), *done],
         only=whole_names(own.only, names, "--only", "node"),
         most=own.parallel,
         master=command.master,
         stays=own.after != BACK,
+        first_only=first_only,
         force=own.force,
         optimal=settings.optimal,
     )
@@ -48,6 +61,7 @@ def maintain(command: Command, deadline: Deadline) -> PlanResult:
         after=own.after,
         run=own.run,
         check=own.check_command,
+        reboots=not own.no_reboot,
         local=_local_node(command, names),
         bandwidth=own.bandwidth,
         work_seconds=own.work_time,

@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 from iallocator.commands.planner_options import NodesAway
-from iallocator.commands.shared_options import PlanForms
+from iallocator.commands.shared_options import BOOT, METRICS, Execution, PlanForms
 from iallocator.errors import UsageError
-from iallocator.options.table import LIMITS, OUTPUT, SELECTION, option
+from iallocator.options.table import (
+    EXECUTION,
+    LIMITS,
+    OUTPUT,
+    SELECTION,
+    CommandSettings,
+    option,
+)  # fmt: skip
 from iallocator.options.values import Choice, name_list, number_between, whole_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Maintain"]
+__all__ = ["CampaignSettings", "Maintain"]
 
 PLACE = "{node}"
 """This part of a command stands for the name of a node."""
 
+BOOT_ID = "ssh -o BatchMode=yes -o ConnectTimeout=10 {node} cat /proc/sys/kernel/random/boot_id"
+"""The default command that prints the boot id of a node."""
 
-class Maintain(PlanForms, NodesAway):
-    """The options of ``iallocator maintain``."""
+DAY = 86_400
 
-    estimates_durations = True
-    execute = False
-    dry_run = False
+
+def moment(text: str) -> float:
+    """The next time of day, like 06:00, or a time with its zone, like 2026-01-02T06:00:00Z."""
+    from datetime import datetime, timedelta
+
+    expected = "a time of day, like 06:00, or a time with its zone, like 2026-01-02T06:00:00Z"
+    try:
+        if len(text) == 5:
+            now = datetime.now().astimezone()
+            hour, minute = map(int, (text[:2], text[3:]))
+            found = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+            return (found if found > now else found + timedelta(days=1)).timestamp()
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(expected) from None
+    if found.tzinfo is None:
+        raise ValueError(expected)
+    return found.timestamp()
+
+
+class CampaignSettings(CommandSettings):
+    """The options of a campaign, which its state file keeps."""
 
     run: str = option(
         "--run",
@@ -34,6 +61,16 @@ class Maintain(PlanForms, NodesAway):
         "--check",
         "command that checks a node before it takes instances again; {node} is its name",
         str, "COMMAND", "", group=SELECTION,
+    )  # fmt: skip
+    no_reboot: bool = option(
+        "--no-reboot", "the nodes are not rebooted: the end of the command is enough",
+        group=SELECTION,
+    )  # fmt: skip
+    boot_id: str = option(
+        "--boot-id",
+        "with -X: command that prints the boot id of a node; {node} is its name (default: "
+        "ssh {node} cat /proc/sys/kernel/random/boot_id)",
+        str, "COMMAND", BOOT_ID, group=EXECUTION, rare=True,
     )  # fmt: skip
     after: str = option(
         "--after",
@@ -62,13 +99,40 @@ class Maintain(PlanForms, NodesAway):
         number_between(0, 604_800), "SECONDS", 600.0, group=OUTPUT, rare=True,
     )  # fmt: skip
 
+
+class Maintain(PlanForms, Execution, NodesAway, CampaignSettings):
+    """The options of ``iallocator maintain``."""
+
+    estimates_durations = True
+
+    metrics: str = METRICS
+    boot_timeout: float = BOOT
+    until: float | None = option(
+        "--until",
+        "with -X: begin no group that would not end before this time (06:00, or RFC 3339)",
+        moment, "TIME", group=EXECUTION,
+    )  # fmt: skip
+
     def check(self, positional: Sequence[str]) -> None:
-        """Reject commands without a place for the node, and lists that contradict each other."""
-        for name, text in (("--run", self.run), ("--check", self.check_command)):
+        """Reject commands without a place for the node, and options that contradict each other."""
+        commands = {
+            "--run": self.run, "--check": self.check_command, "--boot-id": self.boot_id
+        }  # fmt: skip
+        for name, text in commands.items():
             if text and PLACE not in text:
                 raise UsageError(f"{name}: expected {PLACE} in the command, for the name of a node")
         both = [name for name in self.only if name in self.skip]
         if both:
             raise UsageError(f"--only and --skip contradict each other: {', '.join(both)}")
+        if self.no_reboot and "boot_id" in self.chosen:
+            raise UsageError("--boot-id shows that a node has rebooted: no --no-reboot")
+        for name in ("until", "boot_id"):
+            if name in self.chosen and not self.execute:
+                word = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{word} says how a campaign is executed: it goes with -X")
         NodesAway.check(self, positional)
         super().check(positional)
+
+
+Maintain.options = tuple(one for one in Maintain.options if one.target != "first_job_group")
+"""A campaign has no group of jobs without dependencies but the first one."""

@@ -10,7 +10,7 @@ import os
 import sys
 from importlib import import_module
 
-from iallocator.commands import LISTS_GROUP, PLANS, READS_ITSELF, UNMEASURED
+from iallocator.commands import CAMPAIGN, LISTS_GROUP, PLANS, READS_ITSELF, UNMEASURED
 from iallocator.commands.command import Result, print_json, reject_silent_nodes
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, Stopped, limit_reached
@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.options.table import Option
     from iallocator.planners.result import PlanResult
+    from iallocator.sources import Source
 
-__all__ = ["read_again", "run", "validate"]
+__all__ = ["read_again", "read_source", "run", "validate", "write_metrics"]
 
 PICTURES = frozenset(
     ["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "pdf", "ps", "eps", "html", "htm"]
@@ -79,12 +80,7 @@ def run(command: Command) -> int:
 
         settings.resume, silent = begun_rescue(settings)
     if getattr(settings, "resume", ""):
-        from iallocator.commands.execution import resume
-        from iallocator.execution.cluster_check import dead_nodes
-        from iallocator.execution.journal import read_journal
-
-        command.dead = {*dead_nodes(read_journal(settings.resume)[0]), *silent}
-        return resume(settings, again, command.versioned, command.follower)
+        return _resume(command, again, silent)
     try:
         reads_itself = READS_ITSELF in command.row.traits
         found: Result = work(command) if reads_itself else _find(command, work)
@@ -103,6 +99,9 @@ def run(command: Command) -> int:
     status = INTERRUPTED if found.interrupted else found.status
     if not (execute and sound and found.executable) or found.interrupted:
         return status
+    if CAMPAIGN in command.row.traits and not settings.dry_run:
+        campaign = import_module("iallocator.commands.campaign")
+        return int(campaign.carry_out_campaign(command, found))
     from iallocator.commands.execution import begin, show_report
 
     cluster = command.source.cluster
@@ -116,6 +115,23 @@ def run(command: Command) -> int:
         else:
             show_report(report, settings)
     return ended or status
+
+
+def _resume(command: Command, again: Callable[[], Cluster], silent: Collection[str]) -> int:
+    """Resume the execution that ``--resume`` names; return the exit status.
+
+    `again` reads the cluster; `silent` are nodes that need not answer.
+    """
+    if CAMPAIGN in command.row.traits:
+        status: int = import_module("iallocator.commands.campaign").resume_campaign(command)
+        return status
+    from iallocator.commands.execution import resume
+    from iallocator.execution.cluster_check import dead_nodes
+    from iallocator.execution.journal import read_journal
+
+    settings = command.settings
+    command.dead = {*dead_nodes(read_journal(settings.resume)[0]), *silent}
+    return resume(settings, again, command.versioned, command.follower)
 
 
 def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanResult]) -> Result:
@@ -154,11 +170,16 @@ def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanRes
 
 def read_again(command: Command) -> Cluster:
     """Read the cluster again during the execution of a plan."""
+    return read_source(command).cluster
+
+
+def read_source(command: Command) -> Source:
+    """Read the cluster again, and what its source reports in addition."""
     settings = command.settings
     source = load(settings, command.positional, reading_for(settings), in_run=False)
     reject_silent_nodes(source.cluster, settings, command.dead)
     command.adjust(source)
-    return source.cluster
+    return source
 
 
 def _show(found: Result, command: Command, put_off: bool) -> bool:
@@ -188,11 +209,16 @@ def _write_metrics(found: Result, command: Command, report: Json | None = None) 
     if not path:
         return
     from iallocator.documents.metrics import job_metrics
-    from iallocator.render.metrics import lines_of
 
     jobs = [] if report is None else job_metrics(command.name, report)
-    lines = lines_of(command.measured([*found.metrics(), *jobs]))
-    write_file(path, "".join(f"{line}\n" for line in lines))
+    write_metrics(path, command.measured([*found.metrics(), *jobs]))
+
+
+def write_metrics(path: str, metrics: list[Json]) -> None:
+    """Write `metrics` as text for Prometheus to the file at `path`."""
+    from iallocator.render.metrics import lines_of
+
+    write_file(path, "".join(f"{line}\n" for line in lines_of(metrics)))
 
 
 def _few(lines: list[str], settings: Any) -> list[str]:

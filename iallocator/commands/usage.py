@@ -203,7 +203,9 @@ USAGE = {
         "Nodes that can be away together form a group, as in reboot. The nodes of a group are "
         "drained and emptied, maintained and rebooted, checked, and undrained. Then its instances "
         "return, stay, or are balanced (--after). N+1 holds throughout. The output is the whole "
-        "campaign.",
+        "campaign. With -X, each group is planned again from the cluster as it is, and executed. "
+        "The state file (--journal) names the nodes that are done; --resume goes on from it, and "
+        "without -X reports it.",
         f"A node is left out. {PLAN_FAILED}",
         (
             Example(

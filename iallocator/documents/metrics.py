@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from iallocator.planners.result import PlanResult
 
 __all__ = [
-    "METRICS", "capacity_metrics", "health_metrics", "job_metrics", "plan_metrics",
-    "request_metrics", "source_metrics",
+    "METRICS", "campaign_metrics", "capacity_metrics", "health_metrics", "job_metrics",
+    "plan_metrics", "request_metrics", "source_metrics",
 ]  # fmt: skip
 
 GAUGE, SUMMARY, UNTYPED = "gauge", "summary", ""
@@ -98,6 +98,17 @@ METRICS = {
     "plan_moves": Description(GAUGE, "Moves of the plan that was made last."),
     "plan_copied_bytes": Description(GAUGE, "What the moves of the plan copy between nodes."),
     "plan_score": Description(GAUGE, "What the plan improves, before and after it."),
+    "campaign_nodes": Description(GAUGE, "Nodes of a campaign of maintenance, by state."),
+    "campaign_groups_done": Description(GAUGE, "Groups of nodes that the campaign has finished."),
+    "campaign_complete": Description(
+        GAUGE, "1 if every node of the campaign is done, otherwise 0."
+    ),
+    "campaign_begun_timestamp_seconds": Description(
+        GAUGE, "When the first group of the campaign began, in seconds since 1970; 0: not yet."
+    ),
+    "campaign_remaining_seconds": Description(
+        GAUGE, "Estimated time until the campaign ends; 0 if it is not known."
+    ),
     "plan_jobs": Description(GAUGE, "Jobs of the executed plan, by state."),
 }
 """Every metric without the prefix of its name."""
@@ -281,6 +292,18 @@ def plan_metrics(done: PlanResult) -> list[Json]:
             "plan_score",
             [({**labels, "moment": "before"}, before), ({**labels, "moment": "after"}, after)],
         ),
+    ]
+
+
+def campaign_metrics(progress: Json) -> list[Json]:
+    """Return the state of a campaign of maintenance, by its `progress` as plain data."""
+    states = [({"state": word}, len(progress[word])) for word in ("done", "to_do", "left_out")]
+    return [
+        _metric("campaign_nodes", states),
+        _metric("campaign_groups_done", [({}, progress["groups_done"])]),
+        _metric("campaign_complete", [({}, int(progress["complete"]))]),
+        _metric("campaign_begun_timestamp_seconds", [({}, progress["begun"])]),
+        _metric("campaign_remaining_seconds", [({}, progress["estimated_seconds"])]),
     ]
 
 

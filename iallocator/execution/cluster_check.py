@@ -15,7 +15,7 @@ from iallocator.transition.step import Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from iallocator.aliases import Json
     from iallocator.execution.jobs import Job
@@ -97,17 +97,22 @@ class ClusterCheck(Protocol):
 def expectations(transition: Json, before: Places) -> Json:
     """Return what a plan expects of the nodes that it switches, given all places `before`.
 
-    Name of a node -> whether it is offline, and the instances that are still on it at its last
-    step: of a node that is dead, these are all.
+    Name of a node -> whether it is offline, the instances that are still on it at its last step (of
+    a node that is dead, these are all), and those that run on it when it is rebooted.
     """
     after = Places(dict(before.instances))
     found: Json = {}
+    during: dict[str, list[str]] = {}
     for step in transition["steps"]:
+        if step["kind"] == kinds.REBOOT:
+            during[step["node"]] = _running_on(step["node"], after.instances, before.running)
         after.carry_out(step)
         if "node" in step:
             name = step["node"]
             here = sorted(one for one, nodes in after.instances.items() if name in nodes)
-            found[name] = {"offline": name in before.offline, "stay": here}
+            found[name] = {
+                "offline": name in before.offline, "stay": here, "during": during.get(name, [])
+            }  # fmt: skip
     return found
 
 
@@ -115,6 +120,15 @@ def dead_nodes(head: Json) -> list[str]:
     """Return the nodes that the execution with the `head` of a journal marks as dead."""
     marked = [one["node"] for one in head["transition"]["steps"] if one["kind"] == kinds.OFFLINE]
     return [name for name in marked if head["expected"][name]["offline"]]
+
+
+def _running_on(
+    node: str, places: Mapping[str, Sequence[str]], running: Collection[str]
+) -> list[str]:
+    """Return the instances with `node` as primary that are to run."""
+    return sorted(
+        name for name, nodes in places.items() if [*nodes[:1]] == [node] and name in running
+    )
 
 
 class LiveClusterCheck:
@@ -190,6 +204,11 @@ def _node_hindrance(step: Json, places: Places, expected: Json) -> str:
         return f"{name} is online again"
     if kind == kinds.DRAIN and name in places.offline:
         return f"{name} is offline"
+    if kind == kinds.REBOOT:
+        here = _running_on(name, places.instances, places.running)
+        found = [one for one in here if one not in expected.get("during", here)]
+        if found:
+            return f"{', '.join(found[:3])} would stop with {name}"
     if kind in LEAVING:
         stay = expected.get("stay", ())
         here = sorted(i for i, on in places.instances.items() if name in on and i not in stay)

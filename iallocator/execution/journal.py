@@ -285,6 +285,9 @@ EVENTS: dict[str, dict[str, Callable[[Json, str], Any]]] = {
     "refused": {"job": _integer, "why": text},
     "by hand": {"jobs": _integers},
     "confirmed": {"jobs": _integers},
+    "working": {"job": _integer, "boot": text},
+    "worked": {"job": _integer},
+    "work failed": {"job": _integer, "why": text, "keep": boolean},
     "away": {"job": _integer, "done": _integer, "why": text},
     "retry": {"job": _integer, "steps": _integers},
 }  # fmt: skip

@@ -73,6 +73,10 @@ class Record:
         How many opcodes of the last attempt succeeded, if that failed.
     why:
         Why it failed or was rejected.
+    boot:
+        The boot id of its node when the work on it began; "" if it has not begun.
+    ran:
+        Whether the command for its node has ended, so that only the reboot is waited for.
     withdrawn:
         The state that it gets when it is cancelled, `PENDING` or `REJECTED`; "" if it is not to be
         cancelled.
@@ -84,8 +88,17 @@ class Record:
     begun: bool = False
     done: int = 0
     why: str = ""
+    boot: str = ""
+    ran: bool = False
     withdrawn: str = ""
     withdrawn_why: str = ""
+
+    def note_work(self, event: Json) -> None:
+        """Update the progress of the work on its node, after an event about its end."""
+        self.ran = event["event"] == "worked"
+        if not self.ran:
+            self.state, self.why = FAILED, event["why"]
+            self.boot = self.boot if event["keep"] else ""
 
 
 class Records:
@@ -145,6 +158,10 @@ class Records:
         elif kind == "confirmed":
             for number in event["jobs"]:
                 self.of[number].state = RETURNING
+        elif kind == "working":
+            self.of[event["job"]].boot = event["boot"]
+        elif kind in ("worked", "work failed"):
+            self.of[event["job"]].note_work(event)
         elif kind == "away":
             record = self.of[event["job"]]
             self.jobs[event["job"]] = without_first(self.jobs[event["job"]], event["done"])

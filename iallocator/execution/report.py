@@ -167,8 +167,11 @@ def _progress(now: Sequence[str], runs: bool, chain: Sequence[Json]) -> str:
     return HALF_MOVED if now in [before, *(step["to"] for step in chain)] else "elsewhere"
 
 
-def report_lines(document: Json) -> Iterator[str]:
-    """Yield the lines of an execution document for people."""
+def report_lines(document: Json, anew: bool = True) -> Iterator[str]:
+    """Yield the lines of an execution document for people.
+
+    `anew`: say how rebooted nodes are left out of a new plan.
+    """
     by_state: dict[str, list[Json]] = {}
     for job in document["jobs"]:
         by_state.setdefault(job["state"], []).append(job)
@@ -183,7 +186,7 @@ def report_lines(document: Json) -> Iterator[str]:
     if "rebooted" in document:
         nodes = ",".join(document["rebooted"])
         yield f"Rebooted: {nodes}"
-        if not document["complete"]:
+        if anew and not document["complete"]:
             yield f"  (a new plan without them: iallocator reboot --done {nodes})"
     if "instances" in document:
         yield "Now:"

@@ -63,6 +63,7 @@ class Returning:
         self._said: dict[str, float] = {}
         self._activated: set[str] = set()
         self._given_up: set[int] = set()
+        self._ready: set[int] = set()
         self.trouble = ""
 
     def put_off(self, job: Job, status: JobStatus) -> bool:
@@ -116,6 +117,14 @@ class Returning:
         for number in over:
             del self._due[number]
         rebooted = [n for n in self._rebooted() if not self.held(n)]
+        work = self._session.work
+        if work is not None:
+            self._ready = {n for n in self._ready if n in rebooted}
+            passed = [n for n in self._ready if not work.unchecked(n)]
+            if passed:
+                self._back(passed)
+                return True
+            rebooted = [n for n in rebooted if n not in self._ready]
         if not rebooted:
             return bool(over)
         nodes = [str(self._records.jobs[number].steps[-1]["node"]) for number in rebooted]
@@ -132,10 +141,17 @@ class Returning:
                 self._since.pop("disks", None)
             self._wait_for(rebooted, why, "disks", seconds)
             return bool(over)
-        self._session.event("by hand", jobs=rebooted)
-        for number in rebooted:
-            self._session.report_state(number, "done: the node answers, its disks are in sync")
+        if work is not None:
+            self._ready.update(number for number in rebooted if work.unchecked(number))
+        self._back([number for number in rebooted if number not in self._ready])
         return True
+
+    def _back(self, jobs: Sequence[int]) -> None:
+        """Record that the nodes of these jobs can take instances again."""
+        if jobs:
+            self._session.event("by hand", jobs=list(jobs))
+        for number in jobs:
+            self._session.report_state(number, "done: the node answers, its disks are in sync")
 
     def _rebooted(self) -> list[int]:
         return [job.number for job in self._records.in_state(RETURNING)]

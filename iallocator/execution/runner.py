@@ -314,6 +314,8 @@ def carry_out(session: Session, again: bool = False) -> str:
     if again:
         watch.collect()
         waves.done_by_hand()
+        if session.work is not None:
+            session.work.catch_up()
         returning.wait_for_all()  # while nodes do not answer, the cluster cannot be read
         if not (returning.trouble or session.orders.stopping()):
             # Let the jobs that failed begin again, each where its instance is now
@@ -335,11 +337,15 @@ def carry_out(session: Session, again: bool = False) -> str:
         if waves.next(ended):
             continue
         stopping = session.orders.stopping()
-        if not stopping and returning.look():
+        work = session.work
+        if not stopping and work is not None and work.advance():
+            continue
+        away = work is not None and work.away()
+        if not (stopping or away) and returning.look():
             continue
         if session.records.in_state(SENT):
             watch.wait()
-        elif returning.waits() and not stopping:
+        elif not stopping and (away or returning.waits()):
             returning.wait()
         else:
             session.follow()

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, time_ns
+from typing import Protocol
 
 from iallocator.deadline import pause as wait
 from iallocator.errors import IallocatorError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.execution.queue import JobQueue
     from iallocator.execution.records import Records
 
-__all__ = ["Orders", "Session"]
+__all__ = ["Orders", "Session", "Work"]
 
 
 if TYPE_CHECKING:
@@ -35,11 +36,34 @@ PAUSES = (1, 2, 4, 8, 15, 30)
 """Seconds between attempts to reach the cluster again."""
 
 
+class Work(Protocol):
+    """Work on nodes that have been emptied, and on nodes that are back."""
+
+    def handles(self, job: Job) -> bool:
+        """Return whether this work does `job`, which would otherwise wait for a person."""
+
+    def advance(self) -> bool:
+        """Begin and continue the work; return whether the state of a job has changed."""
+
+    def away(self) -> bool:
+        """Return whether there is work on a node, which may not answer."""
+
+    def catch_up(self) -> None:
+        """Wait until nodes that may have rebooted since an interruption answer."""
+
+    def unchecked(self, number: int) -> bool:
+        """Begin or continue the check of the node of a job; return whether it has not passed."""
+
+    def close(self) -> None:
+        """Leave the work; report what goes on."""
+
+
 @dataclass
 class Session:
     """Represent one execution; `run` is its name, which marks its jobs in the queue.
 
-    `follower` is called when jobs were accepted, and at the end.
+    `follower` is called when jobs were accepted, and at the end. `work` maintains nodes; None if
+    a person does that.
     """
 
     run: str
@@ -49,6 +73,7 @@ class Session:
     journal: Journal
     orders: Orders
     follower: Callable[[Records], None] = lambda records: None
+    work: Work | None = None
 
     def follow(self) -> None:
         """Call the follower with the progress of the jobs.

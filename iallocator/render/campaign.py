@@ -33,7 +33,7 @@ def campaign(plan: Json, facts: Json, page: Page) -> None:
 
     `facts` has the node group of each node, and whether other orders of the steps were verified.
     """
-    groups, after = plan["reboots"], plan["campaign"]["after"]
+    groups = plan["reboots"]
     drained = {one["node"] for one in plan["transition"]["steps"] if one["kind"] == DRAIN}
     names = (move["instance"] for group in groups for move in group["moves"])
     page.leave_out(domains_of(facts["group_of"], names))
@@ -55,7 +55,7 @@ def campaign(plan: Json, facts: Json, page: Page) -> None:
         for number, group in enumerate(groups, start=1):
             page.heading(f"Group {number}")
             table = Table("what", "of", "where or how")
-            for row in _work(group, after, drained):
+            for row in _work(group, plan["campaign"], drained):
                 table.add(*row)
             page.table(table)
     if plan["kept"]:
@@ -83,7 +83,7 @@ def campaign_lines(plan: Json) -> list[str]:
     return lines if groups else lines[:1]
 
 
-def _work(group: Json, after: str, drained: Collection[str]) -> Iterable[Sequence[str]]:
+def _work(group: Json, options: Json, drained: Collection[str]) -> Iterable[Sequence[str]]:
     """Yield what is done for a group of nodes, in order: kind, node or instance, and details.
 
     `drained`: the nodes that can be drained, which the master node cannot.
@@ -98,12 +98,12 @@ def _work(group: Json, after: str, drained: Collection[str]) -> Iterable[Sequenc
         for node, command in zip(nodes, group["shell_commands"], strict=True):
             yield "run", node, command
     else:
-        yield "by hand", every, "maintain and reboot"
+        yield "by hand", every, "maintain and reboot" if options["reboots"] else "maintain"
     yield "wait", every, "until they answer and their drbd disks are in sync"
     for node, command in zip(nodes, group["check_commands"]):
         yield "check", node, command
     if some:
         yield "undrain", some, ""
     for move in group["placements_after"]:
-        kind = "return" if after == "back" else "balance"
+        kind = "return" if options["after"] == "back" else "balance"
         yield kind, move["instance"], f"to {':'.join(move['nodes'])}"

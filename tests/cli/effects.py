@@ -24,7 +24,7 @@ __all__ = ["EFFECTS", "NEEDS_A_SERVER", "Effect"]
 
 NEEDS_A_SERVER = {
     "--luxi", "--cacert", "--insecure", "--credentials", "--read-timeout", "--even-if-short",
-    "--fenced", "--undo", "--watch", "--state", "--probes", "--most-nodes",
+    "--fenced", "--undo", "--watch", "--state", "--probes", "--most-nodes", "--boot-id", "--until",
     *(option.names[0] for option in (*Execution.options, BOOT)),
 }  # fmt: skip
 """Options that need a running cluster; tests/live and tests/execution have one."""

@@ -663,6 +663,8 @@ MAINTAIN = {
     },
     "--ignore-dynu": Effect(UNEVEN, "--ignore-dynu", FORCE),
     "--bandwidth": Effect(ROUNDS, "--bandwidth=1", FORCE),
+    "--metrics": Effect(ROUNDS, "--metrics={folder}/file", FORCE),
+    "--no-reboot": Effect(ROUNDS, "--no-reboot", FORCE),
     "--run": Effect(ROUNDS, "--run=ssh {node} reboot", FORCE),
     "--check": Effect(ROUNDS, "--check=ping {node}", FORCE),
     "--after": Effect(ROUNDS, "--after=stay", FORCE),

@@ -63,6 +63,8 @@ class CampaignOptions:
         What happens to the instances after each group: `BACK`, `STAY` or `BALANCE`.
     run, check:
         The commands that maintain and check a node, with `PLACE` for its name; "" for none.
+    reboots:
+        Whether the nodes are rebooted.
     local:
         Name of the node on which the campaign runs, which it leaves out; "" if it is no node.
     bandwidth:
@@ -74,6 +76,7 @@ class CampaignOptions:
     after: str = BACK
     run: str = ""
     check: str = ""
+    reboots: bool = True
     local: str = ""
     bandwidth: float = 100.0
     work_seconds: float = 600.0
@@ -148,6 +151,7 @@ class CampaignResult(RebootResult):
             "after": options.after,
             "run_command": options.run,
             "check_command": options.check,
+            "reboots": options.reboots,
             "copied_mib": sum(group["copied_mib"] for group in groups),
             "estimated_seconds": sum(group["estimated_seconds"] for group in groups),
         }
@@ -251,6 +255,8 @@ def _plan_in_turn(
                     out.back = list(balance([*groups]))
                     assumed.make([entry.move for entry in out.back])
                 done.append(out)
+                if options.first_only:
+                    break
             if deadline is not None and deadline.over():
                 done.plan.end(Stopped(TIME_IS_UP))
                 break

@@ -1,0 +1,165 @@
+"""The state file of a campaign: its options, the nodes that are done, and the group that is away.
+
+The file is one JSON document, replaced as a whole after each change. It names the journal of the
+group that is away; that journal has every job, and the work on every node. After an interruption
+the journal is completed first. The next groups are planned anew from the cluster as it is then.
+"""
+
+from __future__ import annotations
+
+import os
+from time import time
+
+from iallocator.errors import RequestError, UsageError
+from iallocator.execution.jobs import ExecutionError
+from iallocator.files import read_file, write_file
+from iallocator.wire.codec import decode, dumps
+from iallocator.wire.fields import child, name_of, names, number, objects, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iallocator.aliases import Json
+
+__all__ = ["CampaignState"]
+
+FORMAT = 1
+
+KIND = "campaign"
+
+
+class CampaignState:
+    """Represent the state of a campaign, and its file.
+
+    Attributes
+    ----------
+    path:
+        The file.
+    cluster:
+        Name of the cluster.
+    options:
+        Attribute of the settings -> value, for the options that the campaign was begun with.
+    done:
+        Names of the nodes that are done, in order.
+    left:
+        Name of a node that is left out -> the reason.
+    groups:
+        The groups that were begun: ``nodes``, ``journal``, ``begun`` and ``ended``, in seconds
+        since 1970; ``ended`` is 0 for a group that is away.
+    nodes:
+        Names of the nodes that were to be maintained at the beginning.
+    """
+
+    def __init__(self, path: str, cluster: str, options: Mapping[str, object]) -> None:
+        self.path = path
+        self.cluster = cluster
+        self.options = dict(options)
+        self.done: list[str] = []
+        self.left: dict[str, str] = {}
+        self.groups: list[Json] = []
+        self.nodes: list[str] = []
+
+    @classmethod
+    def create(cls, path: str, cluster: str, options: Mapping[str, object]) -> CampaignState:
+        """Return the state of a new campaign, with a new file.
+
+        Raises
+        ------
+        UsageError
+            If the file exists, or cannot be written.
+        """
+        if os.path.exists(path):
+            raise UsageError(f"{path}: exists; --resume continues it")
+        try:
+            os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from None
+        state = cls(path, cluster, options)
+        state.save()
+        return state
+
+    @classmethod
+    def read(cls, path: str) -> CampaignState:
+        """Return the state in a file.
+
+        Raises
+        ------
+        UsageError
+            If the file cannot be read, or is not the state of a campaign.
+        """
+        try:
+            raw = decode(read_file(path))
+            if raw.get("kind") != KIND or raw.get("format") != FORMAT:
+                raise UsageError(f"{path}: not the state of a campaign of iallocator maintain")
+            state = cls(path, name_of(raw, "cluster"), child(raw, "options"))
+            state.done, state.nodes = names(raw, "done"), names(raw, "nodes")
+            left = child(raw, "left")
+            state.left = {node: text(left, node) for node in left}
+            state.groups = objects(raw, "groups")
+            for one in state.groups:
+                names(one, "nodes")
+                name_of(one, "journal")
+                number(one, "begun")
+                number(one, "ended")
+        except RequestError as error:
+            raise UsageError(f"{path}: {error}") from None
+        return state
+
+    @property
+    def away(self) -> Json | None:
+        """Return the group that is away; None if there is none."""
+        if self.groups and not self.groups[-1]["ended"]:
+            return self.groups[-1]
+        return None
+
+    def begin_group(self, nodes: Sequence[str]) -> str:
+        """Record that a group begins; return the path of its journal."""
+        journal = f"{self.path}.group-{len(self.groups) + 1}"
+        self.groups.append(
+            {"nodes": list(nodes), "journal": journal, "begun": round(time(), 1), "ended": 0}
+        )
+        self.save()
+        return journal
+
+    def end_group(self, done: Sequence[str]) -> None:
+        """Record that the group that is away has ended, with these nodes `done`."""
+        self.groups[-1]["ended"] = round(time(), 1)
+        self.done += [node for node in done if node not in self.done]
+        self.save()
+
+    def seconds_left(self, nodes: int) -> float:
+        """Return the estimated seconds for so many more nodes, by the groups that have ended."""
+        ended = [one for one in self.groups if one["ended"]]
+        count = sum(len(one["nodes"]) for one in ended)
+        spent = sum(one["ended"] - one["begun"] for one in ended)
+        return float(spent / count * nodes) if count else 0.0
+
+    def longest(self) -> float:
+        """Return the seconds that the longest group took; 0 if none has ended."""
+        return max(
+            (one["ended"] - one["begun"] for one in self.groups if one["ended"]), default=0.0
+        )
+
+    def save(self) -> None:
+        """Replace the file.
+
+        Raises
+        ------
+        ExecutionError
+            If it cannot be written.
+        """
+        document = {
+            "kind": KIND,
+            "format": FORMAT,
+            "cluster": self.cluster,
+            "options": self.options,
+            "nodes": self.nodes,
+            "done": self.done,
+            "left": self.left,
+            "groups": self.groups,
+        }
+        try:
+            write_file(self.path, dumps(document) + "\n")
+        except UsageError as error:
+            raise ExecutionError(f"{error}: without its state the campaign ends") from None
