@@ -80,11 +80,12 @@ def status_of(effect: Effect, command: str, word: str, folder: Path) -> int:
     for name, text in effect.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-    words = [command] * bool(command)
+    words = [each.replace("{folder}", str(folder)) for each in effect.words]
     if effect.document is not None:
+        path = str(folder / "document.json")
         (folder / "document.json").write_bytes(as_bytes(effect.document))
-        words.append(str(folder / "document.json"))
-    words += [each.replace("{folder}", str(folder)) for each in effect.words]
+        words = [*words, path] if command == "rescue" else [path, *words]  # first its node
+    words = [command, *words] if command else words
     limited = any(option.target == "time_limit" for option in TABLES[command])
     limited = limited and command != "show"  # where only the page has a time limit
     if limited and not any(each.startswith("--time-limit") for each in (*words, word)):

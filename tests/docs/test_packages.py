@@ -63,7 +63,8 @@ def test_folders_of_calls_and_loads_are_the_same_in_package_and_manual() -> None
     }
     folders = set().union(*named.values())
     calls, loads = "/var/lib/iallocator/calls", "/var/lib/iallocator/loads"
-    assert folders == {calls, loads, "/var/lib/iallocator/rescue"}
+    others = {f"/var/lib/iallocator/{name}" for name in ("rescue", "totals")}
+    assert folders == {calls, loads, *others}
     assert folders <= set(created)
     assert loads in named["balance-every-night.md"]
     for page in ("iallocator.conf", "explain-a-decision.md", "running-clusters.md"):
