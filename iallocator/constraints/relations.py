@@ -140,6 +140,8 @@ class Relations:
         Instances that cannot be stopped, and must not be stopped by force.
     locations:
         The nodes that are forbidden for instances; None if there are none.
+    preferred:
+        Instance -> the labels that its nodes should have, each with its constraint.
     """
 
     __slots__ = (
@@ -154,6 +156,7 @@ class Relations:
         "keep_running",
         "locations",
         "members_of",
+        "preferred",
         "priorities",
         "rules",
         "stuck",
@@ -172,6 +175,7 @@ class Relations:
         self.priorities = parsed.priorities
         self.unusable = [*parsed.unusable, *parsed.lonely]
         self.rules = parsed.rules
+        self.preferred = parsed.preferred
         self._units: Units | None = None
         self._wide: Units | None = None
         self._named: set[str] | None = None
@@ -184,6 +188,8 @@ class Relations:
             for member in rule.members:
                 of_rule = self.members_of.setdefault(member.instance, {})
                 of_rule.setdefault(rule, []).append(member)
+        for name in self.preferred:  # so that counts of rules know where it is
+            self.members_of.setdefault(name, {})
 
     # Which constraints an instance has
 
@@ -213,11 +219,11 @@ class Relations:
     @property
     def binding(self) -> bool:
         """Return whether some constraint restricts the places of instances."""
-        return bool(self.rules or self.locations)
+        return bool(self.rules or self.locations or self.preferred)
 
     def binds(self, instance: str) -> bool:
-        """Return whether rules or location constraints concern the places of an instance."""
-        if instance in self.members_of or self.forbidden(instance):
+        """Return whether rules, labels or location constraints concern an instance's places."""
+        if instance in self.members_of or instance in self.preferred or self.forbidden(instance):
             return True
         locations = self.locations
         return locations is not None and (
@@ -335,12 +341,24 @@ class Relations:
         locations = self.locations
         if locations is not None and instance not in locations.preferring:
             locations = None
-        if not violations and locations is None:
+        labelled = instance in self.preferred
+        if not violations and locations is None and not labelled:
             return {}
         sums = {node: sum(one.cost(node) for one in violations) for node in nodes}
         if locations is not None:
             sums = {node: cost + locations.penalty(instance, node) for node, cost in sums.items()}
+        if labelled:
+            sums = {node: cost + self.label_cost(instance, node) for node, cost in sums.items()}
         return {node: cost for node, cost in sums.items() if cost > 0}
+
+    def missing_labels(self, instance: str, node: int) -> list[Constraint]:
+        """Return the soft constraints for labels that `node` does not have."""
+        own = self.cluster.nodes[node].tags
+        return [one for label, one in self.preferred.get(instance, ()) if label not in own]
+
+    def label_cost(self, instance: str, node: int) -> float:
+        """Return the penalty of the labels that `node` does not have."""
+        return sum(one.weight for one in self.missing_labels(instance, node))
 
     def first_broken(self, instance: str, node: int, rule_counts: RuleCounts) -> Constraint | None:
         """Return the first hard constraint that `instance` on `node` violates, or None."""
@@ -372,7 +390,7 @@ class Relations:
 
     def violated_soft(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
         """Return the soft constraints that `instance` on `node` violates, for messages."""
-        found: list[Constraint] = []
+        found = self.missing_labels(instance, node)
         for one in self._violations(instance, rule_counts):
             count, cost = one.soft(node), one.cost(node)
             found += self._violated(one.member, node, rule_counts, False, count, cost)

@@ -15,6 +15,7 @@ from iallocator.model.constraints import (
     TagFinding,
     domains_between,
 )
+from iallocator.tags.affinity import labelled
 from iallocator.tags.foreign import misspelt, misspelt_foreign
 from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import WORDS
@@ -118,8 +119,12 @@ def _unknown_labels(
             if not tag.startswith(f"{prefix}nodes:"):
                 continue
             word, _, label = tag[len(prefix) + len("nodes:") :].partition(":")
-            if word not in ("must", "never"):
+            if word not in ("must", "never", "should"):
                 continue  # reported as misspelt
+            if word == "should":
+                label, weight = labelled(label)
+                if label and weight < 0:
+                    continue  # reported with the affinity tags
             if known is None:
                 known = {one for node in cluster.nodes for one in node.tags}
             owner = f"instance {instance.name}"

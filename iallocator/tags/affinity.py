@@ -21,6 +21,7 @@ from __future__ import annotations
 from iallocator.model.constraints import (
     ALWAYS,
     APART,
+    LOCATION,
     MUST,
     ORDER,
     PRIORITY,
@@ -83,11 +84,13 @@ class Parsed:
         Mark (`KEEP_RUNNING`, `CANNOT_STOP`, `NO_FORCE_STOP`) -> the instances that have it.
     unusable:
         Text for people: tags with the prefix and a known kind that cannot be parsed.
+    preferred:
+        Instance name -> the labels that its nodes should have, each with its constraint.
     lonely:
         Text for people: colocation names that only one instance has, perhaps misspelt.
     """
 
-    __slots__ = ("constraints", "lonely", "marks", "priorities", "rules", "unusable")
+    __slots__ = ("constraints", "lonely", "marks", "preferred", "priorities", "rules", "unusable")
 
     def __init__(self) -> None:
         self.constraints: list[Constraint] = []
@@ -96,6 +99,7 @@ class Parsed:
         self.priorities: dict[str, int] = {}
         self.unusable: list[str] = []
         self.lonely: list[str] = []
+        self.preferred: dict[str, list[tuple[str, Constraint]]] = {}
 
     @property
     def keep_running(self) -> list[str]:
@@ -124,6 +128,8 @@ def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
                 _order(parsed, instance, tag, rest)
             elif kind == "priority":
                 _priority(parsed, instance, tag, rest)
+            elif kind == "nodes" and rest.startswith(f"{SHOULD}:"):
+                _preferred_label(parsed, instance, tag, rest)
             elif kind in MARKS and not rest:
                 parsed.marks[kind].append(instance.name)
                 parsed.constraints.append(
@@ -136,6 +142,28 @@ def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
         elif rule.kind == TOGETHER:
             parsed.lonely.append(f"{only.instance}: {only.tag}: no other instance has that name")
     return parsed
+
+
+def _preferred_label(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
+    """Read ``nodes:should:LABEL[:WEIGHT]``; a label may have colons."""
+    label, weight = labelled(rest.partition(":")[2])
+    if not label or weight < 0:
+        parsed.unusable.append(f"{instance.name}: {tag}")
+        return
+    what = f"on nodes that have label {label}"
+    constraint = Constraint(LOCATION, SHOULD, instance.name, what, f"tag {tag}", weight=weight)
+    parsed.constraints.append(constraint)
+    parsed.preferred.setdefault(instance.name, []).append((label, constraint))
+
+
+def labelled(text: str) -> tuple[str, float]:
+    """Return the label and the weight in ``LABEL[:WEIGHT]``; -1 for an invalid weight.
+
+    The text after the last colon is the weight if it is a number.
+    """
+    label, colon, last = text.rpartition(":")
+    weight = _weight(last) if colon else None
+    return (text, DEFAULT_WEIGHT) if weight is None else (label, weight)
 
 
 def _relation(

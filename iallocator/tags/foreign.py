@@ -53,7 +53,7 @@ OUR_TAGS: dict[str, dict[str, Sequence[str]]] = {
         "colocate": ("must", "should"),
         "separate": ("must", "should"),
         "order": ("after", "should-after"),
-        "nodes": ("must", "never"),
+        "nodes": ("must", "never", "should"),
         "pool": POOLS,
     },
 }

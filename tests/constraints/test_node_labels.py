@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
+from itertools import permutations, product
 from random import Random
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from tests.builders import Json, allocate, cluster, instance
-from tests.command import json_of, plan_of, respond
+from tests.command import json_of, plan_of, printed, respond
 from tests.n1.test_no_worse import least_lost
 from tests.n1.test_no_worse import world as partly_full
 from tests.n1.tight import context_of
@@ -255,3 +255,90 @@ def test_each_label_is_listed_with_its_tag() -> None:
     ]
     answer = respond(allocate(document, memory=512, disk_template="rbd", tags=tags), "--n1=off")
     assert answer["solutions"][0]["failures"] == {"FailNodes": 1}
+
+
+SOFT = "iallocator:nodes:should:"
+
+
+def price(tags: list[str], labels: list[str]) -> float:
+    """Return the penalty of an instance with `tags` on a node with `labels`, by definition."""
+    total = 0.0
+    for tag in tags:
+        if tag.startswith(SOFT):
+            label, _, weight = tag[len(SOFT) :].partition(":")
+            total += 0 if label in labels else float(weight or 1)
+    return total
+
+
+def soft_tags(rng: Random) -> list[str]:
+    """Return up to two tags with preferred labels, with and without weights."""
+    labels = rng.sample("abc", rng.choice((0, 1, 2)))
+    return [SOFT + label + rng.choice(("", ":0.25", ":3")) for label in labels]
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_allocations_prefer_labels_as_brute_force(template: str) -> None:
+    """The chosen placement has the least sum of the score without tags and the penalty."""
+    changed = 0
+    for seed in seeds(40, 400):
+        rng = Random(f"preferred/{template}/{seed}")
+        document, tags = world(rng, template), soft_tags(rng)
+        own = {name: node["tags"] for name, node in document["nodes"].items()}
+        scores = {}
+        for homes in permutations(own, 2 if template == "drbd" else 1):
+            request = allocate(document, memory=500, disk=1000, disk_template=template)
+            request["request"]["restrict-to-nodes"] = list(homes)
+            answer = respond(request, "--n1=off", "--top=9")
+            for one in answer["solutions"]:
+                for nodes, score in zip([one["nodes"]], [one["score"]]):
+                    scores[tuple(nodes)] = score
+        request = allocate(document, memory=500, disk=1000, disk_template=template, tags=tags)
+        answer = respond(request, "--n1=off")
+        chosen = tuple(answer["result"])
+        sums = {nodes: score + price(tags, own[nodes[0]]) for nodes, score in scores.items()}
+        if chosen in sums:
+            assert sums[chosen] <= min(sums.values()) + 1e-6, (seed, chosen, sums)
+            changed += chosen != min(scores, key=scores.__getitem__)
+        assert respond(request, "--n1=off", "--compat=hail")["success"], seed
+    assert changed > 3
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_balancing_lowers_the_sum_of_score_and_penalty_of_labels(template: str) -> None:
+    """A plan ends where no single move lowers the sum; with a heavy weight, labels decide."""
+    moved = 0
+    for seed in seeds(12, 200):
+        rng = Random(f"balance preferred/{template}/{seed}")
+        document = world(rng, template)
+        for raw in document["instances"].values():
+            raw["tags"] = [f"{SOFT}{rng.choice('abc')}:100"] if rng.random() < 0.6 else []
+        own = {name: node["tags"] for name, node in document["nodes"].items()}
+        plan: Any = plan_of("balance", document, "--n1=off")
+        where = {name: raw["nodes"] for name, raw in document["instances"].items()}
+        where |= {one["instance"]: one["to"] for one in plan["moves"]}
+        for name, nodes in where.items():
+            tags = document["instances"][name]["tags"]
+            best = min(price(tags, labels) for labels in own.values())
+            assert price(tags, own[nodes[0]]) == best, (seed, name)
+            moved += nodes != document["instances"][name]["nodes"]
+    assert moved > 5
+
+
+def test_preferred_label_is_listed_explained_and_reported() -> None:
+    """The penalty has its weight, 1 by default; a label may have colons."""
+    tags = [f"{SOFT}ssd", f"{SOFT}rack:r1:2.5", f"{SOFT}gone"]
+    document = cluster(2, instances={"i1": instance("node2", disk_template="rbd", tags=tags)})
+    document["nodes"]["node1"]["tags"] = ["ssd", "rack:r1"]
+    listed = json_of("constraints", "--json", document=document)
+    assert [(one["what"], one["strength"], one["weight"]) for one in listed["constraints"]] == [
+        ("on nodes that have label ssd", "should", 1),
+        ("on nodes that have label rack:r1", "should", 2.5),
+        ("on nodes that have label gone", "should", 1),
+    ]
+    (finding,) = listed["tag_findings"]
+    assert finding["text"] == "names label gone: no node has it"
+    request = allocate(document, memory=512, disk_template="rbd", tags=tags[:2])
+    request["request"]["restrict-to-nodes"] = ["node2"]
+    text = " ".join(printed("explain", "--n1=off", document=request).split())
+    assert "on nodes that have label rack:r1 (tag iallocator:nodes:should:rack:r1:2.5)" in text
+    assert "penalty: 3.5" in text

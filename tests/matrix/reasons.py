@@ -48,7 +48,8 @@ FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
 NODE_N1 = ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict", "group setting: n1")
 OF_TAGS = (
     "pools", "exclusion tags", "migration tags", "location tags", "together", "apart (node)",
-    "apart (domain)", "apart (group)", "should with a price", "hard location score",
+    "apart (domain)", "apart (group)", "should with a price", "preferred label",
+    "hard location score",
     "required label",
     "excluded label", "required location score", "soft location score",
 )  # fmt: skip
@@ -60,7 +61,7 @@ BOUND = (
 
 NODE_TAGS = (
     "maintenance tag", "pools", "location tags", "migration tags", "apart (domain)",
-    "hard node score", "required label", "excluded label",
+    "hard node score", "required label", "excluded label", "preferred label",
 )  # fmt: skip
 PAGE_WITHOUT = (
     "networks", "exclusion tags", "apart (node)", "apart (group)", "should with a price",
@@ -86,6 +87,7 @@ RULES: list[Rule] = [
             "apart (group)",
             "should with a price",
             "soft location score",
+            "preferred label",
             "hard location score",
             "required location score",
             "hard node score",
@@ -194,7 +196,13 @@ RULES: list[Rule] = [
         "no node is short of memory with the ratio, so `best` stays off",
     ),
     (
-        ("group setting: strategy", "location tags", "should with a price", "soft location score"),
+        (
+            "group setting: strategy",
+            "location tags",
+            "should with a price",
+            "soft location score",
+            "preferred label",
+        ),
         FORCED - REDISTRIBUTE - _paths("place"),
         "it ranks nodes and rejects none, and only one node is possible",
     ),
@@ -204,7 +212,13 @@ RULES: list[Rule] = [
         "it ranks; `next` is in a group of last resort",
     ),
     (
-        ("group setting: strategy", "location tags", "should with a price", "soft location score"),
+        (
+            "group setting: strategy",
+            "location tags",
+            "should with a price",
+            "soft location score",
+            "preferred label",
+        ),
         _paths("--top", "detours"),
         "it ranks nodes and rejects none",
     ),
@@ -281,6 +295,7 @@ RULES: list[Rule] = [
             "location tags",
             "should with a price",
             "soft location score",
+            "preferred label",
             "group setting: strategy",
             "group setting: soft errors",
             "admin_state offline",  # frees memory elsewhere, too

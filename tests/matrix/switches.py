@@ -324,6 +324,11 @@ SWITCHES["apart (group)"] = _unread("separate:must")
 SWITCHES["should with a price"] = _unread("colocate:should", "separate:should")
 
 
+@_switch("preferred label")
+def _preferred(stack: ExitStack) -> None:
+    stack.enter_context(patch.object(affinity, "_preferred_label", lambda *words: None))
+
+
 @_switch("priority")
 def _priority(stack: ExitStack) -> None:
     stack.enter_context(patch.object(affinity, "_priority", lambda *words: None))

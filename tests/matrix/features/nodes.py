@@ -10,6 +10,7 @@ from tests.matrix.worlds import (
     NEXT,
     PAIR,
     SHARED,
+    SOURCE,
     Scene,
 )
 
@@ -128,6 +129,20 @@ def excluded_label(scene: Scene) -> Iterator[None]:
     scene.tag(scene.subject, "iallocator:nodes:never:slow")
     yield
     scene.tag(scene.node(BEST), "slow")
+
+
+@feature("preferred label", PRIMARIES)
+def preferred_label(scene: Scene) -> Iterator[None]:
+    """The node does not have a label that the instance prefers, at a high penalty."""
+    scene.forgo_n1()
+    scene.tag(scene.subject, "iallocator:nodes:should:fast:1000")
+    for name, node in scene.document["nodes"].items():
+        if name not in (BEST, SOURCE):
+            scene.tag(node, "fast")
+    control = scene.node(BEST)["tags"]
+    scene.tag(scene.node(BEST), "fast")
+    yield
+    scene.node(BEST)["tags"] = [*control, "slow"]
 
 
 @feature("restricted nodes")

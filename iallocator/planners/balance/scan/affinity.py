@@ -238,6 +238,10 @@ class AffinityCosts:
         for rule in self._wished:
             compute = partial(self._penalty, rule, scope)
             total += derived(self._penalties, rule, versions.get(rule, 0), compute)
+        homes = self.rule_counts.homes
+        for name in self.relations.preferred:
+            if (home := homes.get(name, -1)) in scope:
+                total += self.relations.label_cost(name, home)
         locations = self.relations.locations
         if locations is None or not locations.preferring:
             return total
@@ -323,6 +327,10 @@ class MoveAffinity:
         # Penalties of scores of nodes, which never change
         self._locations = location_costs(relations, self._names, self._table.nodes)
         rows = {name: row for row, name in enumerate(self._names)}
+        self._missing = np.zeros(shape)
+        for name in relations.preferred.keys() & rows.keys():
+            row = [relations.label_cost(name, index) for index in table.nodes]
+            self._missing[rows[name]] = row
         every = {r for n in rows for r in affinity.relations.members_of.get(n, ())}
         rules = [rule for rule in affinity.relations.rules if rule in every]
         self._entries = tuple(_Entries(rule, rows, affinity) for rule in rules)
@@ -378,7 +386,7 @@ class MoveAffinity:
         nodes = self._table.nodes
         some = musts[rows][:, nodes] > 0
         self.barred[rows] = self.closed[rows] | self._staying[rows] | some
-        self.costs[rows] = costs[rows][:, nodes]
+        self.costs[rows] = costs[rows][:, nodes] + self._missing[rows]
         if self._locations is not None:
             self.costs[rows] += self._locations[rows]
 
