@@ -329,8 +329,7 @@ class MoveAffinity:
         rows = {name: row for row, name in enumerate(self._names)}
         self._missing = np.zeros(shape)
         for name in relations.preferred.keys() & rows.keys():
-            row = [relations.label_cost(name, index) for index in table.nodes]
-            self._missing[rows[name]] = row
+            self._missing[rows[name]] = [relations.label_cost(name, k) for k in table.nodes]
         every = {r for n in rows for r in affinity.relations.members_of.get(n, ())}
         rules = [rule for rule in affinity.relations.rules if rule in every]
         self._entries = tuple(_Entries(rule, rows, affinity) for rule in rules)
