@@ -23,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 TABLES = {"": COMMON, **{command: options_of(command) for command in COMMANDS}}
 
 RANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "score": (("-INFINITY", "INFINITY", "9" * 30), ("", "-", "1.5")),
+    "score": (("-INFINITY", "INFINITY", "1.5", "9" * 30), ("", "-", "1x", "nan", "1e400")),
     "size": (("0,0,0", "999999999t,999999999t,99999,99999"), ("-1,0,0", "0,0", "1,1,1,1,1")),
     "disk_reserve": (("0", "0%", "100%", "9007199254740992"), ("-1", "101%", "%", "5x")),
     "priority": (("-20", "19"), ("-21", "20")),
