@@ -82,7 +82,7 @@ def document(tmp_path: Path) -> str:
             "unknown option --lookahed (did you mean --lookahead, --ahead or --overload?); ",
         ),
         ("balance --min FILE", "option --min may be any of --min-disk, --min-score, "),
-        ("balance --stick=3 FILE", "balance takes no --stickiness: it goes by the score"),
+        ("reboot --stick=3 FILE", "reboot takes no --stickiness: every instance must leave a node"),
         ("balance -O nope FILE", "--offline: unknown node nope"),
         ("balance -O nod FILE", "--offline: unknown node nod"),
         ("balance --select-instances=nope FILE", "--select-instances: unknown instance nope"),

@@ -264,7 +264,7 @@ RULES: list[Rule] = [
     ),
     (
         ("disk reserve",),
-        _paths("repair of secondaries", "undo"),
+        _paths("repair of secondaries", "rescue of secondaries", "undo"),
         "the instance leaves a node that is not online, or returns: soft limits do not apply",
     ),
     (

@@ -26,7 +26,7 @@ PLANS = (
     "balance-groups --json", "check --json", "place --json --strategy=balanced", "reboot --json",
     "capacity --json -l3", "explain --json", "make-room --json", "repair --json",
     "check --json --failures=2", "place --json --strategy=pacemaker-utilization",
-    "reboot --json --force", "maintain --json --force --after=balance",
+    "reboot --json --force", "maintain --json --force --after=balance --time-limit=9000",
 )  # fmt: skip
 """Commands that search; requests are answered without a search."""
 
