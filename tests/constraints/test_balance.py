@@ -115,7 +115,7 @@ def test_no_plan_violates_a_satisfied_hard_constraint(command: str) -> None:
     """A hard constraint that was satisfied stays so after each colocation group of a plan."""
     chances = random.Random(5)
     moves = bound = 0
-    for _ in seeds(12, 25):
+    for _ in seeds(8, 25):
         document = random_document(chances)
         plan = _plan(document, command)
         homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
@@ -126,14 +126,14 @@ def test_no_plan_violates_a_satisfied_hard_constraint(command: str) -> None:
             held = now
         moves += len(plan["moves"])
         bound += sum(bool(document["instances"][m["instance"]]["tags"]) for m in plan["moves"])
-    assert moves > 7
-    assert bound > 2
+    assert moves > 5
+    assert bound > 1
 
 
 def test_order_of_keys_changes_no_plan() -> None:
     """The plan is equal for any order of nodes and instances."""
     chances = random.Random(11)
-    for _ in seeds(4, 10):
+    for _ in seeds(2, 10):
         document = random_document(chances)
         plan = _plan(document, "balance")
         for part in ("nodes", "instances"):

@@ -159,7 +159,7 @@ def test_evacuations_keep_the_reserve_of_new_nodes(mode: str) -> None:
 def test_balancing_keeps_the_reserve_of_new_nodes(options: tuple[str, ...]) -> None:
     """After each move, a node with a new disk has its reserve free."""
     copies = 0
-    for seed in seeds(4, 250):
+    for seed in seeds(2, 250):
         document = world(Random(f"balance/{seed}"), "drbd")
         plan: Any = plan_of("balance", document, "--n1=off", *options)
         where = {name: list(raw["nodes"]) for name, raw in document["instances"].items()}
@@ -179,7 +179,7 @@ def test_capacity_with_a_disk_reserve_equals_brute_force(template: str) -> None:
 
     A search by the score does not always find the most pairs.
     """
-    for seed in seeds(4, 200):
+    for seed in seeds(2, 200):
         rng = Random(f"capacity/{template}/{seed}")
         document, size = world(rng, template), 1200
         slots = {
