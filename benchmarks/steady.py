@@ -359,9 +359,9 @@ class ProxmoxCrs(Rule):
 
 
 class Steady(Policy):
-    """``balance --steady`` every half hour."""
+    """``balance --steady`` every hour."""
 
-    interval = 1800
+    interval = 3600
     options: tuple[str, ...] = ()
 
     def act(self, world: World) -> None:
@@ -377,12 +377,6 @@ class Steady(Policy):
         )  # fmt: skip
 
 
-class SteadyHourly(Steady):
-    """``balance --steady`` every hour."""
-
-    interval = 3600
-
-
 class SteadySixHours(Steady):
     """``balance --steady`` every six hours."""
 
@@ -396,8 +390,7 @@ POLICIES: dict[str, Callable[[Path], Policy]] = {
     "balance, nightly, mean of the day, 5 moves": Nightly,
     "ProxLB's rule, every 30 minutes": ProxLB,
     "Proxmox CRS's rule, every 30 minutes": ProxmoxCrs,
-    "balance --steady, every 30 minutes": Steady,
-    "balance --steady, every hour": SteadyHourly,
+    "balance --steady, every hour": Steady,
     "balance --steady, every six hours": SteadySixHours,
 }
 

@@ -56,6 +56,9 @@ PRIOR = 1.0
 LEAST_SAMPLES = 3
 """An instance moves only if it has so many samples; those within the hold time relieve only."""
 
+RELIEF_HISTORY = 1.0
+"""Hours that the history must span before an overloaded node is relieved."""
+
 RELIEVED = 0.1
 """A relief move leaves its target so far below the load at which a node is overloaded."""
 
@@ -87,7 +90,7 @@ class SteadyLimits:
     ----------
     least_history, hold:
         Hours that the history must span; hours for which an imbalance must have lasted. To relieve
-        an overloaded node, the history must span the latter only.
+        an overloaded node, a history of `RELIEF_HISTORY` is enough.
     least_gain, gib_cost:
         By how much a move must lower the expected deviation times the number of nodes, in percent
         of a node: for any move, and in addition for each GiB that it copies. A move between two
@@ -471,7 +474,7 @@ class SteadyBalancer:
     def _obstacle(self) -> str:
         """Return why no instance of the group may move now; "" if instances may."""
         problem, limits = self._problem, self._policy.limits
-        if self._short(min(limits.hold, limits.least_history)):
+        if self._short(min(RELIEF_HISTORY, limits.least_history)):
             return self._short(limits.least_history)
         nodes = problem.state.cluster.nodes
         down = [nodes[index].name for index in problem.scope if not nodes[index].online]
