@@ -14,10 +14,14 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 from iallocator.cli import main
 
-__all__ = ["Case", "Outcome", "run"]
+__all__ = ["FROZEN", "Case", "Outcome", "run"]
+
+FROZEN = {"SOURCE_DATE_EPOCH": "1767323400"}
+"""The environment that freezes the time in documents, so that two runs can be compared."""
 
 
 class Case(NamedTuple):
@@ -61,7 +65,8 @@ class Outcome(NamedTuple):
 
 def run(case: Case) -> Outcome:
     """Run the program in this process, in its own folder with the files of `case`."""
-    with _folder(case.files), _daemons(case.files):
+    frozen = mock.patch.dict(os.environ, FROZEN)
+    with _folder(case.files), _daemons(case.files), frozen:
         out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
         start, started, crash, status = time.perf_counter(), time.process_time(), "", -1
         saved = sys.stdout, sys.stderr

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.builders import Json
 
-from .case import Case, Outcome, run
+from .case import FROZEN, Case, Outcome, run
 
 __all__ = ["broken_relations"]
 
@@ -72,7 +72,7 @@ def _same_in_another_order(case: Case, done: Outcome, document: Json, rng: Rando
 
 def _same_in_another_process(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
     """Return whether the result is equal with another hash seed, hence order of sets."""
-    seed = {"PYTHONHASHSEED": str(rng.randrange(10**6)), "PYTHONPATH": str(ROOT)}
+    seed = FROZEN | {"PYTHONHASHSEED": str(rng.randrange(10**6)), "PYTHONPATH": str(ROOT)}
     with TemporaryDirectory() as folder:
         for name, raw in case.files.items():
             (Path(folder) / name).parent.mkdir(exist_ok=True)
