@@ -442,11 +442,12 @@ def main() -> None:
 def _table(
     done: dict[tuple[str, Scenario, int], Figures], chosen: list[str], seeds: list[int]
 ) -> list[str]:
+    many = "one cluster" if len(seeds) == 1 else f"the means of {len(seeds)} clusters"
     lines = [
         "# Steady balancing",
         "",
-        "Written by `python -m benchmarks.steady`: means of simulated months "
-        f"({len(seeds)} clusters of each kind).",
+        f"Written by `python -m benchmarks.steady --seeds {len(seeds)}`: simulated months, {many} "
+        "of each kind.",
     ]
     for kind in SCENARIOS:
         lines += [
