@@ -188,8 +188,6 @@ class Relations:
             for member in rule.members:
                 of_rule = self.members_of.setdefault(member.instance, {})
                 of_rule.setdefault(rule, []).append(member)
-        for name in self.preferred:  # so that counts of rules know where it is
-            self.members_of.setdefault(name, {})
 
     # Which constraints an instance has
 
@@ -223,12 +221,9 @@ class Relations:
 
     def binds(self, instance: str) -> bool:
         """Return whether rules, labels or location constraints concern an instance's places."""
-        if instance in self.members_of or instance in self.preferred or self.forbidden(instance):
+        if instance in self.members_of or self.forbidden(instance):
             return True
-        locations = self.locations
-        return locations is not None and (
-            locations.confined(instance) is not None or instance in locations.preferring
-        )
+        return self.prefers(instance) or self.confined(instance) is not None
 
     def forbidden(self, instance: str) -> Collection[int]:
         """Return the nodes that an instance must not use, in either role."""
@@ -338,17 +333,12 @@ class Relations:
         Nodes without a penalty are left out.
         """
         violations = self._violations(instance, rule_counts)
-        locations = self.locations
-        if locations is not None and instance not in locations.preferring:
-            locations = None
-        labelled = instance in self.preferred
-        if not violations and locations is None and not labelled:
+        prefers = self.prefers(instance)
+        if not violations and not prefers:
             return {}
         sums = {node: sum(one.cost(node) for one in violations) for node in nodes}
-        if locations is not None:
-            sums = {node: cost + locations.penalty(instance, node) for node, cost in sums.items()}
-        if labelled:
-            sums = {node: cost + self.label_cost(instance, node) for node, cost in sums.items()}
+        if prefers:
+            sums = {node: cost + self.node_penalty(instance, node) for node, cost in sums.items()}
         return {node: cost for node, cost in sums.items() if cost > 0}
 
     def missing_labels(self, instance: str, node: int) -> list[Constraint]:
@@ -356,9 +346,21 @@ class Relations:
         own = self.cluster.nodes[node].tags
         return [one for label, one in self.preferred.get(instance, ()) if label not in own]
 
-    def label_cost(self, instance: str, node: int) -> float:
-        """Return the penalty of the labels that `node` does not have."""
-        return sum(one.weight for one in self.missing_labels(instance, node))
+    @property
+    def preferring(self) -> bool:
+        """Return whether labels or scores give some instance a penalty on some node."""
+        return bool(self.preferred or (self.locations is not None and self.locations.preferring))
+
+    def prefers(self, instance: str) -> bool:
+        """Return whether labels or scores give `instance` a penalty on some node."""
+        if instance in self.preferred:
+            return True
+        return self.locations is not None and instance in self.locations.preferring
+
+    def node_penalty(self, instance: str, node: int) -> float:
+        """Return the penalty of labels and scores if `instance` runs on `node`."""
+        penalty = 0.0 if self.locations is None else self.locations.penalty(instance, node)
+        return penalty + sum(one.weight for one in self.missing_labels(instance, node))
 
     def first_broken(self, instance: str, node: int, rule_counts: RuleCounts) -> Constraint | None:
         """Return the first hard constraint that `instance` on `node` violates, or None."""

@@ -185,7 +185,7 @@ def _set_size(counts: Sequence[int]) -> int:
 
 
 class PlacementScores:
-    """Scores of placements in the present state of a builder, with penalties of scores of nodes.
+    """Scores of placements in the present state, with the penalties of labels and scores.
 
     Tags and other soft constraints do not count.
     """
@@ -194,12 +194,11 @@ class PlacementScores:
         problem, state = builder.problem, builder.state
         scope = problem.scope
         relations = problem.relations
-        self._locations = None if relations is None else relations.locations
+        self._relations = relations if relations is not None and relations.preferring else None
         self._penalty = 0.0  # of all instances where they are
-        if self._locations is not None:
-            self._penalty = sum(
-                self._locations.penalty(name, i) for i in scope for name in state.primaries[i]
-            )
+        if self._relations is not None:
+            penalty = self._relations.node_penalty
+            self._penalty = sum(penalty(name, i) for i in scope for name in state.primaries[i])
         self._state = state
         self._position = {index: k for k, index in enumerate(scope)}
         columns: Floats = np.array(state.columns, dtype=np.float64)[:, list(scope)]
@@ -276,7 +275,7 @@ class PlacementScores:
             most_reserved = reserved.max(axis=2)  # placements × nodes
             view = NodeView(list(columns.swapaxes(0, 1)), list(self._fixed), most_reserved)
             scores = scores_of_states(view, self._counts, most_reserved.shape)
-            if self._locations is not None:
+            if self._relations is not None:
                 scores += self._penalty + sum(some[row] for some, row in zip(penalties, rows))
             places = np.flatnonzero(scores < limit)
             places = places[np.argsort(scores[places], kind="stable")[:most]]
@@ -293,10 +292,10 @@ class PlacementScores:
 
     def _added_penalty(self, instance: Instance, choices: Sequence[Nodes]) -> Floats:
         """Return what each choice adds to the penalty of the instance where it is."""
-        if self._locations is None:
+        if self._relations is None:
             return np.zeros(len(choices))
         name = instance.name
-        found = [self._locations.penalty(name, nodes[0]) for nodes in choices]
+        found = [self._relations.node_penalty(name, nodes[0]) for nodes in choices]
         return np.array([penalty - found[0] for penalty in found])
 
     def _added(

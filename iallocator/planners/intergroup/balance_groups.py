@@ -287,7 +287,7 @@ class _Balancing:
     def penalty(self, item: _Item, nodes: Mapping[str, Sequence[int]]) -> float:
         """Return what the soft constraints of the members require a move to gain.
 
-        These are scores, stickiness, and the spread over groups.
+        These are labels, scores, stickiness, and the spread over groups.
 
         `nodes`: name of a member -> the nodes, of which the best counts.
         """
@@ -300,8 +300,8 @@ class _Balancing:
                 costs = affinity.costs(one, [*nodes[name], home])
                 least = min(costs.get(i, 0.0) for i in nodes[name])
                 total += max(0.0, least - costs.get(home, 0.0))
-            elif relations.locations is not None:
-                penalty = relations.locations.penalty
+            elif relations.prefers(name):
+                penalty = relations.node_penalty
                 least = min(penalty(name, i) for i in nodes[name])
                 total += max(0.0, least - penalty(name, home))
         return total

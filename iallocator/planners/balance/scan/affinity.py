@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Truths
-    from iallocator.constraints.locations import Locations
     from iallocator.constraints.relations import Relations
     from iallocator.constraints.rule_counts import Domains, LiveRuleCounts, Zones
     from iallocator.model.constraints import Rule
@@ -238,21 +237,17 @@ class AffinityCosts:
         for rule in self._wished:
             compute = partial(self._penalty, rule, scope)
             total += derived(self._penalties, rule, versions.get(rule, 0), compute)
-        homes = self.rule_counts.homes
-        for name in self.relations.preferred:
-            if (home := homes.get(name, -1)) in scope:
-                total += self.relations.label_cost(name, home)
-        locations = self.relations.locations
-        if locations is None or not locations.preferring:
+        if not self.relations.preferring:
             return total
-        return total + sum(self._located(index, locations) for index in scope)
+        return total + sum(map(self._located, scope))
 
-    def _located(self, index: int, locations: Locations) -> float:
-        """Return the penalty of the scores of nodes for the instances that run on a node."""
+    def _located(self, index: int) -> float:
+        """Return the penalty of labels and scores for the primary instances of a node."""
         state = self.rule_counts.state
 
         def compute() -> float:
-            return fsum(locations.penalty(name, index) for name in state.primaries[index])
+            penalty = self.relations.node_penalty
+            return fsum(penalty(name, index) for name in state.primaries[index])
 
         return derived(self._on_nodes, index, state.stamps[index], compute)
 
@@ -284,11 +279,11 @@ class AffinityCosts:
 def location_costs(
     relations: Relations | None, names: Sequence[str], nodes: Sequence[int]
 ) -> Floats | None:
-    """Return the penalties of scores of nodes, instances × `nodes`; None if there are none."""
-    locations = None if relations is None else relations.locations
-    if locations is None or not locations.preferring:
+    """Return the penalties of labels and scores, instances × `nodes`; None if there are none."""
+    if relations is None or not relations.preferring:
         return None
-    return np.array([[locations.penalty(name, i) for i in nodes] for name in names], np.float64)
+    penalty = relations.node_penalty
+    return np.array([[penalty(name, i) for i in nodes] for name in names], np.float64)
 
 
 class MoveAffinity:
@@ -324,12 +319,9 @@ class MoveAffinity:
             if confined is not None:
                 self._staying[row] = True
                 self._staying[row, [position[i] for i in confined if i in position]] = False
-        # Penalties of scores of nodes, which never change
+        # Penalties of labels and scores, which never change
         self._locations = location_costs(relations, self._names, self._table.nodes)
         rows = {name: row for row, name in enumerate(self._names)}
-        self._missing = np.zeros(shape)
-        for name in relations.preferred.keys() & rows.keys():
-            self._missing[rows[name]] = [relations.label_cost(name, k) for k in table.nodes]
         every = {r for n in rows for r in affinity.relations.members_of.get(n, ())}
         rules = [rule for rule in affinity.relations.rules if rule in every]
         self._entries = tuple(_Entries(rule, rows, affinity) for rule in rules)
@@ -385,7 +377,7 @@ class MoveAffinity:
         nodes = self._table.nodes
         some = musts[rows][:, nodes] > 0
         self.barred[rows] = self.closed[rows] | self._staying[rows] | some
-        self.costs[rows] = costs[rows][:, nodes] + self._missing[rows]
+        self.costs[rows] = costs[rows][:, nodes]
         if self._locations is not None:
             self.costs[rows] += self._locations[rows]
 
