@@ -13,7 +13,7 @@ from iallocator.options.table import (
     CommandSettings,
     option,
 )  # fmt: skip
-from iallocator.options.values import Choice, name_list, number_between, whole_between
+from iallocator.options.values import NODE_PLACE, Choice, name_list, number_between, whole_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CampaignSettings", "Maintain"]
 
-PLACE = "{node}"
-"""This part of a command stands for the name of a node."""
-
 BOOT_ID = "ssh -o BatchMode=yes -o ConnectTimeout=10 {node} cat /proc/sys/kernel/random/boot_id"
 """The default command that prints the boot id of a node."""
-
-DAY = 86_400
 
 
 def moment(text: str) -> float:
@@ -119,8 +114,9 @@ class Maintain(PlanForms, Execution, NodesAway, CampaignSettings):
             "--run": self.run, "--check": self.check_command, "--boot-id": self.boot_id
         }  # fmt: skip
         for name, text in commands.items():
-            if text and PLACE not in text:
-                raise UsageError(f"{name}: expected {PLACE} in the command, for the name of a node")
+            if text and NODE_PLACE not in text:
+                problem = f"expected {NODE_PLACE} in the command, for the name of a node"
+                raise UsageError(f"{name}: {problem}")
         both = [name for name in self.only if name in self.skip]
         if both:
             raise UsageError(f"--only and --skip contradict each other: {', '.join(both)}")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from iallocator.errors import one_line
 from iallocator.execution.records import PENDING, SENDING, SENT
+from iallocator.options.values import for_node
 from iallocator.transition.step import REBOOT
 
 TYPE_CHECKING = False
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     """Work that is continued by ``next`` each time something may have changed."""
 
 __all__ = ["NodeCommands", "NodeWork"]
-
-PLACE = "{node}"
 
 POLL = 5.0
 """Seconds between two queries of a boot id."""
@@ -54,7 +53,7 @@ SIGNALLED = 128
 
 @dataclass(frozen=True)
 class NodeCommands:
-    """Commands of a shell for one node, with `PLACE` for its name.
+    """Commands of a shell for one node, see `iallocator.options.values.for_node`.
 
     Attributes
     ----------
@@ -202,7 +201,7 @@ class NodeWork:
                 self._confirm(job, "it has rebooted")
                 return
             if not before:
-                command = self._command(commands.boot_id, node)
+                command = for_node(commands.boot_id, node)
                 raise _Failure(f"its boot id is not known: {command}", keep=True)
         if commands.run and not record[job.number].ran:
             status, last = yield from self._run(job, node, before)
@@ -239,7 +238,7 @@ class NodeWork:
     def _run(self, job: Job, node: str, before: str) -> Generator[None, None, tuple[int, str]]:
         """Run the command for `node`; return its exit status, and its last line of output."""
         session, path = self._session, f"{self._logs}.{node}.log"
-        command = self._command(self._commands.run, node)
+        command = for_node(self._commands.run, node)
         log = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             reported = False
@@ -259,34 +258,22 @@ class NodeWork:
             session.event("working", job=job.number, boot=before)
             session.orders.say(f"{node}: running {one_line(command)} (output in {path})")
             start = os.fstat(log).st_size
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
-            self._running[node] = process
+            process = _shell(command, log)
         finally:
             os.close(log)
-        while process.poll() is None:
-            yield
-        del self._running[node]
+        yield from self._ended(node, process)
         return process.returncode, _last_line(path, start)
 
     def _check(self, job: Job) -> Task:
         """Run the check of the node of `job`."""
-        node, path = str(job.steps[0]["node"]), ""
+        node = str(job.steps[0]["node"])
         path = f"{self._logs}.{node}.check.log"
-        command = self._command(self._commands.check, node)
+        command = for_node(self._commands.check, node)
         self._session.orders.say(f"{node}: checking: {one_line(command)}")
         with open(path, "ab") as log:
             start = log.tell()
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
-        self._running[node] = process
-        while process.poll() is None:
-            yield
-        del self._running[node]
+            process = _shell(command, log.fileno())
+        yield from self._ended(node, process)
         if process.returncode:
             last = _last_line(path, start)
             raise _Failure(f"its check ended with status {process.returncode}: {last}", keep=True)
@@ -294,11 +281,8 @@ class NodeWork:
 
     def _boot_id(self, node: str) -> Generator[None, None, str]:
         """Return the boot id of `node`; "" if it is not known."""
-        command = self._command(self._commands.boot_id, node)
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+        command = for_node(self._commands.boot_id, node)
+        process = _shell(command, subprocess.PIPE, subprocess.DEVNULL)
         assert process.stdout is not None
         clock = self._session.orders.clock
         end = clock() + BOOT_ID_SECONDS
@@ -315,6 +299,13 @@ class NodeWork:
             process.stdout.close()
         return found if process.returncode == 0 and found.isprintable() else ""
 
+    def _ended(self, node: str, process: subprocess.Popen[bytes]) -> Task:
+        """Wait until the command of `node` has ended."""
+        self._running[node] = process
+        while process.poll() is None:
+            yield
+        del self._running[node]
+
     def _pause(self, seconds: float) -> Generator[None, None, None]:
         clock = self._session.orders.clock
         end = clock() + seconds
@@ -325,9 +316,13 @@ class NodeWork:
         self._session.event("confirmed", jobs=[job.number])
         self._session.report_state(job.number, why)
 
-    @staticmethod
-    def _command(text: str, node: str) -> str:
-        return text.replace(PLACE, node)
+
+def _shell(command: str, out: int, errors: int | None = None) -> subprocess.Popen[bytes]:
+    """Start a command of a shell in a session of its own, with stderr in `out` by default."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=out,
+        stderr=out if errors is None else errors, start_new_session=True,
+    )  # fmt: skip
 
 
 def _last_line(path: str, start: int) -> str:

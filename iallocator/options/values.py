@@ -14,10 +14,21 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "Choice", "Numbers", "Size", "amount", "byte_size", "disk_reserve", "file_name", "gibibytes",
-    "mebibytes", "name_list", "number_between", "positive", "score", "share", "signed", "strategy",
-    "whole", "whole_between",
+    "NODE_PLACE", "Choice", "Numbers", "Size", "amount", "byte_size", "disk_reserve", "file_name",
+    "for_node", "gibibytes", "mebibytes", "name_list", "number_between", "positive", "score",
+    "share", "signed", "strategy", "whole", "whole_between",
 ]  # fmt: skip
+
+NODE_PLACE = "{node}"
+"""This part of a command stands for the name of a node."""
+
+
+def for_node(command: str, node: str) -> str:
+    """Return the command of a shell with `NODE_PLACE` replaced by the name of a node, quoted."""
+    from shlex import quote
+
+    return command.replace(NODE_PLACE, quote(node))
+
 
 UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 """First letter of a unit -> bytes."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from iallocator.deadline import TIME_IS_UP, Stopped
 from iallocator.model.state import State
+from iallocator.options.values import for_node
 from iallocator.planners.power_state import AssumedMoves
 from iallocator.planners.reboot.drain_plan import RebootContext
 from iallocator.planners.reboot.reboot import (
@@ -40,15 +41,12 @@ if TYPE_CHECKING:
     Balance = Callable[[Sequence[str]], Sequence[PlanEntry]]
     """Returns the moves that balance the node groups with these uuids."""
 
-__all__ = ["AFTER", "BACK", "BALANCE", "PLACE", "STAY", "CampaignOptions", "plan_campaign"]
+__all__ = ["AFTER", "BACK", "BALANCE", "STAY", "CampaignOptions", "plan_campaign"]
 
 BACK, STAY, BALANCE = "back", "stay", "balance"
 
 AFTER = (BACK, STAY, BALANCE)
 """The values of `CampaignOptions.after`."""
-
-PLACE = "{node}"
-"""This part of a command stands for the name of a node."""
 
 RUNS_HERE = "the command runs on it, and would end with it"
 
@@ -62,7 +60,7 @@ class CampaignOptions:
     after:
         What happens to the instances after each group: `BACK`, `STAY` or `BALANCE`.
     run, check:
-        The commands that maintain and check a node, with `PLACE` for its name; "" for none.
+        The commands that maintain and check a node, as `for_node` takes them; "" for none.
     reboots:
         Whether the nodes are rebooted.
     local:
@@ -123,7 +121,7 @@ class CampaignResult(RebootResult):
         options, found = self.options, {}
         for index in (index for one in self.rounds for index in one.nodes):
             name = self.cluster.nodes[index].name
-            found[index] = [text.replace(PLACE, name) for text in (options.run, options.check)]
+            found[index] = [for_node(text, name) for text in (options.run, options.check)]
         return found
 
     def document(self) -> Json:
@@ -133,7 +131,7 @@ class CampaignResult(RebootResult):
         for group, one in zip(found["reboots"], self.rounds, strict=True):
             copied = sum(entry.move.copied for entry in (*one.out, *one.back))
             group["shell_commands"], group["check_commands"] = (
-                [text.replace(PLACE, name) for name in names(one.nodes)] if text else []
+                [for_node(text, name) for name in names(one.nodes)] if text else []
                 for text in (options.run, options.check)
             )
             group["placements_after"] = [
