@@ -182,7 +182,12 @@ def gain_of(purchase: Json) -> tuple[str, str]:
 
 
 def gained_in(purchase: Json) -> str:
-    """Return the groups that a purchase extends, with their instances before and after."""
+    """Return the groups that a purchase extends, with their instances before and after.
+
+    The numbers are left out if a filling was not finished.
+    """
+    if purchase["gain"] is None:
+        return ", ".join(one["group"] for one in purchase["groups"])
     return ", ".join(
         f"{one['group']}: {one['count']} to {one['count_after']}" for one in purchase["groups"]
     )
