@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 
-from vcluster.layout import FIRST_GROUP, NODE_STATE, SECOND_GROUP, STORE, instance
+from vcluster.layout import FIRST_GROUP, NODE_STATE, SECOND_GROUP, instance
 
 from scenario.carrying_out import THROUGH_LUXI, Execution, problems, queued
 from scenario.creation import add
 from scenario.execution import forget_disks
+from scenario.power import OOB, POWER, simulated_power
 from scenario.reading import program
 from scenario.runner import Runner
 
 _DAEMONS = "/usr/lib/ganeti/daemon-util"
-_POWER = STORE / "rescue-power"
-"""The last command to the out-of-band program, other than a question: a file per node."""
-
-_OOB = STORE / "rescue-oob"
-_OOB_PROGRAM = f"""#!/bin/sh
-# rescue-oob COMMAND NODE
-if [ "$1" = power-status ]; then
-  powered=true
-  grep -q power-off {_POWER}/"$2" 2>/dev/null && powered=false
-  echo "{{\\"powered\\": $powered}}"
-  exit
-fi
-echo "$1" > {_POWER}/"$2".new
-mv {_POWER}/"$2".new {_POWER}/"$2"
-"""
 _BOOTS = 5
 _CALLS = 6
 _MIRRORED = ("rs1", "rs2", "rs3")
@@ -48,43 +32,19 @@ def rescuing(run: Runner) -> None:
     """
     run.section("dead nodes")
     run.clear()
-    _POWER.mkdir(exist_ok=True)
-    _OOB.write_text(_OOB_PROGRAM, encoding="utf-8")
-    _OOB.chmod(0o755)
-    with _machines(run):
+
+    def boots(node: str) -> None:
+        again = f"ip link set eth0 up; {_DAEMONS} start ganeti-noded"
+        run.cluster.nodes[node].run("sh", "-c", again)
+
+    def fails(node: str) -> None:
+        stop = f"{_DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
+        run.cluster.nodes[node].run("sh", "-c", f"ip link set eth0 down; {stop}")
+        forget_disks(run, node)
+
+    with simulated_power(_BOOTS, boots, fails):
         _by_hand(run)
         _watched(run)
-
-
-@contextmanager
-def _machines(run: Runner) -> Iterator[None]:
-    """Simulate the power of nodes, as the out-of-band program switches it."""
-    ended = threading.Event()
-
-    def work() -> None:
-        seen: dict[str, str] = {}
-        while not ended.wait(0.2):
-            for path in _POWER.iterdir():
-                command = path.read_text(encoding="utf-8").strip()
-                if path.suffix == ".new" or seen.get(path.name) == command:
-                    continue
-                seen[path.name] = command
-                machine = run.cluster.nodes[path.name]
-                if command == "power-off":
-                    stop = f"{_DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
-                    machine.run("sh", "-c", f"ip link set eth0 down; {stop}")
-                    forget_disks(run, path.name)
-                elif command == "power-on" and not ended.wait(_BOOTS):
-                    again = f"ip link set eth0 up; {_DAEMONS} start ganeti-noded"
-                    machine.run("sh", "-c", again)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _cut(run: Runner, node: str, whole: bool = True) -> None:
@@ -100,7 +60,7 @@ def _by_hand(run: Runner) -> None:
         run.arrange(*add(name, "drbd", "--no-wait-for-sync", f"--node={where}"))
     run.arrange(*add(_PLAIN, "plain", f"--node={dead}"))
     run.arrange("gnt-instance", "add-tags", instance(_MIRRORED[1]), "iallocator:priority:9")
-    run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={_OOB}", dead)
+    run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={OOB}", dead)
 
     before = run.cluster.instances()
     for node, words in ((dead, "is not dead"), (master, "is the master node")):
@@ -123,7 +83,7 @@ def _by_hand(run: Runner) -> None:
     here = run.cluster.instances()
     wrong += [f"{n} is on {here[instance(n)].nodes}" for n in _MIRRORED
               if dead in here[instance(n)].nodes]  # fmt: skip
-    power = (_POWER / dead).read_text().strip() if (_POWER / dead).exists() else "no command"
+    power = (POWER / dead).read_text().strip() if (POWER / dead).exists() else "no command"
     wrong += [] if power == "power-off" else [f"fenced by {power}"]
     wrong += list(_out_of_order(run))
     run.record("a dead node is rescued, though the process was killed", wrong)
@@ -152,7 +112,7 @@ def _back(run: Runner, node: str) -> list[str]:
 
 def _out_of_order(run: Runner) -> Iterator[str]:
     """Yield what is wrong with the order of the jobs: fencing, mark, failovers, secondaries."""
-    order = {"OP_OOB_COMMAND": 0, "OP_NODE_SET_PARAMS": 1, "OP_INSTANCE_FAILOVER": 2,
+    order = {"OPOOB_COMMAND": 0, "OP_NODE_SET_PARAMS": 1, "OP_INSTANCE_FAILOVER": 2,
              "OP_INSTANCE_REPLACE_DISKS": 3}  # fmt: skip
     begun = [
         (code["exec_timestamp"], order[code["input"]["OP_ID"]])
@@ -172,23 +132,23 @@ def _watched(run: Runner) -> None:
     run.arrange(*add(_SHARED, "sharedfile", f"--node={two}"))
     run.arrange("gnt-group", "add-tags", SECOND_GROUP, _TAG)
     for node in (one, two):
-        run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={_OOB}", node)
+        run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={OOB}", node)
         _cut(run, node)
     words = (program(), "rescue", "--watch", "-L", "-X", f"--state={NODE_STATE}/watch")
     outputs = [run.cluster.master.run(*words) for _ in range(3)]
     wrong = [done.output[-800:] for done in outputs if done.status != 1][:1]
     wrong += [] if "nodes do not answer" in outputs[-1].output else [outputs[-1].output[-800:]]
-    wrong += [f"{node.name} was switched" for node in _POWER.iterdir() if node.name in (one, two)]
+    wrong += [f"{node.name} was switched" for node in POWER.iterdir() if node.name in (one, two)]
     run.record("the watch does nothing while two nodes are cut off", wrong)
 
     _cut(run, one, whole=False)
     for _ in range(_CALLS):  # on a busy machine, other nodes may be late to answer, too
         done = run.cluster.master.run(*words)
-        if (_POWER / two).exists():
+        if (POWER / two).exists():
             break
     here = run.cluster.instances()[instance(_SHARED)].nodes
     wrong = [f"{_SHARED} is on {here}: {done.output[-1500:]}"] if two in here else []
-    wrong += [] if (_POWER / two).exists() else [f"{two} is not fenced"]
+    wrong += [] if (POWER / two).exists() else [f"{two} is not fenced"]
     run.record("the watch rescues the node that stays cut off", wrong)
     done = run.cluster.master.run(*words)
     wrong = [] if done.status == 0 else [f"status {done.status}: {done.output[-800:]}"]

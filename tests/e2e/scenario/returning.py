@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 
-from vcluster.layout import FIRST_GROUP, NODE_STATE, SECOND_GROUP, STORE, instance
+from vcluster.layout import FIRST_GROUP, NODE_STATE, SECOND_GROUP, instance
 from vcluster.node import ClusterError
 
 from scenario.carrying_out import THROUGH_LUXI, THROUGH_RAPI, Execution, Json, Words, problems
 from scenario.creation import add
 from scenario.execution import CROWD, allow_rapi, crowd, forget_disks, take_offline
+from scenario.power import OOB, simulated_power
 from scenario.reading import program
 from scenario.runner import Runner
 
 _DAEMONS = "/usr/lib/ganeti/daemon-util"
-_POWER = STORE / "power"
-"""The commands to the out-of-band program: a file per node, with the last command."""
-
-_OOB = STORE / "oob"
-_OOB_PROGRAM = f"""#!/bin/sh
-# oob COMMAND NODE
-echo "$1" > {_POWER}/"$2".new
-mv {_POWER}/"$2".new {_POWER}/"$2"
-"""
 _SECONDS = 30
 _STANDBY = "htools:standby:auto"
 _GIB = 1024
@@ -45,41 +35,15 @@ def returning(run: Runner) -> None:
     run.section("nodes that come back slowly")
     run.clear()
     allow_rapi(run)
-    _POWER.mkdir(exist_ok=True)
-    _OOB.write_text(_OOB_PROGRAM, encoding="utf-8")
-    _OOB.chmod(0o755)
-    with _machines(run):
+
+    def daemon(word: str) -> Callable[[str], object]:
+        return lambda node: run.cluster.nodes[node].run(_DAEMONS, word, "ganeti-noded")
+
+    with simulated_power(_SECONDS, daemon("start"), daemon("stop")):
         _powered_on(run)
     _dead(run)
     _rebooted(run, "LUXI", THROUGH_LUXI)
     _rebooted(run, "RAPI", THROUGH_RAPI)
-
-
-@contextmanager
-def _machines(run: Runner) -> Iterator[None]:
-    """Simulate the out-of-band program: a node boots in half a minute, or powers off."""
-    ended = threading.Event()
-
-    def work() -> None:
-        seen: dict[str, str] = {}
-        while not ended.wait(0.2):
-            for path in _POWER.iterdir():
-                command = path.read_text(encoding="utf-8").strip()
-                if path.suffix == ".new" or seen.get(path.name) == command:
-                    continue
-                seen[path.name] = command
-                if command == "power-on" and not ended.wait(_SECONDS):
-                    run.cluster.nodes[path.name].run(_DAEMONS, "start", "ganeti-noded")
-                elif command == "power-off":
-                    run.cluster.nodes[path.name].run(_DAEMONS, "stop", "ganeti-noded")
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _powered_on(run: Runner) -> None:
@@ -87,7 +51,7 @@ def _powered_on(run: Runner) -> None:
     one, two, standby = run.nodes_of(SECOND_GROUP)
     for name, where, memory in zip(_HEAVY, (one, one, two, two), (9, 9, 12, 12), strict=True):
         run.arrange(*add(name, "sharedfile", f"--node={where}", memory=memory * _GIB))
-    run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={_OOB}", standby)
+    run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={OOB}", standby)
     done = take_offline(run, standby)
     if done.status != 0:
         raise ClusterError(done.output)
