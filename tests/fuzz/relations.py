@@ -195,7 +195,7 @@ def _names_in_words(case: Case, document: Json) -> bool:
     names |= {one["name"] for one in new if isinstance(one.get("name"), str)}
     holders = [one for table in TABLES for one in (document.get(table) or {}).values()]
     tags = [document.get("cluster_tags"), *(one.get("tags") for one in [*holders, *new])]
-    words = [*case.arguments, *(tag for one in tags for tag in one or ())]
+    words = [*case.arguments, *(tag for one in tags if isinstance(one, list) for tag in one)]
     if any(name.isalpha() or not name for name in names):
         return True
     return any(name in word for name in names for word in words)
