@@ -1,6 +1,6 @@
 """Define the types that many modules use in annotations.
 
-They are for readers and the type checker: nothing that runs looks at them.
+They are for readers and the type checker, and have no effect when the program runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find the names that a person means: short ones, and those with small errors.
+"""Find the full names for short names, and for names with small errors.
 
 A name can be shortened to its beginning up to a dot if no other name begins so; as in htools, ``-O
 node1``.
@@ -29,7 +29,7 @@ FEW = 3
 
 
 def whole_names(words: Iterable[str], known: Iterable[str], option: str, what: str) -> list[str]:
-    """Return the names in `known` that `words` mean, each once, in their order.
+    """Return the full names in `known` of the short names `words`, each once, in their order.
 
     `option` and `what` (``node``, ``instance``) are for the message.
 
@@ -43,7 +43,7 @@ def whole_names(words: Iterable[str], known: Iterable[str], option: str, what: s
 
 
 def whole_name(word: str, known: Sequence[str], option: str, what: str) -> str:
-    """Return the name in `known` that `word` means; see `whole_names`."""
+    """Return the full name in `known` of the short name `word`; see `whole_names`."""
     found = meant(word, known)
     if len(found) == 1:
         return found[0]
@@ -54,7 +54,7 @@ def whole_name(word: str, known: Sequence[str], option: str, what: str) -> str:
 
 
 def meant(word: str, known: Iterable[str]) -> list[str]:
-    """Return the names in `known` that `word` may mean: the name itself alone, or longer ones."""
+    """Return the possible full names of `word` in `known`: the word itself, or longer names."""
     known = list(known)
     return [word] if word in known else [one for one in known if one.startswith(f"{word}.")]
 

@@ -30,8 +30,8 @@ UNENCODABLE = "backslashreplace"
 def run() -> NoReturn:
     """Run the program and end the process without giving its memory back piece by piece.
 
-    For a large cluster that takes longer than the answer.  The array library is kept from
-    starting threads, which takes longer than what they would do.
+    For a large cluster, that would take longer than the answer. The array library starts no
+    threads, because starting them takes longer than their work.
     """
     gc.disable()  # the process ends before there is garbage worth collecting
     _on_signal(_leave)

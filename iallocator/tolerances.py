@@ -1,7 +1,7 @@
-"""By how much computed numbers may differ and still count as equal, and how large they may be.
+"""The largest differences of computed numbers that count as equal, and the largest numbers.
 
-Each constant names what is compared, with its unit and the reason for its size.  Tolerances of a
-single calculation stand where that is: `iallocator.scoring.metrics.ROUNDING`, for example.
+Each constant names what is compared, with its unit and the reason for its size.  A tolerance of a
+single calculation is defined beside it, for example `iallocator.scoring.metrics.ROUNDING`.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ class _Campaign:
                 return stopped
 
     def go_on(self) -> int | None:
-        """Complete the group that is away; return an exit status if the campaign must stop."""
+        """Complete the group in maintenance; return an exit status if the campaign must stop."""
         state, settings = self._state, self._command.settings
         one = state.away
         if one is None:
@@ -178,7 +178,7 @@ class _Campaign:
         return self._settle(status, again=True)
 
     def _settle(self, status: int, again: bool) -> int | None:
-        """Record what the group that is away has reached.
+        """Record which nodes of the group in maintenance are done.
 
         `again`: failed jobs have been retried. Return an exit status if the campaign must stop.
         """
@@ -198,7 +198,7 @@ class _Campaign:
         return None
 
     def _gives_up(self, records: Records, away: Collection[str]) -> bool:
-        """Return whether the rest of the group is given up, so that it is planned anew.
+        """Return whether the rest of a group of nodes is given up, to be planned anew.
 
         That is possible if the jobs that cannot go on only move instances, and if no work has begun
         on the nodes that are `away`.
@@ -274,7 +274,7 @@ class _Campaign:
             write_metrics(path, self._command.measured(campaign_metrics(self.progress())))
 
     def finish(self, status: int, plan: Json) -> int:
-        """Print how far the campaign is, after its `plan` with ``--json``; return `status`."""
+        """Print the progress of the campaign, after its `plan` with ``--json``; return `status`."""
         self._write_metrics()
         settings, progress = self._command.settings, self.progress()
         if settings.json:

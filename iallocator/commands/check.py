@@ -88,7 +88,7 @@ class Checked(Result):
         self.before = [ShownState("Initial", "original", lambda: done.before)]
 
     def complete(self) -> bool:
-        """Find out the health after balancing, and what several failures at once would lose."""
+        """Find out the health after balancing, and the effect of several failures at once."""
         with progress_line("checking"):
             self._checked = self._checkup()
             self._checked.tried = self._tried
@@ -132,7 +132,7 @@ class Checked(Result):
         return found
 
     def document(self) -> Json:
-        """Return what is wrong without several failures at once, which may be many."""
+        """Return the findings, without those of several failures at once, which may be many."""
         return self._with_scores(self._checked.findings())
 
     def _with_scores(self, document: Json) -> Json:
@@ -142,12 +142,12 @@ class Checked(Result):
         return document
 
     def json(self) -> Json:
-        """Return what is wrong, and the moves that balancing makes, as plain data."""
+        """Return the findings, and the moves that balancing makes, as plain data."""
         found = self._with_scores(self._checked.document())
         return {**self._done.document(), "command": "check", **found}
 
     def machine_lines(self) -> Iterable[str]:
-        """Return what is wrong as hcheck's keys, or as the line of a Nagios plugin."""
+        """Return the findings as hcheck's keys, or as the line of a Nagios plugin."""
         if self._settings.nagios:
             return [self._checked.nagios_line()]
         return self._checked.hcheck_lines()
@@ -163,7 +163,7 @@ class Checked(Result):
         return health_metrics(state, self._now.before, self._now.data, how)
 
     def facts(self, medium: str) -> Json:
-        """Return the words of findings for the text; for the page, the health at both ends.
+        """Return the findings in words for the text; for the page, the health before and after.
 
         The findings are known already and are not computed again.
         """
@@ -189,7 +189,7 @@ class Checked(Result):
 
 
 def _leave_out_needless_copies(done: GroupPlans, settings: Settings, whole: Deadline) -> None:
-    """Leave needless copies out of a plan that passes verification, as `balance` does."""
+    """Leave needless copies of disks out of a plan that passes verification."""
     from iallocator.commands.verification import limits_of_plan, without_needless_copies
     from iallocator.planners.outcome import Failures
     from iallocator.planners.verify import verify_moves, verify_transition

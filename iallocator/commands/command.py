@@ -162,21 +162,21 @@ class Command:
     arguments:
         The command line, the name of the command among them.
     effective:
-        The settings, completed from tags.
+        The settings of the command line and the configuration file, completed from tags.
     warnings:
         What was wrong with settings in tags.
     partial:
         The result to show if a signal ends a command that reads its input itself.
     follower:
-        What makes the follower of an execution on a queue; None for no follower.
+        Makes the object that is called as the jobs of an execution proceed; None for none.
     broken_promises:
-        Return what a plan is for and does not reach once it is verified.
+        Returns the purposes that a verified plan does not fulfil.
     hindrance:
-        Return why ``-X`` must not execute a plan, although it breaks no limit; or "".
+        Returns why ``-X`` must not execute a plan, although it breaks no limit; or "".
     words:
-        The words of the command line that are no files.
+        The words of the command line that are not names of files.
     dead:
-        The names of nodes that are known to be dead, so that they may be silent.
+        The names of nodes that are known to be dead, so that they need not report data.
     """
 
     request: Request | None = None
@@ -359,7 +359,7 @@ def reject_silent_nodes(cluster: Cluster, settings: Execution, dead: Collection[
 def enforced_relations(
     cluster: Cluster, settings: Settings, new: Sequence[Instance] = (), optional: bool = False
 ) -> Relations | None:
-    """Return the constraints between instances, and `new` ones; None if they do not count.
+    """Return the constraints between instances, `new` ones included; None if none is enforced.
 
     `optional`: moves are optional, so that the stickiness of instances counts.
     """

@@ -1,7 +1,7 @@
 """A history in a folder: one file per day, ``2026-01-02.jsonl``, with one JSON object per line.
 
-Files of days that count no more are removed. A line that is damaged, or was written half, is left
-out and counted.
+Files of days that are too old are removed. A line that is damaged or incomplete is left out and
+counted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DayFiles:
     folder:
         The folder, as the option ``--history`` names it.
     days:
-        Files of so many days are kept.
+        The number of days for which files are kept.
     damaged:
         How many lines or files could not be read; the reader of a line counts it.
     """
@@ -80,7 +80,7 @@ class DayFiles:
             tell(f"Warning: {self.folder}: {self.damaged} damaged lines or files are left out")
 
     def add(self, moment: float, document: Json) -> None:
-        """Append `document` to the file of its day, and remove the files that count no more.
+        """Append `document` to the file of its day, and remove the files that are too old.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""``capacity --forecast``: collect what the instances of each group took, day by day.
+"""``capacity --forecast``: collect how much the instances of each group used, day by day.
 
 There are three sources: totals that ``capacity --history FOLDER`` has recorded, the clusters in
 captured requests (``--capture FOLDER``), and Ganeti's archive of jobs (``--job-archive FOLDER``).

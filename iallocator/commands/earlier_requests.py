@@ -127,7 +127,7 @@ def as_then(case: Case, given: Own, command: str) -> Own:
 
 
 def since_then(case: Case, response: dict[str, Any]) -> list[str]:
-    """Return a remark if the captured answer to a call differs from the present answer."""
+    """Return a remark if the present answer to a captured call differs from the captured answer."""
     if not os.path.isfile(case.response):
         return ["This call was not answered then."]
     then = decode(read_file(case.response))

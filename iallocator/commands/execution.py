@@ -212,7 +212,7 @@ def resume(
 
 
 def _read(settings: Execution, head: Json, queue: JobQueue | None) -> _Execution:
-    """Return the execution in a journal, as far as it got."""
+    """Return the execution in a journal, with the progress that the journal records."""
     return _Execution(settings, head, queue, records_in(settings.resume)[1])
 
 
@@ -367,7 +367,7 @@ def _say(line: str) -> None:
 
 
 class Confirmation:
-    """Find out whether a job has been done by hand: from options, or by a question.
+    """Finds out whether a job has been done by hand: from options, or by a question.
 
     Each job is asked for once.  The option applies to the jobs that were due at the resumption.
     Jobs of `work` are not asked for.

@@ -32,7 +32,7 @@ __all__ = ["maintain", "plan_for"]
 
 
 def maintain(command: Command, deadline: Deadline) -> PlanResult:
-    """Plan which nodes are away together, the moves before, and what happens after."""
+    """Plan which nodes are in maintenance together, and the moves before and after it."""
     return plan_for(command, deadline)
 
 

@@ -118,7 +118,7 @@ def _between_groups(command: Command, deadline: Deadline) -> IntergroupContext:
 
 
 def balance_groups(command: Command, deadline: Deadline) -> PlanResult:
-    """Plan moves so that groups carry their share; the plan must improve their balance."""
+    """Plan moves that use all groups equally; the plan must improve their balance."""
     from iallocator.planners.intergroup import balance_groups as planner
 
     own = command.settings
@@ -142,7 +142,7 @@ def compress(command: Command, deadline: Deadline) -> PlanResult:
 
 
 def redistribute(command: Command, deadline: Deadline) -> PlanResult:
-    """Plan moves that make the groups healthy."""
+    """Plan moves between groups that resolve violations of N+1 and policies."""
     from iallocator.planners.intergroup.redistribute import redistribute
 
     group, cluster = command.settings.group, command.source.cluster

@@ -59,7 +59,7 @@ class Shown(Result):
         self._command = command
 
     def facts(self, medium: str) -> Json:
-        """Return the lists of the text; for the page, what is found in the time that there is."""
+        """Return the lists for the text; for the page, the findings within the time limit."""
         if medium == TEXT:
             return self._facts
         from iallocator.constraints import relations_of

@@ -68,7 +68,7 @@ def show_state(state: State, settings: Settings, moment: str, group: str = "") -
 
 
 def lists_of(state: State, settings: Settings, backwards: bool, group: str = "") -> list[str]:
-    """Return the lists that options ask for; `backwards`: the cluster was read as hail does.
+    """Return the lists that options request; `backwards`: the cluster was read last node first.
 
     `group`: as of `show_state`.
     """

@@ -49,7 +49,7 @@ class LoadHistory(DayFiles):
         super().__init__(folder, DAYS)
 
     def samples(self, now: float, limit: int) -> list[LoadSample]:
-        """Return the samples before `now` of the days that count, in order of time.
+        """Return the samples before `now`, of the days that are kept, in order of time.
 
         Of days before yesterday, one sample for each hour is read: the profiles do not change
         much, and the time of a round stays short. `limit`: most bytes of a file.
@@ -128,7 +128,7 @@ def _present(cluster: Cluster, now: float) -> LoadSample:
 
 
 class SteadyRound:
-    """One round: its sample is taken when it begins, and added to the history when it ends.
+    """One run of ``balance --steady``: it takes a sample of loads, and adds it to the history.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""The deviations of ``--compat``: each one is a named fact, which the affected code reads.
+"""The differences between this program and those of htools: a named flag for each.
 
-`Behaviour` is that of this program. A program that can be imitated has a subclass with its
-deviations; `behaviour_of` chooses one by the value of the option.
+The code that differs reads its flag. `Behaviour` has the values of this program. A program of
+htools has a subclass with other values; `behaviour_of` chooses one by the value of ``--compat``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ __all__ = ["IN_ORDER", "OURS", "Behaviour", "behaviour_of"]
 
 
 class Behaviour:
-    """Represent how requests are answered and plans made; the attributes are our way."""
+    """Flags for how requests are answered and plans made, with the values of this program."""
 
     # Which facts of a document and its tags are used
 

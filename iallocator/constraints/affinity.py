@@ -25,7 +25,7 @@ __all__ = ["LiveAffinity"]
 class LiveAffinity(NoAffinity):
     """The affinity constraints of a cluster, checked on the present `state`.
 
-    `reason` is what a rejected node is counted as. `new` are the instances that the request
+    `reason` is the failure reason of a rejected node. `new` are the instances that the request
     creates. `fits` returns whether the limits of a node allow it to be the primary of an instance
     that is off the state.
     """

@@ -31,7 +31,7 @@ UNLIMITED = inf
 
 
 class Resource:
-    """An amount of which each instance takes some of its nodes, and each node has so much.
+    """A resource of nodes that instances use, for example memory; each node has an amount of it.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class Check:
     Attributes
     ----------
     reason:
-        What it is counted as, one of `REASONS`.
+        The failure reason of a node that fails the check, one of `REASONS`.
     fails:
         ``(before, after, instance)`` -> where the limit is broken.
     words:
@@ -184,17 +184,17 @@ class Check:
     local:
         Whether it concerns only instances with local disks.
     forced:
-        Whether it counts for forced moves, too.
+        Whether it is enforced for forced moves, too.
     later:
-        Whether it looks at the node as it will be once forthcoming instances exist.
+        Whether it checks the node as it will be once forthcoming instances exist.
     space:
         Whether it is about the free disk that the node reports.
     access:
         Whether it is an access constraint: only for instances that may not go everywhere.
     no_worse:
-        Whether it counts only where what a failure loses must not grow.
+        Whether it is enforced only where failures must not lose more instances than before.
     lacks:
-        What a node lacks that breaks it.
+        The amounts that a node lacks which fails the check.
     applies:
         Whether it may reject any instance in a group; by default in every group.
     """

@@ -151,7 +151,7 @@ class PlacementConstraint:
     Attributes
     ----------
     reason, about:
-        What a rejected node is counted as, and the words for it. Each `Check` has its own reason.
+        The failure reason of a rejected node, and its words. Each `Check` has its own reason.
     primary, secondary:
         The checks of a node that would get this role, in the order in which they are tested. A
         check is one formula for one node and for an array of nodes, with the amount that is
@@ -250,7 +250,7 @@ class AccessConstraint(PlacementConstraint):
     name:
         Its key in `Cluster.restrictions`.
     unit:
-        What a node lacks that it rejects, in the words of the closest node.
+        What a node that it rejects lacks, in the words for the nearest candidate.
     """
 
     name: str

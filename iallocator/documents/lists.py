@@ -57,7 +57,7 @@ class NodeRow:
         self.domain = domain
 
     def column(self, position: int) -> float:
-        """Return a quantity of the node."""
+        """Return the amount of the node in the column at `position`."""
         return self.state.columns[position][self.index]
 
     def status(self) -> str:
@@ -147,15 +147,15 @@ def node_table(
     Parameters
     ----------
     state:
-        The cluster at some moment; what nodes lack is as at its reading.
+        The placement of all instances. Missing memory and disk are those of the initial state.
     wanted:
         Names out of `FIELDS` with commas between them, after a ``+`` in addition to
         the `USUAL` ones; "" for these alone.
     backwards:
-        Whether the cluster was read as hail does: its lists then stand backwards, and are as
-        wide as those of htools.
+        Whether the cluster was read in the order of hail, last node first. Its lists are then
+        reversed, and are as wide as those of htools.
     group:
-        Of this one only.
+        The name or uuid of the only group that is listed; "" for all.
 
     Raises
     ------
@@ -249,7 +249,7 @@ INSTANCE_LEFT = 5
 def instance_table(state: State, backwards: bool = False, group: Group | None = None) -> Json:
     """Return the instances of `state`, as `node_table` does; ``R`` before those that run.
 
-    `backwards`: as of `node_table`. `group`: those with their primary node there only.
+    `backwards`: as of `node_table`. `group`: only instances with their primary node in this group.
     """
     nodes = range(len(state.primaries)) if group is None else group.nodes
     found = [instance for index in nodes for instance in state.primaries[index].values()]

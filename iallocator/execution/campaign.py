@@ -1,7 +1,7 @@
-"""The state file of a campaign: its options, the nodes that are done, and the group that is away.
+"""The state file of a campaign: its options, the nodes that are done, and the group in maintenance.
 
 The file is one JSON document, replaced as a whole after each change. It names the journal of the
-group that is away; that journal has every job, and the work on every node. After an interruption
+group in maintenance; that journal has every job, and the work on every node. After an interruption
 the journal is completed first. The next groups are planned anew from the cluster as it is then.
 """
 
@@ -46,7 +46,7 @@ class CampaignState:
         Name of a node that is left out -> the reason.
     groups:
         The groups that were begun: ``nodes``, ``journal``, ``begun`` and ``ended``, in seconds
-        since 1970; ``ended`` is 0 for a group that is away.
+        since 1970; ``ended`` is 0 for a group in maintenance.
     nodes:
         Names of the nodes that were to be maintained at the beginning.
     """
@@ -108,7 +108,7 @@ class CampaignState:
 
     @property
     def away(self) -> Json | None:
-        """Return the group that is away; None if there is none."""
+        """Return the group of nodes in maintenance; None if there is none."""
         if self.groups and not self.groups[-1]["ended"]:
             return self.groups[-1]
         return None
@@ -123,7 +123,7 @@ class CampaignState:
         return journal
 
     def end_group(self, done: Sequence[str]) -> None:
-        """Record that the group that is away has ended, with these nodes `done`."""
+        """Record that the group in maintenance has ended, with these nodes `done`."""
         self.groups[-1]["ended"] = round(time(), 1)
         self.done += [node for node in done if node not in self.done]
         self.save()

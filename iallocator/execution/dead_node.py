@@ -1,8 +1,8 @@
 """Find out whether a node of a running cluster is dead.
 
-Three witnesses are heard: the node daemon, which Ganeti queries; the addresses of the node; and
-the power status that the out-of-band program of the node reports. A node that answers anything is
-not dead. A node that does not answer may still run its instances: therefore it is fenced.
+Three sources are queried: the node daemon, which Ganeti queries; the addresses of the node; and the
+power status that the out-of-band program of the node reports. A node that answers anything is not
+dead. A node that does not answer may still run its instances: therefore it is fenced.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def evidence_of_death(
     asks_power: bool,
     reason: str = "",
 ) -> Json:
-    """Return what each witness reports about the dead node `name`, in words.
+    """Return what each source reports about the dead node `name`, in words.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ AT_LEAST = 2
 
 
 def aside(note: Note) -> Note:
-    """Return `note`, a method of the recorder; its work is not charged to the request.
+    """Return `note`, a method of the recorder, without its work in the budget of the request.
 
     The answer is then that of the request without an explanation, unless the time limit ends the
     search: recording takes time, too.
@@ -245,7 +245,7 @@ class Recorder:
         places: Sequence[Placement],
         check: FailureTolerance,
     ) -> None:
-        """Record the placements after which failures lose least, and what others lose."""
+        """Record the placements with the smallest losses in failures, and the losses of others."""
         said = self._opened()
         assert said.scores is not None
         assert isinstance(check, RecordingTolerance)

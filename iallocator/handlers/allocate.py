@@ -44,7 +44,7 @@ def allocate(context: Context, request: Allocate) -> Reply:
 def _namesake(cluster: Cluster, group: Group) -> Instance | None:
     """Return the instance at the position that is the number of instances of `group`, or None.
 
-    The list stands the other way round, see `Behaviour.orders_by_name`.
+    hail counts from the end of the list of instances, see `Behaviour.orders_by_name`.
     """
     count = sum(1 for one in cluster.instances if cluster.group_of(one) is group)
     if count == len(cluster.instances):

@@ -26,8 +26,8 @@ __all__ = ["multi_allocate"]
 def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     """Place each instance on the state that the previous one left.
 
-    If one fits nowhere then, all are placed at once by exact search.  Where there is no
-    place for all, what fits nowhere fails alone, by name; hail fails the whole batch.
+    If an instance fits on no node then, exact search places all instances jointly. If not all of
+    them fit, only those without a placement fail, each with its name; hail fails the whole batch.
     """
     batch = _Batch()
     _place_in_turn(context, request.wanted, batch)

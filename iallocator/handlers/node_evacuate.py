@@ -37,9 +37,9 @@ __all__ = ["evacuation_task", "multi_evacuate", "node_evacuate"]
 def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
     """Move the instances in the order given, each on the state that the previous one left.
 
-    The nodes that are left and those that are not online are no targets.  If some
-    instance cannot be placed in its group then, an exact search moves all at once.
-    What the local group cannot take is offered to the others afterwards, see `_elsewhere`.
+    The evacuated nodes, and nodes that are not online, receive no instances. If an instance cannot
+    be placed in its group, an exact search places all instances jointly. Instances that do not fit
+    in their own group are then placed in other groups, see `_elsewhere`.
     """
     left = request.evacuated_nodes()
     parted = _parted(context, request)
@@ -137,8 +137,8 @@ def evacuation_task(
 def _parted(context: Context, request: NodeEvacuate) -> dict[str, str]:
     """Return the instances that cannot fail over with their colocation group, and why.
 
-    Off primaries only means to the own secondary, and nowhere else: those of a unit must all
-    have theirs on one node.
+    With the mode ``primary-only``, each instance fails over to its own secondary. The instances of
+    a colocation group must therefore have one secondary node in common.
     """
     reasons: dict[str, str] = {}
     names = context.cluster.node_names
@@ -213,9 +213,10 @@ def evacuate(
 
 
 def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResult]:
-    """Return name -> move to another group, for all of `unit`, which must be together; or nothing.
+    """Return name -> move to another group, for all of `unit`, which must be together.
 
-    Not attempted where the document holds the local group only, and not in hail's way.
+    Such moves are not attempted if the document has only the local group, or with ``--compat
+    hail``.
     """
     outcomes: dict[str, MoveResult] = {}
     if context.deadline.over():

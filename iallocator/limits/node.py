@@ -164,9 +164,9 @@ def failover_checks(instance: Instance) -> tuple[Check, ...]:
 def other_limits(group: Group, *known: str) -> tuple[Check, ...]:
     """Return the limits that can keep instances off nodes of `group` when a node fails.
 
-    All but those of `known`, which are units of `Lack`.  A calculation that takes only some
-    resources into account proves that instances find a place only if this is empty.  One that
-    knows `POOL_SPACE` asks `Cluster.reach`, which knows all access constraints.
+    All but those of `known`, which are units of `Lack`.  A calculation with only some resources
+    proves that instances can be placed only if this set is empty. A calculation with `POOL_SPACE`
+    uses `Cluster.reach`, which has all access constraints.
     """
     return tuple(
         check
@@ -180,7 +180,7 @@ def other_limits(group: Group, *known: str) -> tuple[Check, ...]:
 def _matters(
     check: Check, local: bool, restricted: bool, counts_disk: bool, forthcoming: bool
 ) -> bool:
-    """Return whether `check` concerns such an instance."""
+    """Return whether `check` concerns an instance with these properties."""
     return (
         (local or not check.local)
         and (restricted or not check.access)

@@ -28,8 +28,8 @@ class Rejection:
     Attributes
     ----------
     reason:
-        What it is counted as, as in `iallocator.constraints.table.REASONS`; ``FailGroup`` where
-        the whole group is out.
+        The failure reason, one of `iallocator.constraints.table.REASONS`; ``FailGroup`` if the
+        whole group is rejected.
     text:
         The numbers, or the rule, for people; it goes on from the name of the node or group.
         If it is a function, it is called when the text is read: most rejections are not.

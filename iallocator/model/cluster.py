@@ -162,8 +162,8 @@ class Node:
     new_statistics:
         1 if statistics that htools does not have count in the score, else 0.
     memory_ratio:
-        MiB of memory that may be allocated for each MiB that the node has, at least 1. Strategies
-        that support overcommitment promise so much.
+        MiB of memory that may be allocated for each MiB that the node has, at least 1. Only
+        strategies that support overcommitment use it.
     allocation_ratio:
         MiB of memory that may be allocated for each MiB that the node has for instances, at least
         1: the setting ``memory-ratio`` of its group.

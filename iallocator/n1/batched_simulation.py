@@ -73,7 +73,7 @@ class InitialSums(NamedTuple):
     sums, squares:
         Sums of values and of squares.
     taken:
-        What leaves the failed node in each step, steps × statistics × kinds.
+        The amounts that leave the failed node in each step, steps × statistics × kinds.
     there:
         The values of the failed node.
     counts:

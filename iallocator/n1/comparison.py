@@ -246,7 +246,7 @@ class Comparison:
     def worse(self) -> list[Failure]:
         """Return the failures of online nodes that lost something initially, and lose more now.
 
-        Only ``no-worse`` looks at them.
+        Only the mode ``no-worse`` checks them.
         """
         first = self.initial
         if not self._failures.rules.exact or not first.several:
@@ -292,7 +292,7 @@ class Comparison:
         return f"{text}: {lost.instance.name} cannot be restarted, {lost.why}" if lost else text
 
     def still_offline(self) -> int:
-        """Return how many instances are on nodes that are offline now and initially.
+        """Return the number of instances on nodes that are offline both now and initially.
 
         Always 0 in other modes than ``no-worse``, where it has no effect.
         """
@@ -321,7 +321,7 @@ class Comparison:
         return effort.spent or effort.used > self._limit - (1 - share) * WORK
 
     def growth(self, back: tuple[int, float] | None = None) -> Growth:
-        """Return the sum of what all failures lose in addition to the initial state.
+        """Return the total loss of all failures beyond their losses in the initial state.
 
         `back`: the instances that return from offline nodes, see `OfflineInstances.back`.
         """
@@ -363,7 +363,7 @@ class Comparison:
         return bool(demand.movers or demand.intricate or not changed.isdisjoint(demand.failovers))
 
     def _lost_by(self, failing: Sequence[Failure]) -> dict[Failure, Loss]:
-        """Return what those of `failing` lose that are not tolerated."""
+        """Return the losses of those of `failing` that are not tolerated."""
         losses = self._failures.losses(failing)
         lost = {one: loss for one, loss in losses.items() if loss.instances}
         self._failures.rules.effort.used += LOOK * len(failing) * (1 + len(lost))
@@ -385,9 +385,9 @@ class PlanGuard:
         self._suspect: Failure | None = None  # the failure that a move broke last
 
     def keeps(self) -> bool:
-        """Return whether no failure is broken that was tolerated initially, or since a move.
+        """Return whether every failure that was tolerated before is still tolerated.
 
-        With ``strict``, a failure must stay tolerated once it is (`moved`).
+        "Before" is the initial state; with ``strict``, also the state after any earlier move.
         """
         if self._rescues:
             return not self._comparison.broken(rescues=True)
@@ -438,7 +438,7 @@ class PassingGuard:
         return self._all.keeps() or not self._comparison.growth()[0]
 
     def required(self) -> list[Failure]:
-        """Return the failures that must be tolerated; those are not known."""
+        """Return nothing: it is not known which failures must be tolerated."""
         return []
 
     def moved(self) -> None:

@@ -77,7 +77,7 @@ class GroupCounting:
     queues:
         Node that fails alone -> the instances that leave it then.
     intricate:
-        Whether counting never decides in this group; so if several of its nodes fail together.
+        Whether counting never decides in this group, for example if several nodes fail together.
     """
 
     def __init__(
@@ -195,13 +195,13 @@ class GroupCounting:
         )
 
     def not_tolerated(self, instance: Instance | None, node: int) -> dict[int, bool | None]:
-        """Return failure -> `tolerates_failure` with `instance` on `node`, where it is not True."""
+        """Return each failure that is not tolerated, or undecided, with `instance` on `node`."""
         return self.not_tolerated_with(instance, node, [])[0]
 
     def not_tolerated_with(
         self, instance: Instance | None, node: int, others: Sequence[tuple[int, int]]
     ) -> tuple[dict[int, bool | None], list[bool | None]]:
-        """Return `not_tolerated`, and for each of `others` the result of `tolerates_failure`.
+        """Return `not_tolerated`, and for each of `others` whether the failure is tolerated.
 
         `others`: a failure, and the node on which `instance` is instead of `node`.
         """
@@ -605,7 +605,7 @@ class CountedTolerance:
             checks.prepare(instances)
 
     def speculation(self, group: int) -> Speculation | None:
-        """Return what checks several placements in `group` at once; None if nothing can.
+        """Return the object that checks several placements in `group` at once; None if impossible.
 
         It works with ``strict``, and if all other groups certainly keep N+1.
         """

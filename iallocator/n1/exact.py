@@ -171,7 +171,7 @@ class Evacuation:
     targets:
         The nodes that may take over.
     others:
-        Node -> what it can give of the resources of `FailoverTargets.limits`; empty if none.
+        Node -> its free amounts of the resources of `FailoverTargets.limits`; empty if none.
     """
 
     def __init__(
@@ -254,7 +254,7 @@ class Evacuation:
         return tuple(needs)
 
     def hopeless(self) -> set[str]:
-        """Return the instances that no change of placements could save.
+        """Return the instances that cannot be restarted, whatever the placements of the others.
 
         They are larger than the memory of every possible node without its primaries, or than its
         free disk, which more memory would not change.
@@ -366,7 +366,7 @@ class EvacuationPart:
         return True if cost == 0 else False if least > 0 else None
 
     def loss(self) -> Loss:
-        """Return what is lost, as far as the search goes."""
+        """Return the loss of this part: the best packing that the search finds, and a bound."""
         instances = self._pack(by_memory=False)
         return Loss(*instances, *self._pack(by_memory=True)) if instances[0] else NO_LOSS
 
@@ -468,13 +468,14 @@ class EvacuationPart:
 class FailureSlack:
     """The capacity for a new instance before a failure loses more, in the present state.
 
-    It is computed once for all candidates, in parts that share no node. What a part loses already
-    it loses with any candidate on its nodes; a part with spare memory can miss some of it.
+    It is computed once for all candidates, in parts that share no node. Instances of a part that
+    are already lost stay lost with any candidate on its nodes. A part with spare memory can give
+    some of it to a candidate.
 
     Attributes
     ----------
     hopeless:
-        The names of the instances that nothing can save; no part has them.
+        The names of the instances that cannot be restarted in any case; no part has them.
     """
 
     __slots__ = ("_by_node", "_evacuation", "_memory", "_parts", "hopeless")
@@ -516,8 +517,9 @@ class ExactSearch:
     A new instance must not only keep the losses. Where a failure loses something already, it must
     not take memory that the lost instances could use: else a node with more memory could change the
     answer from yes to no, because a failover would succeed that the new instance then breaks. Only
-    instances that nothing can save, and those that the new instance does not affect, are ignored.
-    Moves free memory on other nodes, so they are compared by the losses before and after.
+    instances that cannot be restarted in any case, and those that the new instance does not affect,
+    are ignored. Moves free memory on other nodes, so they are compared by the losses before and
+    after.
 
     Parameters
     ----------
@@ -628,7 +630,7 @@ class ExactSearch:
         return loss
 
     def _takes_what_saves(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool:
-        """Return whether an instance that a new one affects is lost, and could be saved."""
+        """Return whether the new instance takes capacity that would restart a lost instance."""
         known = self.known_by_bound(failure, instance, nodes)
         if known is not None:
             return known

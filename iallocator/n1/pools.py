@@ -2,9 +2,9 @@
 
 A share is the part of a failure's demand that can go to one set of nodes.  Shares can overlap: an
 instance placed on a node of one share takes capacity from the others.  The argument of
-`iallocator.n1.bounds` holds for each share if everything counts against it that the other shares
-can place on its nodes: of each share at most what it has, and at most the capacity of the nodes
-that both have in common.
+`iallocator.n1.bounds` holds for each share if the demand of the other shares on its nodes is
+subtracted: of each other share at most its demand, and at most the capacity of the nodes that both
+can use.
 
 Cost: O(s^2 n) for *s* shares and *n* targets.  Loaded only for documents with storage pools.
 """

@@ -323,8 +323,8 @@ class Simulation:
     def _move_namesake(self, one: Instance, targets: Sequence[int], scope: Sequence[int]) -> bool:
         """Move the new instance in the place of its namesake, from wherever it is.
 
-        On its present node it must fit a second time, and then no longer counts: hail first records
-        the node that it comes to, and then the one that it leaves.
+        On its present node it must fit a second time, and is then removed: hail first records the
+        node that it comes to, and then the one that it leaves.
         """
         state = self._state
         (present,) = state.where[one.name][:1]

@@ -5,7 +5,7 @@ storage without placement tags.  After each step the bounds are applied to the i
 left, which decides most failures after a few steps.
 
 `iallocator.n1.batched_simulation` simulates many placements at once, but knows neither drbd nor
-pools nor colocation groups.  `docs/design/n1.md` measures what each of both saves.
+pools nor colocation groups.  `docs/design/n1.md` has the times that each of both saves.
 
 Cost: O(f n) per step for *f* failures and *n* nodes, in blocks of `CELLS` elements.
 """

@@ -58,8 +58,8 @@ __all__ = ["FailureTolerance"]
 class FailureTolerance:
     """Checks global N+1 on `state`, and leaves the state unchanged.
 
-    Every method answers for the state as it is at the time.  What is known of failures is kept from
-    one state to the next, as far as it is still true.
+    Every method reads the state at the time of the call. Results about failures are kept from one
+    state to the next, as far as they are still valid.
 
     Parameters
     ----------
@@ -378,9 +378,9 @@ class FailureTolerance:
     def obstacle(self, move: Move) -> UnrestartedInstance | None:
         """Return an instance that cannot be restarted after a failure because of `move`.
 
-        The failure is the one for which `allows` has rejected `move`, if it has. If the failure is
-        not tolerated without `move` either, one that could be restarted then. None if there is no
-        such failure, or if that stays undecided.
+        The failure is the one for which `allows` has rejected `move`. If it is not tolerated
+        without `move` either, the result is an instance that could be restarted then. None if there
+        is no such failure, or if that stays undecided.
         """
         try:
             if self.rules.mode == "off":
@@ -494,7 +494,7 @@ class FailureTolerance:
     def _worse_off(
         self, watch: FailureWatch, taken: float, instance: Instance, nodes: Nodes
     ) -> Failure | None:
-        """Return a failure that loses more: sums first, then bounds, then exact search."""
+        """Return a failure that loses more with the candidate, by sums, bounds or exact search."""
         key = nodes[0], taken, instance.local
         likely = self._refuters.get(key, watch.refuter)
         exact = None
@@ -603,7 +603,7 @@ class FailureTolerance:
         return self._counting().count(instance, groups) if instance.required_nodes == 1 else 0
 
     def speculation(self, instance: Instance, group: int) -> Speculation | None:
-        """Return what checks several equal instances in `group` at once; None if nothing can."""
+        """Return the checker of several equal instances in `group` at once; None if impossible."""
         found = self._counting().speculation(group)
         return found if found is not None and found.suits(instance) else None
 

@@ -114,7 +114,8 @@ class UnrestartedSearch:
     def saves_all(self, failure: Failure) -> bool:
         """Return whether sums or a first fit prove that every instance can be restarted.
 
-        Then none is lost either if only some of the nodes fail: fewer instances go to more nodes.
+        Then every instance can also be restarted if only some of these nodes fail: fewer instances
+        go to more nodes.
         """
         if not all(self._need(node).access_alone for node in failure):
             return False
@@ -133,7 +134,7 @@ class UnrestartedSearch:
         return self._need(node).failovers.keys()
 
     def cost(self, node: int) -> tuple[float, float]:
-        """Return the MiB that a failure takes away, with and without the free memory of `node`."""
+        """Return the MiB that the failure of `node` requires, with and without its free memory."""
         moved = sum(memory for memory, *_ in self._need(node).items)
         return moved + self._state.columns[MEMORY][node], moved
 
@@ -361,8 +362,8 @@ class _Need:
     without_secondary:
         The drbd primaries that no node can take over.
     items:
-        MiB of memory, MiB of disk, members, and nodes with access, of what needs another node; a
-        colocation group is one item.
+        MiB of memory, MiB of disk, members, and nodes with access, of each instance that needs
+        another node; a colocation group is one item.
     sizes_alone, access_alone:
         Whether a node accepts any item if it has the memory and the disk; these and access to the
         pools of the item.
@@ -605,7 +606,7 @@ class FailoverPlan:
                 self.kept[index] = max(amount, self.kept.get(index, 0))
 
     def allows(self, index: int, memory: float, access: Access = None) -> bool:
-        """Return whether a new instance of `memory` MiB on a node keeps to the plan.
+        """Return whether a new instance of `memory` MiB on a node is compatible with the plan.
 
         The node must keep its memory free, and another node must have memory for the instance.
         """

@@ -42,13 +42,13 @@ def parse(
 ) -> list[str]:
     """Fill `settings` from `arguments` and return what is not an option.
 
-    `table`: by default the one of requests.  `rejection` says of the name of an option that is
-    not in `table` why it is none.
+    `table`: by default the one of requests.  `rejection` returns why an option that is not in
+    `table` is invalid.
 
-    Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may
-    carry an empty value, ``yes``, or ``no`` to overrule a file.  ``-nVALUE`` and ``-n=VALUE``
-    are the same; a long name may be cut short as long as one option only begins so.  After
-    ``--`` nothing is an option; ``-`` never is.
+    Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may carry an empty
+    value, ``yes``, or ``no`` to overrule a file.  ``-nVALUE`` and ``-n=VALUE`` are the same; a long
+    name may be abbreviated as long as it is unambiguous.  After ``--`` nothing is an option; ``-``
+    never is.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def _words(
 ) -> Iterator[tuple[Option | None, str, str | None]]:
     """Yield option, name and value of each word. The name of a word that is not an option is "".
 
-    No option: it is not in `table`; no value: it stands without the one that it needs.
+    The option is None if it is not in `table`; the value is None if a required one is missing.
     """
     by_name = _by_name(arguments, table)
     rest = list(arguments)

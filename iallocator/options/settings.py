@@ -129,7 +129,7 @@ class Settings:
 
     @property
     def behaviour(self) -> Behaviour:
-        """Return the behaviour in cases in which programs differ."""
+        """Return the flags for cases in which this program and those of htools differ."""
         return behaviour_of(self.compat)
 
     @property

@@ -68,8 +68,8 @@ class Option:
     metavar, help:
         For the help text.
     bare:
-        What the option means without a value, if it may stand without; one must then
-        be attached: ``-pFIELDS``, ``--print-nodes=FIELDS``.
+        The value of the option if it is written without one; None if a value is required. If it is
+        not None, a value must be attached: ``-pFIELDS``, ``--print-nodes=FIELDS``.
     repeats:
         Whether the values of every use are collected.
     default:
@@ -151,7 +151,7 @@ class CommandSettings(Settings):
     options:
         The options, in the order of the help: those of the base classes, then those of the class.
     usage:
-        What follows the name of the command on the usage line.
+        The words after the name of the command on the usage line.
     """
 
     options: tuple[Option, ...] = ()
@@ -176,7 +176,7 @@ class CommandSettings(Settings):
 
     @staticmethod
     def files_of(positional: Sequence[str]) -> Sequence[str]:
-        """Return those of the words that are files."""
+        """Return those of the words `positional` that are names of files."""
         return positional
 
 

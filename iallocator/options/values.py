@@ -108,7 +108,7 @@ class Size(Numbers):
     unit:
         The first letter of the unit of the result, and of a number without a unit; "" for bytes.
     examples:
-        Sizes, for the message about a text that is none.
+        Examples of sizes, for the message about an invalid text.
     """
 
     __slots__ = ("examples", "unit")

@@ -8,9 +8,9 @@ go to (storage pools, migration tags).  An item that is left out costs its price
 Best fit takes the items that few bins accept first, of those the largest.  If that leaves out more
 than the bounds prove, it is tried again with the items first that cost most for their memory, and
 with the largest items first, whatever bins they may go to.  Of bins that the same items may go to,
-only the largest are looked at, as many as there are items.
-`dual_feasible_functions` has stronger bounds for proofs, `fill_exactly` an exact solution by
-integer programming for many items of few sizes.
+only the largest are considered, as many as there are items. `dual_feasible_functions` has stronger
+bounds for proofs, `fill_exactly` an exact solution by integer programming for many items of few
+sizes.
 
 Cost for *m* items, *n* bins and *s* different sets of bins: best fit O(s n log n + m n), where the
 last factor is the shift of a list; a bound O(s (m + n)); a step of branch and bound O(n log n).
@@ -146,7 +146,7 @@ class Packing(BranchAndBound):
     enough:
         The search ends at a solution that costs no more than this.
     limit:
-        How many bins the search may look at; 0: there is no search.
+        How many bins the search may try; 0: there is no search.
     first_fit:
         Whether an item goes to the first bin of ``bins.order`` that takes it, instead of the
         fullest, before the search begins.
@@ -397,7 +397,7 @@ def _fewest(sizes: Sequence[float], over: float) -> int:
 
 
 def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]) -> dict[int, int]:
-    """Return each bin that has to be looked at, with its kind: which items may go to it.
+    """Return each bin that must be considered, with its kind: which items may go to it.
 
     If items need only memory, the largest bins of a kind can replace the smaller ones.
     A bin with negative free memory is left out.

@@ -1,7 +1,7 @@
 """Rank the places of an instance in several groups at once, the best place first.
 
-The kernel over all nodes is kept from one instance to the next: only the nodes that have
-changed are looked at again.
+The kernel over all nodes is kept from one instance to the next: only the nodes that have changed
+are scored again.
 """
 
 from __future__ import annotations

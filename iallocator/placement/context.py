@@ -66,15 +66,16 @@ class Context:
     interrupted:
         Whether Ctrl-C ended a search.
     kept:
-        Name of a strategy -> what it remembers from one instance of the request to the next.
+        Name of a strategy -> its cached data, from one instance of the request to the next.
     last_query:
-        The evaluator that was asked last, and for what; the search for the closest node reads it.
+        The evaluator of the last query, and the query; the search for the closest node reads it.
     leaving:
-        The instance that makes room for its own new place, or None.
+        The instance that is off the state while its new nodes are chosen, or None.
     remarks:
         Lines for stderr.
     scheduled:
-        The instance that chooses now, if a strategy decides the order and what chooses together.
+        The instance that is placed now, and the instances that are placed with it, if a strategy
+        decides the order.
     """
 
     moves_are_optional = False
@@ -162,7 +163,7 @@ class Context:
         return with_penalties(self.affinity, instance, candidates)
 
     def tag_findings(self, instances: Sequence[Instance]) -> list[str]:
-        """Return the problems of the tags that an answer about `instances` depends on.
+        """Return the problems in the tags on which an answer about `instances` depends.
 
         With placement keys, which customers set, only the tags of `instances` are checked.
         """
@@ -184,9 +185,7 @@ class Context:
         return self.settings.by_group.get(group.index, self.settings)
 
     def searches_for(self, groups: Iterable[Group]) -> bool:
-        """Return whether one of `groups`, to which instances without a place belong, allows
-        exact search; without groups, whether the cluster does.
-        """
+        """Return whether exact search is allowed in one of `groups`, by default in the cluster."""
         found = [self.settings_of(group).searches for group in groups]
         return any(found) if found else self.settings.searches
 

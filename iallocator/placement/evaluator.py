@@ -1,10 +1,10 @@
 """The evaluator of placements: which are possible, which is best, and why others are rejected.
 
-An `Evaluator` belongs to one group and goes by the settings of that group: the mode of N+1,
-whether soft limits are enforced, and the strategy.  A context makes it, see
-`iallocator.placement.context.Context.evaluator`.  Each method looks at the present state and
-leaves it unchanged, so an evaluator may be kept while the state changes.  The caller applies a
-placement to the state before it asks for the next instance.
+An `Evaluator` belongs to one group and goes by the settings of that group: the mode of N+1, whether
+soft limits are enforced, and the strategy.  A context makes it, see
+`iallocator.placement.context.Context.evaluator`.  Each method reads the present state and leaves it
+unchanged, so an evaluator may be kept while the state changes.  The caller applies a placement to
+the state before it asks for the next instance.
 
 Candidates
     `candidates` gives every placement that is possible, scored; `ranked` puts them into the
@@ -84,7 +84,7 @@ class Evaluator:
     rules:
         The rules of N+1.
     scope:
-        The nodes that scores run over.
+        The nodes that are included in scores.
     """
 
     __slots__ = (
@@ -154,15 +154,13 @@ class Evaluator:
     ) -> Candidates:
         """Return the possible placements of `instance`, which was on `present`, on `nodes`.
 
-        ``new``: `instance` is new.  For pairs `nodes` are the primaries, and the secondaries
-        unless those are given.  `bound`: its affinity constraints count.
-        ``moved``: it has one node, which changes.
-        ``secondary``: `nodes` may take its secondary; its primary stays.
-        ``pair``: both nodes change.  A new primary first takes the secondary, then receives the
-        instance from the old primary, which keeps the secondary; then that goes to the new
-        secondary.
-        ``any pair``: every pair that the limits allow that count for any move, whatever the way
-        there is.  A search that moves several instances may choose from these.
+        ``new``: `instance` is new.  For pairs `nodes` are the primaries, and the secondaries unless
+        those are given.  `bound`: its affinity constraints count. ``moved``: it has one node, which
+        changes. ``secondary``: `nodes` may take its secondary; its primary stays. ``pair``: both
+        nodes change.  A new primary first takes the secondary, then receives the instance from the
+        old primary, which keeps the secondary; then that goes to the new secondary. ``any pair``:
+        every pair that is allowed by the limits for moves of every kind, whatever the steps.  A
+        search that moves several instances may choose from these.
         """
         kernel, behaviour = self.scope.kernel, self.settings.behaviour
         if role == "any pair":
@@ -365,8 +363,8 @@ class Evaluator:
         Parameters
         ----------
         move:
-            Where the instance goes; its steps are not looked at. Whether the nodes are online is
-            not checked: hail fails over to offline nodes, and a planner may power a node on.
+            Where the instance goes; its steps are not checked. Whether the nodes are online is not
+            checked: hail fails over to offline nodes, and a planner may power a node on.
         n1:
             Whether global N+1 is checked, too.
         passing:

@@ -64,7 +64,7 @@ def _order_of_best(
 
 
 def ranked_by_losses(context: Context, allocation: AllocationRequest) -> list[Group]:
-    """Return the groups where lost allocations decide: all their nodes have exclusive storage.
+    """Return the groups that lost allocations rank: all their nodes have exclusive storage.
 
     hail does so only if all groups that may be used are of that kind.
     """

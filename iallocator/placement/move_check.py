@@ -1,6 +1,6 @@
-"""The check of one move: whether an instance may go from its nodes to others, and if not, why.
+"""Check one move: find out whether an instance may go from its nodes to others, or why not.
 
-`iallocator.placement.evaluator.Evaluator.check` is its public face; that module has the contract.
+The public method is `iallocator.placement.evaluator.Evaluator.check`; its module has the contract.
 N+1 is kept if each failure that is tolerated before the move is tolerated after it.
 
 Cost: the limits of the nodes with a new role; for N+1 a bound of each node of the group, and

@@ -118,8 +118,8 @@ def _most(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
 class MoveLimits:
     """Checks of the limits of nodes on the present `state`, for moves by `limit_policies`.
 
-    The instance is off the state.  `fixed` holds the capacities of every node; scores, where
-    they are asked for, run over `scope`.
+    The instance is off the state.  `fixed` holds the capacities of every node; scores, if they are
+    needed, include the nodes of `scope`.
     """
 
     __slots__ = ("_fixed", "_known", "_limit_policies", "_made", "_scope", "_state")
@@ -167,7 +167,7 @@ class MoveLimits:
     ) -> dict[int, Rejection]:
         """Return the first limit that fails on each of `nodes` as the primary, if one does.
 
-        What a node said to an instance of the same shape holds until the node changes.
+        The result for instances of equal shape is kept until the node changes.
         """
         checks = self._primary_checks(instance, before)
         return self._rejections(instance, PRIMARY, checks, NO_PRIMARY, nodes)

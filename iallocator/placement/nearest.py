@@ -1,9 +1,9 @@
 """Find the candidate nearest to acceptable if none is, and what it lacks, in one clause.
 
-A rejected request has recorded what it asked of the nodes (`Context.last_query`, or the query of a
-group's offer), and which nodes it rejected by which limit.  The nearest candidate lacks the
-smallest part of what the instance requires, all resources added up; of equals the first in the
-order of the cluster counts.
+A rejected request has recorded its last query (`Context.last_query`, or the query of a group's
+offer), and the limit by which each node was rejected.  The nearest candidate lacks the smallest
+part of what the instance requires, all resources added up; of equals the first in the order of the
+cluster counts.
 
 Cost: the limits of each rejected node once in each role, for the amounts.
 """
@@ -77,7 +77,7 @@ class RolesTested:
     out_as_secondaries:
         The nodes that are rejected as secondaries before their limits are tested.
     barred:
-        The primaries that no resource would help.
+        The primaries that are rejected by rules, not for lack of a resource.
     breach:
         What the policy of the group rejects, if that bars all primaries; else "".
     first_step, source:
@@ -250,8 +250,8 @@ def _add_steps(
 class Miss:
     """The nearest candidate in one clause; "" if there is nothing to report.
 
-    ``part`` is how much it lacks, in parts of what is asked for: 0 where only N+1 is in
-    the way, `NO_HELP` where a rule is.
+    ``part`` is how much it lacks, relative to what is required: 0 if only N+1 rejects it, `NO_HELP`
+    if a rule does.
     """
 
     __slots__ = ("part", "text")
@@ -337,8 +337,8 @@ class Search:
     def pair(self, primaries: Sequence[int], nodes: Sequence[int]) -> list[_Lack]:
         """Return what the nodes of the nearest pair lack.
 
-        Two are looked at: the best primary with its best secondary, and the best
-        secondary with its best primary.
+        Two pairs are compared: the best primary with its best secondary, and the best secondary
+        with its best primary.
         """
         first = [self._as_primary(index) for index in primaries]
         second = [self._as_secondary(index, None) for index in nodes]

@@ -38,7 +38,7 @@ class AllocationRequest:
     Attributes
     ----------
     groups:
-        The groups that are asked.
+        The groups that are queried.
     named:
         Whether the one group was chosen by name: then its allocation policy does not
         matter, and statistics run over that group only.
@@ -70,11 +70,11 @@ class AllocationRequest:
         self.allowed = allowed
 
     def reluctance(self, group: Group) -> float:
-        """Return what the allocation policy of `group` adds to a score; more than any score."""
+        """Return the penalty for the allocation policy of `group`; it is larger than any score."""
         return 0.0 if self.named else RELUCTANCE * POLICY_RANK[group.alloc_policy]
 
     def scope(self, all_nodes: Sequence[int]) -> Sequence[int]:
-        """Return the nodes that statistics run over; `all_nodes` are those of the cluster."""
+        """Return the nodes that statistics include; `all_nodes` are those of the cluster."""
         return self.groups[0].nodes if self.named else all_nodes
 
 
@@ -169,30 +169,30 @@ class GroupSolution:
     penalties:
         Of each of the placements: what the soft constraints that it violates add to its score.
     placements:
-        (score, node names) of the best placements, best first; empty if it cannot.
+        (score, node names) of the best placements, best first; empty if there is none.
     nodes:
         The node indices of the same placements.
     shown_score:
         The score of the best as text, in the words of the ``info`` line.
     obstacle:
-        Why the whole group is out, before any node was looked at; or "".
+        Why the whole group is rejected before any node is tested; "" if it is not.
     secondaries:
         Of an instance on shared storage, the nodes that it could fail over to from its
         best place, best first; else None.
     rejected:
         The first placement that N+1 alone rejected; None: there is none.
     query:
-        What was asked of the nodes; None if none was asked.
+        The query; None if no node was queried.
     ranked_by:
         The name of the strategy that ranked the placements.
     exactly:
-        The score of the best to its last digit, where that decides between groups; else None.
+        The exact score of the best placement, if that decides between groups; else None.
     order:
-        Its order of them, if it has one that can be asked.
+        The order of the placements by the strategy, if the strategy can compare them.
     extra:
-        What it adds to the entry, for the best placement.
+        The members that the strategy adds to the entry, for the best placement.
     top:
-        How many placements were asked of the group; None: as many as of all.
+        How many placements the group was to return; None: as many as all groups.
     """
 
     __slots__ = (
@@ -300,10 +300,10 @@ class RankedGroups:
     ranked:
         All offers: those that can be taken first, best first.
     line:
-        All of them in one line, in the order of the groups.
+        The offers of all groups in one line, in the order of the groups.
     order:
-        The order of the best nodes of those that can be taken, where a strategy that
-        ranks nodes compared them; else None.
+        The order of the best nodes of the usable offers, if a strategy that ranks nodes compared
+        them; else None.
     """
 
     __slots__ = ("line", "order", "ranked", "usable")
@@ -336,7 +336,7 @@ class RankedGroups:
 
 
 def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
-    """Return the rank of an offer: policy, then score, or another rank if all offers have it."""
+    """Return the rank of an offer: allocation policy, then score or another criterion."""
     if alike and offer.exactly is not None:
         return POLICY_RANK[offer.alloc_policy], offer.exactly
     key = offer.key if alike else offer.placements[0][0]
@@ -346,7 +346,7 @@ def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
 def penalty_in(rank: Any, score: float) -> float:
     """Return the penalty of violated soft constraints in `rank`, which is `score` and penalty.
 
-    It is 0 where `rank` is something else, such as lost allocations.
+    It is 0 if `rank` is not a score, for example if it is lost allocations.
     """
     return float(round(rank - score, 8)) if isinstance(rank, float) else 0.0
 
@@ -368,7 +368,7 @@ class GroupPlacements:
     ranked_by, order:
         The strategy that ranked them; how it ranked them, if it ranks nodes.
     query:
-        What was asked of the nodes.
+        The query.
     rejected:
         The first placement, by row and then by rank, that global N+1 rejected, if any.
     scores:
@@ -450,7 +450,7 @@ class ScoredMove:
     penalty:
         What violated soft constraints add to the score, where that ranked the moves.
     extra:
-        What a strategy adds to the entry of ``solutions``.
+        The members that a strategy adds to the entry of ``solutions``.
     """
 
     __slots__ = ("extra", "move", "penalty", "score")
@@ -485,9 +485,9 @@ class MoveResult:
     order:
         The order of a strategy that ranked the nodes; None for others.
     ranks:
-        Nodes of a move -> what lost allocations ranked it by.
+        Nodes of a move -> the lost allocations by which it was ranked.
     nearest:
-        What to add for people on what came closest; None: not looked for yet.
+        The text about the nearest candidate; None: not searched for yet.
     """
 
     __slots__ = ("failures", "message", "nearest", "order", "others", "ranks", "scored")

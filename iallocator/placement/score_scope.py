@@ -1,4 +1,4 @@
-"""The nodes that a score runs over, with the kernel and the N+1 checks of the present state."""
+"""The nodes that a score includes, with the kernel and the N+1 checks of the present state."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["ScoreScope", "Unscored"]
 
 
 class ScoreScope:
-    """The nodes that a score runs over, with the kernel and the N+1 checks for them."""
+    """The nodes that a score includes, with the kernel and the N+1 checks for them."""
 
     __slots__ = ("_context", "_kernel", "_tolerances", "nodes")
 

@@ -25,7 +25,7 @@ def priced(placement: Placement, costs: Mapping[int, float]) -> Placement:
 class PricedPairs(Candidates):
     """Candidates with the penalty of the primary, which all placements of a row share.
 
-    Placements are worked out when they are asked for: there are as many as pairs of nodes.
+    Placements are computed when they are read: there are as many as pairs of nodes.
 
     Attributes
     ----------

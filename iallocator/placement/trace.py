@@ -10,7 +10,7 @@ For each instance and each group that is queried, in this order:
 ``asked``
     Which nodes are candidates, and which were rejected before their limits were tested.
 ``placed`` or ``ranked``
-    The candidates in their order; of new instances also what was taken, after N+1.
+    The candidates in their order; for new instances also the chosen placements, after N+1.
 ``preferred``
     With ``--n1 no-worse`` after ``ranked``: the places that lose least.
 ``exchanged``
@@ -20,7 +20,7 @@ For each instance and each group that is queried, in this order:
 ``decided``
     The result for an instance that was to move.
 
-A search queries nodes more than once; the last query is the one that was taken.
+A search queries nodes more than once; the last query is the one that decides.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
         @property
         def n1_check(self) -> type[FailureTolerance]:
-            """The class that checks N+1, and remembers what it rejected."""
+            """The class that checks N+1, and records the placements that it rejects."""
 
         def begin(self, context: Any) -> None:
             """Record that the request is about to be decided with this `Context`."""

@@ -43,7 +43,7 @@ class KnownNodes:
 
 
 class NodeHistory:
-    """Looks up nodes as they are at each moment; what is known of one is kept until it changes."""
+    """Looks up the content of nodes at each moment; it is kept until the node changes."""
 
     __slots__ = ("_kept", "_together")
 
@@ -82,7 +82,7 @@ class WhatIf:
     Attributes
     ----------
     limits, secondary_limits:
-        Which limits count for primaries and for secondaries: those of `limit_policy`.
+        The limits that are enforced for primaries and for secondaries: those of `limit_policy`.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class WhatIf:
     def secondary(self, index: int, primary: int | None) -> tuple[NodeView, NodeView]:
         """Return node `index` before and after it is the secondary.
 
-        `primary` None stands for one of which it holds no secondaries yet.
+        None as `primary` means any primary of which the node holds no secondaries yet.
         """
         before = self._view(index)
         peers = 0 if primary is None else self._peers[index].get(primary, 0)

@@ -1,1 +1,1 @@
-"""Plans for a whole cluster: what to move where, in which order, and what that costs."""
+"""Planners for a whole cluster: the moves, their order, and their cost."""

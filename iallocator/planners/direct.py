@@ -1,7 +1,8 @@
 """Plans with other moves and the same end: fewer copies, and two plans as one.
 
 A search makes the move that helps most at the time. It may move an instance on, or back, when other
-instances have left. Only the end of a plan counts, so copies on the way are needless.
+instances have left. Only the placement after the plan matters, so copies before the last move are
+needless.
 
 Algorithm of `direct_moves`: for each instance that moves more than once, try the shortest ways from
 its first to its last place, at several times between its first and its last move. Keep a way if it
@@ -131,7 +132,7 @@ class _Shortening:
         return self.plans[self.number]
 
     def spend(self, moves: int) -> bool:
-        """Return whether the budget allows trying a plan of that many moves; spend it."""
+        """Return whether the budget allows trying a plan of that many moves, and subtract them."""
         self._left -= moves
         return self._left >= 0 and not self._over()
 
@@ -181,8 +182,8 @@ class _ShorterPlan:
 class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
     """The first plan in which one instance moves less, or copies less.
 
-    Of an instance, all moves are replaced first, then fewer that follow each other. The plans in
-    which it moves late come first.
+    All moves of an instance are replaced first, then shorter runs of them. Plans in which the
+    instance moves late come first.
     """
 
     name = "direct way"
@@ -262,7 +263,7 @@ def rescore(problem: BalanceProblem, entries: Sequence[PlanEntry]) -> float:
 
 
 def _effort(moves: Iterable[Move]) -> tuple[int, int, int]:
-    """Return the MiB that are copied, and how many moves and steps there are."""
+    """Return the MiB that are copied, the number of moves, and the number of steps."""
     every = list(moves)
     return (
         sum(move.copied for move in every),

@@ -286,7 +286,7 @@ class Outcome:
         return texts
 
     def _change(self, state: State, group: Group) -> int:
-        """Return what the plan did to a group: LEFT, MOVED or CAME."""
+        """Return the largest change of a group by the plan: LEFT, MOVED or CAME."""
         if not self._limits.leaving.isdisjoint(group.nodes):
             return MOVED
         change = LEFT

@@ -1,4 +1,4 @@
-"""A plan as data: moves in order, and what the planner knows of each.
+"""A plan as data: moves in order, with their scores and violated constraints.
 
 `PlanEntry` holds a move with the attributes that only a plan needs: score, colocation group and
 violated constraints.
@@ -107,7 +107,7 @@ class Plan:
 
     @property
     def interrupted(self) -> bool:
-        """Return whether a person interrupted the planner."""
+        """Return whether a signal interrupted the planner."""
         return self.stop is not None and self.stop.interrupted
 
     def end(self, stop: Stopped) -> None:

@@ -113,7 +113,7 @@ class StopCriteria:
         self.deadline = deadline or Deadline(None)
 
     def gain_wanted(self, score: float) -> float:
-        """Return the gain that a move must have at this score; 0: any gain above 0."""
+        """Return the gain that a move requires at this score; 0: any gain above 0."""
         return 0.0 if score > self.min_gain_limit else self.min_gain
 
 

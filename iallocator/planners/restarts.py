@@ -97,13 +97,13 @@ class Restarts:
         return [failure for failure in failing if self.succeed(failure) is None]
 
     def loss(self, failure: Failure) -> Loss:
-        """Return bounds of what `failure` loses, from below and from above, by exact search."""
+        """Return a lower and an upper bound of the loss of `failure`, by exact search."""
         from iallocator.n1.exact import ExactSearch
 
         return ExactSearch(self._state, self.kernels, self._rules, self).loss(failure)
 
     def items(self, failure: Failure) -> list[FailedItem]:
-        """Return what leaves the nodes of `failure`; of each node the recreated instances last."""
+        """Return the items that leave the nodes of `failure`; recreated ones come last per node."""
         failed_items: list[FailedItem] = []
         for node in failure:
             here = sorted(
@@ -213,7 +213,7 @@ class Restarts:
         return frozenset(used)
 
     def _certainly_fail(self, leaving: Sequence[FailedItem], targets: dict[int, list[int]]) -> bool:
-        """Return whether an item fits nowhere even before the others, or all need too much."""
+        """Return whether an item fits on no target, or all items together need too much."""
         free = self._state.columns[MEMORY]
         if len(targets) == 1:
             (where,) = targets.values()
@@ -272,7 +272,7 @@ class Restarts:
 
 
 class _Amounts:
-    """What nodes hold once instances have come to them, added up without placing the instances.
+    """The amounts on nodes after restarts, added up without placing the instances.
 
     It accepts instances only if amounts decide alone: every limit that concerns them is one of a
     `Resource`.

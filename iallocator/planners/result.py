@@ -69,7 +69,8 @@ class PlanResult:
     remarks:
         Notes for stderr; a warning begins with ``Warning: ``.
     shortfalls:
-        Errors for stderr: what was asked for and is not done. Also shown with ``--quiet``.
+        Errors for stderr: requested changes that the plan does not make. Also shown with
+        ``--quiet``.
     new_instances:
         The instances that the plan creates.
     hopeless:
@@ -117,7 +118,7 @@ class PlanResult:
 
     @property
     def entries(self) -> list[PlanEntry]:
-        """The moves and what the planner knows of each; each is legal after the moves before it."""
+        """The moves, with their scores and violations; each is legal after the moves before it."""
         return self.plan.entries
 
     @property
@@ -127,7 +128,7 @@ class PlanResult:
 
     @property
     def interrupted(self) -> bool:
-        """Return whether a person interrupted the planner."""
+        """Return whether a signal interrupted the planner."""
         return self.plan.interrupted
 
     @property
@@ -328,7 +329,7 @@ class GroupPlans(PlanResult):
 
     @property
     def interrupted(self) -> bool:
-        """Return whether a person interrupted the planner."""
+        """Return whether a signal interrupted the planner."""
         return self.plan.interrupted or any(one.plan.interrupted for one in self.plans)
 
     @property

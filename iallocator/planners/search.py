@@ -109,7 +109,7 @@ class LocalSearch(Generic[State, Step]):
     moves:
         A step is taken from the first neighbourhood that has one.
     objective:
-        Of a state; lower is better.
+        Returns the objective of a state; lower is better.
     acceptance:
         Which steps are taken, and how many.
     deadline:

@@ -84,7 +84,7 @@ def campaign_lines(plan: Json) -> list[str]:
 
 
 def _work(group: Json, options: Json, drained: Collection[str]) -> Iterable[Sequence[str]]:
-    """Yield what is done for a group of nodes, in order: kind, node or instance, and details.
+    """Yield the actions for a group of nodes, in order: kind, node or instance, and details.
 
     `drained`: the nodes that can be drained, which the master node cannot.
     """

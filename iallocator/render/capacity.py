@@ -1,4 +1,4 @@
-"""Show the capacity of a cluster as text: what exists, what else fits, and why no more."""
+"""Show the capacity of a cluster as text: present use, instances that fit, limiting resource."""
 
 from __future__ import annotations
 

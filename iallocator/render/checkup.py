@@ -39,7 +39,7 @@ SEVERITY = (
 def check(document: Json, facts: Json, page: Page) -> None:
     """Add everything that was found to `page`.
 
-    `document` is what ``--json`` writes of the health; `facts` are those that the text needs, too.
+    `document` is the health as ``--json`` writes it; `facts` has further data for the text.
     """
     page.leave_out(facts["domains"])
     page.heading(health_sentence(document, facts["kinds"], page))

@@ -109,7 +109,7 @@ def _summary(page: Page, result: Explanation) -> None:
 
 
 def _body(page: Page, decision: Decision, word: str) -> None:
-    """Add all but the name; the answer is called `word`."""
+    """Add a decision without the name of its instance; the answer is called `word`."""
     for note in decision.notes:
         page.say(note)
     page.blank()

@@ -48,7 +48,7 @@ ACTIONS = {
 
 
 def plan(plan: Json, facts: Json, page: Page) -> None:
-    """Add a plan: what is special about it, groups, moves, sums, and steps.
+    """Add a plan: notes, groups, moves, sums, and steps.
 
     `facts` has the name of the group of every node, and whether the plan was verified in other
     orders of its steps.
@@ -90,7 +90,7 @@ def plan(plan: Json, facts: Json, page: Page) -> None:
 
 
 def rescue(plan: Json, facts: Json, page: Page) -> None:
-    """Add the rescue of a node: the evidence, what cannot be saved, moves, and steps.
+    """Add the rescue of a node: the evidence, the instances that cannot be saved, moves, and steps.
 
     The plan may also bring the node back, or say why no node is rescued.
     """
@@ -211,7 +211,7 @@ NAMED = 8
 
 
 def switched_nodes(plan: Json) -> list[str]:
-    """Return the nodes to switch, and if the plan powers on and down, which of both."""
+    """Return the nodes to switch; if the plan powers nodes on and down, each with its direction."""
     if plan["action"] != "both":
         return list(plan["nodes"])
     return [f"{name}: {'on' if name in plan['power_on'] else 'off'}" for name in plan["nodes"]]
@@ -384,7 +384,7 @@ REPAIRED = 5
 
 
 def repairs(document: Json, facts: Json, page: Page) -> None:
-    """Add the summary, a table of the repairs, and what is broken and not repaired now.
+    """Add the summary, a table of the repairs, and the instances that are not repaired now.
 
     With ``--dry-run``, the jobs and the changes of tags follow.
     """

@@ -1,4 +1,4 @@
-"""Say how far a plan is from the best possible one, from the plain data of its document."""
+"""State how far a plan is from the best possible one, from the plain data of its document."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _counted(plan: Json) -> str:
 
 
 def _share(plan: Json) -> str:
-    """Return the line about what a group that is emptied has free."""
+    """Return the line about the free share of the group that is emptied."""
     reached = f"a free share of {plan['reached']:.2f}"
     if plan["bound"] is None:
         return f"{reached}; the largest possible is unknown: {plan['bound_reason']}"

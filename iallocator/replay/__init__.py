@@ -1,1 +1,1 @@
-"""Stored requests: finding them, running them again, comparing with what is stored beside them."""
+"""Find stored requests, run them again, and compare the answers with the stored answers."""

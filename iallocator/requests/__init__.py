@@ -32,7 +32,7 @@ class AnyRequest:
     scores_pairs:
         Whether an instance with two nodes may get two new ones.
     stays_in_group:
-        Whether only one group is asked.
+        Whether only one group is considered.
     leaves_primaries:
         Whether existing instances are to leave their primaries.
     considers_other_groups:
@@ -106,9 +106,9 @@ class AnyRequest:
 class Allocate(AnyRequest):
     """Place one new instance.
 
-    ``group_name`` None: any group; ``restrict_to`` None: any node of it.
-    ``recreated`` is the instance of the same name, if it exists: its disks are to be
-    created anew, and what it uses now is free for it.
+    ``group_name`` None: any group; ``restrict_to`` None: any node of it. ``recreated`` is the
+    instance of the same name, if it exists: its disks are to be created anew, and the capacity that
+    it uses now is free for it.
     """
 
     __slots__ = ("group_name", "instance", "recreated", "restrict_to")

@@ -83,7 +83,7 @@ def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
 
 
 def values_of(view: NodeView, centres: Sequence[float], shape: tuple[int, ...]) -> Floats:
-    """Return statistics × `shape`: what `values` returns for the nodes of `view`."""
+    """Return the values of the nodes of `view`, statistics × `shape`; see `values`."""
     found = np.empty((len(STATISTICS), *shape))
     for row, value in zip(found, values(view, centres)):
         row[...] = value
@@ -106,7 +106,7 @@ def means_of(plain: Floats, counts: Sequence[int]) -> list[float]:
 
 
 def totals_of(own: Floats, counts: Sequence[int], centres: list[float], conflicts: float) -> Totals:
-    """Return the totals of values `own`, less the centres; `conflicts` is that of the domains."""
+    """Return the totals of values `own` less the centres; `conflicts`: those of failure domains."""
     sums, squares = own.sum(axis=1).tolist(), (own * own).sum(axis=1).tolist()
     sums[DOMAINS] = conflicts
     return Totals(counts, centres, sums, squares)
@@ -260,7 +260,7 @@ class ArrayKernel:
         rejections: Mapping[int, str],
         limits: LimitSet = ALL_LIMITS,
     ) -> tuple[list[int], dict[str, int]]:
-        """Return those of `nodes` that are feasible for `singles`, and what rejected the others."""
+        """Return those of `nodes` that are feasible for `singles`, and why others are not."""
         reasons = self._rejected(instance, nodes, rejections, limits)[1]
         return [nodes[k] for k in np.flatnonzero(reasons.codes == 0).tolist()], reasons.counts()
 
@@ -592,7 +592,7 @@ def total_scores(
 
 
 def _spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
-    """Return what `spread` returns; arrays of one shape need half of its time: two new arrays."""
+    """Return the result of `spread`, in half the time for arrays of one shape."""
     if not isinstance(added, np.ndarray) or np.shape(square) != added.shape:
         return spread(added, square, count)
     variance, mean_square = added / count, square / count
@@ -616,7 +616,7 @@ def _upright(quantity: Quantity, rows: Indices) -> Quantity:
 
 
 def _variance(added: Quantity, square: Quantity, mean: float, count: int) -> Floats:
-    """Return what a change adds to a variance, without the product with another change."""
+    """Return the increase of a variance by one change, without its product with another change."""
     added, square = np.atleast_1d(added), np.atleast_1d(square)
     found: Floats = square / count - added * (added / count + 2 * mean) / count
     return found

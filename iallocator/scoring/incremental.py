@@ -88,7 +88,7 @@ def pick(scores: Floats) -> int | None:
 
 
 def picks(scores: Floats) -> tuple[Indices, Truths]:
-    """Return what `pick` returns for each row, and whether that is certain.
+    """Return the result of `pick` for each row, and whether it is certain.
 
     The result is undefined for a row without a finite score.
     """
@@ -154,7 +154,7 @@ class IncrementalScores:
 
     @property
     def lifetime(self) -> int:
-        """Return after how many placements all values are taken from the state again.
+        """Return the number of placements after which all values are read from the state again.
 
         This limits the accumulated rounding error.
         """
@@ -185,7 +185,7 @@ class IncrementalScores:
 
     @property
     def left(self) -> int:
-        """Return after how many more placements all values are taken from the state again."""
+        """Return the number of placements until all values are read from the state again."""
         return self._left - 1
 
     def copy(self) -> IncrementalScores:
@@ -258,7 +258,7 @@ class IncrementalScores:
         self._left = self.lifetime
 
     def _exact(self, change: Floats) -> Floats:
-        """Return what an instance adds to its primary, from the `change` that it makes now."""
+        """Return the amounts that an instance adds to its primary, from its present `change`."""
         return change
 
     def _renew_reserved(self, kernel: ArrayKernel) -> None:

@@ -1,12 +1,12 @@
 """Find the best pair for the next of equal drbd instances; see `iallocator.scoring.incremental`.
 
 The score of a pair is a sum: terms that only the primary changes, terms of memory that the
-secondary reserves, and roots of variances to which each of both adds an amount of its own. An
-amount adds less to a root, the more is under the root already. So no pair is better than its
-primary with the least that a secondary adds, plus what its secondary adds to the most with a
-primary: one number per primary plus one per secondary. If the best of both are best in
-everything, that bound is the score itself. The bounds are hardly below the score of the best pair,
-so that few pairs are scored.
+secondary reserves, and square roots of variances to which both nodes add amounts. A square root is
+concave: an amount adds less to it, the larger the variance is already. This gives a lower bound of
+each score, one number for the primary plus one for the secondary. The first is the term of the
+primary with the secondary that adds least. The second is the increase by the secondary beside the
+primary that adds most. The bounds are close to the score of the best pair, so that few pairs are
+scored.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ class Statistic:
         changes it by the same amount each time. Only the statistics of this table that exist may
         read `reserved`, `fails_n1`, `misplaced` and `domain_conflicts`.
     more:
-        What makes the statistic, and so the score, larger: a clause for tables and pages.
+        The reason why the statistic, and so the score, is larger: a clause for tables and pages.
     less:
-        What has improved if it is smaller.
+        The improvement if it is smaller: a clause.
     spread:
         True: the population standard deviation over the nodes; False: their sum.
     offline, disk:
@@ -283,7 +283,7 @@ def counting(k: int, view: NodeView) -> Quantity:
 
 
 def value_of(k: int, view: NodeView, centre: float) -> Quantity:
-    """Return what `values` has at position `k`."""
+    """Return the value of the statistic at position `k`; see `values`."""
     return (STATISTICS[k].value(view) - centre) * counting(k, view)
 
 

@@ -93,7 +93,7 @@ None for statistics that an instance does not change by the same amount each tim
 
 
 def coefficients(k: int, view: NodeView) -> dict[str, Floats]:
-    """Return what one more in each column adds to statistic `k` at the nodes of `view`.
+    """Return the change of statistic `k`, at the nodes of `view`, by one more in each column.
 
     Column, or ``reserved`` -> a number per node, or one for all. `k` must be linear, see `LINEAR`.
     """
@@ -145,8 +145,8 @@ def merged(changing: Sequence[int], whole: Floats, counted: Floats) -> dict[int,
 def joined(vectors: Floats, per_amount: Floats) -> tuple[list[int], Floats]:
     """Return the columns that are used, only one of each proportional set in all `vectors`.
 
-    The second result is what one more in each column, and in those that it represents, adds to the
-    statistics.
+    The second result is the change of the statistics by one more in each column, and in the columns
+    that it represents.
     """
     by_column: dict[int, Floats] = {}
     for column in np.flatnonzero(vectors.any(axis=0)).tolist():

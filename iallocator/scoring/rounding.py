@@ -65,14 +65,14 @@ def decided(
 def decided_now(
     state: State, scope: Sequence[int], instance: Instance, candidates: Candidates
 ) -> Candidates:
-    """Return `candidates` of an instance that moves, which is not placed; only the best decided."""
+    """Return `candidates` of a moving instance, off the state; only the best are ordered."""
     return _FirstDecided(candidates, RunningSums(state, scope, instance).moved)
 
 
 def exactly(
     state: State, scope: Sequence[int], instance: Instance, placements: Sequence[Placement]
 ) -> list[float | None]:
-    """Return the score of each placement to the last digit; None if no other score is near it."""
+    """Return the exact score of each placement; None if no other score is near it."""
     near = [
         any(one is not other and abs(one[0] - other[0]) <= NEAR for other in placements)
         for one in placements
@@ -376,7 +376,7 @@ def _replaced(k: int, sums: Sums, old: float, new: float) -> Sums:
 def _all_added_up(
     k: int, over: Sequence[int], values: dict[int, Values], after: Sequence[dict[int, Values]]
 ) -> list[Sums]:
-    """Return what `_added_up` returns for each placement, with the values `after` it."""
+    """Return statistic `k`, added up as in `_added_up`, with each of the values `after`."""
     import numpy as np
 
     def last(table: Floats) -> Floats:

@@ -183,7 +183,7 @@ class ScalarKernel:
     ) -> ListedCandidates:
         """Return candidates with each of `nodes` as the only node of `instance`.
 
-        `rejections` names the nodes that are out for a reason of their own.
+        `rejections`: the nodes that are rejected already -> the reason.
         """
         checks = checks_for(PRIMARY, instance, limits)
         failures: dict[str, int] = {}
@@ -216,7 +216,7 @@ class ScalarKernel:
     ) -> RowCandidates:
         """Return the candidates of all ordered pairs; `rejections` are those of primaries.
 
-        `limits` count for the primary; for the secondary too, unless its own are given.
+        `limits` are those of the primary, and of the secondary unless `secondary_limits` are given.
         """
         on_primary = checks_for(PRIMARY, instance, limits)
         own = limits if secondary_limits is None else secondary_limits
@@ -352,7 +352,7 @@ class ScalarKernel:
     ) -> tuple[Check | None, float]:
         """Return the check that a secondary fails if it reserves `amount` MiB.
 
-        If it fails none, return what that reservation adds to the score.
+        If it fails none, return the increase of the score by that reservation.
         """
         usual = secondary.after.reserved
         secondary.after.reserved = amount
@@ -407,7 +407,7 @@ class ScalarKernel:
     def failing_under_new_primary(
         self, instance: Instance, old: int, primary: int, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """Return what fails on the secondary `index` if `primary` replaces `old`; or None."""
+        """Return the check that secondary `index` fails if `primary` replaces `old`, or None."""
         before = self._as_secondary(instance, old, index)
         after = self._as_secondary(instance, primary, index)
         check = _failing(checks, before, after, instance)
@@ -534,7 +534,7 @@ class Start:
 
 
 class SecondaryNode:
-    """A node as the secondary: `after` is its view with the instance, `failed` what rejects it."""
+    """A node as the secondary: `after` is its view with the instance, `failed` the failed check."""
 
     __slots__ = ("after", "change", "checks", "failed", "index")
 

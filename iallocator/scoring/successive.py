@@ -32,7 +32,7 @@ One state of 20 nodes takes 53 microseconds with arrays and 76 without; of 10 no
 class SuccessiveKernels:
     """Makes a kernel that scores the nodes of `scope` for each state of a request.
 
-    What the statistics have for a node is kept until the node changes.  The sums are those of a new
+    The values of a node are kept until the node changes.  The sums are those of a new
     `ScalarKernel`, digit by digit: they are added up in the same order.  `arrays`: whether the
     array library is loaded.
     """
@@ -75,7 +75,7 @@ class SuccessiveKernels:
 
 
 class NodeValues(dict["int", "list[float]"]):
-    """Node -> what the statistics have for it, less the centres; made of an array when read."""
+    """Node -> its values of the statistics, less the centres; made of an array when read."""
 
     def __init__(self, scope: Sequence[int], array: Floats) -> None:
         super().__init__()

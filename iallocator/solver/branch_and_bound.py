@@ -66,7 +66,7 @@ class BranchAndBound:
         raise NotImplementedError
 
     def promises(self, depth: int) -> bool:
-        """Return whether it is worth looking below decision `depth`, which has been made."""
+        """Return whether solutions below decision `depth`, which has been made, can be better."""
         return True
 
     def accept(self, cost: Any) -> bool:

@@ -190,8 +190,9 @@ def search(problem: Problem, check: Check, budget: Deadline, gap: float = GAP) -
     """Return the first answer that `check` accepts.
 
     `check` receives the value of each member that is not left out.  It returns None, or the members
-    with choices that together violate a constraint, whatever the other members do.  That
-    combination is then excluded by a cut, so a proof that there is no answer stays a proof.
+    with choices that together violate a constraint, whatever the other members do.  A cut then
+    excludes that combination. No valid answer is excluded, so a proof that there is no answer stays
+    valid.
     """
     while True:
         answer = solve(problem, budget, gap)

@@ -186,7 +186,7 @@ class PlacementProblem:
         return problem
 
     def _uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
-        """Return what `instance` takes on `nodes`, by row."""
+        """Return the amounts that `instance` uses on `nodes`, by row."""
         uses: dict[Row, float] = {}
         for role, index in enumerate(nodes):
             vector = instance.as_secondary if role else instance.as_primary

@@ -88,8 +88,8 @@ class Problem:
         Continuous variables: (lowest, highest, uses by row).  An example is the memory that a node
         keeps free, which is a maximum.
     cuts:
-        Excluded combinations of choices: (kind, choice) -> a number of members, which or more must
-        not take it with the others; choice `LEFT_OUT` means left out.
+        Excluded combinations: (kind, choice) -> number of members. In no answer do at least so many
+        members take each of these choices. The choice `LEFT_OUT` means left out.
     """
 
     __slots__ = ("bounds", "cuts", "free", "kinds")
@@ -101,16 +101,16 @@ class Problem:
         self.cuts: list[dict[tuple[int, int], int]] = []
 
     def at_most(self, row: Row, highest: float) -> None:
-        """Let the choices taken use no more than `highest` of `row`."""
+        """Limit the amount of `row` that all choices use to at most `highest`."""
         lowest, present = self.bounds.get(row, (-inf, inf))
         self.bounds[row] = (lowest, min(present, highest))
 
     def exactly(self, row: Row, amount: float) -> None:
-        """Let the choices taken use exactly `amount` of `row`."""
+        """Require that all choices use exactly `amount` of `row`."""
         self.bounds[row] = (amount, amount)
 
     def add_amount(self, lowest: float, uses: Mapping[Row, float]) -> None:
-        """Add an amount of at least `lowest` that no choice decides, with what one of it uses."""
+        """Add a free amount of at least `lowest`; one unit of it uses the amounts `uses`."""
         self.free.append((lowest, inf, uses))
 
     def add_relaxable(self, name: str, rows: Iterable[Row], highest: float, penalty: float) -> None:

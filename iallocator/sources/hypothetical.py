@@ -1,4 +1,4 @@
-"""Add hypothetical nodes to a cluster: what would it be after a purchase?
+"""Add the hypothetical nodes of a purchase to a cluster.
 
 A purchase is ``COUNT:DISK,MEMORY,CPUS`` and further members, such as ``group=west`` and
 ``cost=5000``. Several kinds of nodes are joined by ``+``.
@@ -51,7 +51,7 @@ class NodeKind:
     Attributes
     ----------
     count:
-        How many.
+        The number of nodes.
     disk, memory:
         MiB of each node.
     cpus:
@@ -155,7 +155,7 @@ def _cost(text: str) -> float:
 def placed_in(cluster: Cluster, purchases: Sequence[Purchase], only: str) -> None:
     """Set the name of the group of every kind of node.
 
-    `only`: the one group that counts, by name or uuid; "": all. Without a group in the purchase,
+    `only`: the only permitted group, by name or uuid; "": all. Without a group in the purchase,
     that is the group `only`, or the single group of the cluster.
 
     Raises
@@ -194,7 +194,8 @@ def with_nodes(
     Parameters
     ----------
     cluster:
-        No state of it may be changed any more: facts of its nodes are copied.
+        The present cluster. Its states must not change any more, because facts of its nodes are
+        copied.
     bought:
         Its groups are set, see `placed_in`.
     document:

@@ -1,4 +1,4 @@
-"""Read what instances took in the past from Ganeti's archive of jobs.
+"""Read the past resource use of instances from Ganeti's archive of jobs.
 
 A job is a file ``job-123`` in ``/var/lib/ganeti/queue/archive``, or in folders below it. Its
 opcodes say which instances were created, removed, renamed and changed. The past follows from the
@@ -43,7 +43,7 @@ LATEST = 253_402_300_799
 
 @dataclass(slots=True)
 class InstanceSize:
-    """What an instance takes: the uuid of its group, MiB of memory and disk, virtual cpus.
+    """The size of an instance: the uuid of its group, MiB of memory and disk, virtual cpus.
 
     Disk is that on all of its nodes, and `copies` are the nodes that each of its disks is on: 0 on
     shared storage. None: unknown.
@@ -58,7 +58,7 @@ class InstanceSize:
 
 @dataclass(slots=True)
 class ArchiveDemand:
-    """The past by an archive.
+    """The instances at the end of each past day, by an archive of jobs.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class _Change:
 
 
 def past_demand(folder: str, cluster: Cluster, now: float, limit: int) -> ArchiveDemand:
-    """Return what instances took at the end of each day, by an archive of jobs.
+    """Return the resource use of instances at the end of each day, by an archive of jobs.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def _time(stamp: Any) -> float:
 
 
 def _changes(document: Any, homes: Mapping[str, str]) -> Iterator[_Change]:
-    """Yield what the successful opcodes of a job have changed."""
+    """Yield the changes by the successful opcodes of a job."""
     ended = _time(document.get("end_timestamp"))
     for operation in document["ops"]:
         if operation["status"] != SUCCESS:
@@ -228,7 +228,7 @@ def _created(opcode: Any, operation: Any, homes: Mapping[str, str]) -> InstanceS
 
 
 def _complete(changes: list[_Change]) -> None:
-    """Set the sizes before changes and removals, as far as earlier changes say them."""
+    """Set the sizes before changes and removals, as far as earlier changes state them."""
     known: dict[str, InstanceSize] = {}
     for one in changes:
         size = known.get(one.name)

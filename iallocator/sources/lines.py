@@ -109,7 +109,7 @@ class Line:
 
 
 def whole(text: str, negative: bool = False) -> int | None:
-    """Return `text` as a number; None if it is none or too large."""
+    """Return `text` as a whole number; None if it is not a number, or too large."""
     digits = text[1:] if negative and text.startswith("-") else text
     if not (digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= len(str(LARGEST))):
         return None

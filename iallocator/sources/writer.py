@@ -45,7 +45,7 @@ def write_text(
         that of `state`.
 
     group:
-        Of nodes and instances, only those of this group are written.
+        The only group of which nodes and instances are written; None for all.
 
     Raises
     ------

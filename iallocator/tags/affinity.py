@@ -83,11 +83,11 @@ class Parsed:
     marks:
         Mark (`KEEP_RUNNING`, `CANNOT_STOP`, `NO_FORCE_STOP`) -> the instances that have it.
     unusable:
-        Text for people: tags with the prefix and a known kind that cannot be parsed.
+        Messages about tags with the prefix and a known kind that cannot be parsed.
     preferred:
         Instance name -> the labels that its nodes should have, each with its constraint.
     lonely:
-        Text for people: colocation names that only one instance has, perhaps misspelt.
+        Messages about colocation names that only one instance has, perhaps misspelt.
     """
 
     __slots__ = ("constraints", "lonely", "marks", "preferred", "priorities", "rules", "unusable")

@@ -5,10 +5,9 @@ tag                                           on
 ============================================  ========================================
 ``iallocator:utilization:NAME:N``             nodes (capacity), instances (need)
 ``iallocator:score:N``                        nodes: weight, for every instance
-``iallocator:maintenance``                    nodes: its instances stay
-``iallocator:score:NODE:N``                   instances: for one node
-``iallocator:stickiness:N``                   instances: for the node where it runs
-``iallocator:priority:N``                     instances: higher ones choose first
+``iallocator:maintenance``                    nodes: its instances stay ``iallocator:score:NODE:N``
+instances: for one node ``iallocator:stickiness:N``                   instances: for the node where
+it runs ``iallocator:priority:N``                     instances: higher ones are placed first
 ``iallocator:colocate:must:NAME``             instances: all of that name on one node
 ============================================  ========================================
 

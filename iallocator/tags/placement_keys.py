@@ -11,8 +11,8 @@ node, group            ``iallocator:ram-contention:RATIO``
 node, group            ``iallocator:cpu-contention:RATIO``
 =====================  ========================================================
 
-No name holds a colon; ``iallocator:`` is the usual prefix.  A tag that is not understood
-has no influence but a remark.
+No name holds a colon; ``iallocator:`` is the usual prefix.  A tag that is not understood is
+ignored, with a remark.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DIGITS = frozenset("0123456789.+-eE")
 
 
 class ResourceTags:
-    """Reads the tags of clusters or instances; each text is looked at once."""
+    """Reads the tags of clusters or instances; each text is parsed once."""
 
     def __init__(self, prefix: str, level: int, remarks: list[str]) -> None:
         self._prefix = prefix
@@ -83,17 +83,17 @@ class ResourceTags:
 
 
 class NodeTags:
-    """The facts in the tags of one node; its group's tags apply where its own are silent.
+    """The facts in the tags of one node; its group's tags apply if the node has none of that kind.
 
     Attributes
     ----------
     keys:
         (name, value), sticky ones too.
     sticky:
-        The sticky keys as tags for an instance: what is compared with its system keys
-        here is a system key there, a reserved one is a customer key.
+        The sticky keys as tags for an instance: a key that is compared with system keys becomes a
+        system key, a reserved key becomes a customer key.
     ram_contention, cpu_contention:
-        Ratios above 0; None if no tag says.
+        Ratios above 0; None without a tag.
     """
 
     __slots__ = ("cpu_contention", "keys", "ram_contention", "sticky")

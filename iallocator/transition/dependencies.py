@@ -1,10 +1,9 @@
 """Compute the dependencies of each step of a legal sequence, and no others.
 
-Free capacity is handed on: an arrival uses capacity that was free at the start, or that earlier
-departures give back, and no MiB is promised twice.  Therefore no node is overcommitted, whatever
-order the dependencies allow and whatever steps run at the same time.  A dependency for capacity is
-added only if some order would otherwise overcommit a node.  Whether capacity can be handed on to
-every arrival is a maximum flow.
+An arrival uses capacity that was free at the start, or that earlier departures free. No MiB is
+assigned to two arrivals.  Therefore no node is overcommitted, whatever order the dependencies allow
+and whatever steps run at the same time.  A dependency for capacity is added only if some order
+would otherwise overcommit a node.  A maximum flow decides whether every arrival gets capacity.
 """
 
 from __future__ import annotations

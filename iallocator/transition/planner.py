@@ -36,7 +36,7 @@ __all__ = ["TransitionPlanner", "reasons", "stays_for_good"]
 
 
 def reasons(cluster: Cluster, result: ScheduleResult) -> dict[str, str]:
-    """Return for each instance that is left what it lacks, and which instances hold that."""
+    """Return for each instance that cannot move what it lacks, and the instances that hold it."""
     waiting = set(result.left)
     heads: dict[str, Step] = {}
     for step in result.left:
@@ -293,7 +293,7 @@ class TransitionPlanner(PlanningState):
 
 
 def fence_for_stuck(planning: PlanningState) -> None:
-    """Decide for the instances in `Demands.stuck` that are to move.
+    """Decide whether the nodes of instances that cannot be stopped, but should move, are fenced.
 
     If an instance that must keep running depends on it, directly or not, its node is fenced after
     everything else has left it; instances that were to stay there leave, too. Otherwise the

@@ -1,8 +1,9 @@
 """The amounts that a step takes from a node and frees.
 
 A `Place` states where an instance is and whether it runs. Its footprint there is one amount per
-node and dimension. Before a step begins, it takes what the new footprint has in addition; when it
-is done, it frees what the new footprint lacks. During the step the instance holds both.
+node and dimension. At its beginning, a step takes the amounts by which the new footprint is larger.
+At its end, it frees the amounts by which the new footprint is smaller. During the step the instance
+holds both.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _pool_name(pool: Pool) -> str:
 
 
 def footprint(instance: Instance, place: Place | None) -> Amounts:
-    """Return what `instance` holds at `place`; None as the place: nothing."""
+    """Return the amounts that `instance` holds at `place`; none if `place` is None."""
     held: Amounts = {}
     if place is None or instance.forthcoming:
         return held

@@ -178,7 +178,7 @@ class _Search:
                     self.end(moment, k)
 
     def choices(self, moment: _Moment) -> list[int]:
-        """Return the steps that fit but compete, those first that free what others wait for."""
+        """Return the steps that fit but compete; steps that free capacity for others come first."""
         scarce = {key for key, asked in moment.asked.items() if asked > moment.room[key]}
 
         helpful, weight = self.weight
@@ -202,7 +202,7 @@ def schedule(
     """Return a sequence of `steps` in which each fits when it begins; ties go to the first of the
     list.
 
-    A step holds what it leaves until it is done. If no sequence of all steps is found within so
+    A step holds its old capacity until it is done. If no sequence of all steps is found within so
     many `branches`, the longest one is returned. `begin`: steps of an earlier attempt; equal steps
     are done first, in their order, if they fit. `tie_break`: which competing step is tried first,
     see `TIE_BREAKS`.

@@ -213,7 +213,7 @@ def encode(reply: Reply, extended: bool = True) -> bytes:
 
 
 def on_one_line(document: object) -> str:
-    """Return `document` for people, on one line; errors as `dumps`."""
+    """Return `document` as readable JSON on one line; errors as `dumps`."""
     return _escaped(dumps(document, ", ", ": "))
 
 
@@ -243,7 +243,7 @@ def pretty(document: object, finite: bool = False) -> str:
 
 
 def pretty_bytes(document: object, finite: bool = False) -> bytes:
-    """Return `document` for people, with one member per line, as `json` writes it, in UTF-8.
+    """Return `document` as JSON with one member per line, as `json` writes it, in UTF-8.
 
     `finite`: all numbers are known to be finite, and are not checked.
 

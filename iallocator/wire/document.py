@@ -322,7 +322,7 @@ RESERVE_SLACK = 2.0**-30
 
 
 def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
-    """Read into `cluster` what tags and storage pools in `document` mean for its placements.
+    """Read into `cluster` the placement restrictions by tags and storage pools in `document`.
 
     Every source of a cluster calls it.  `document` has the members that are read by
     `iallocator.wire.pools`; those of nodes, groups and instances may be left out, but for tags.

@@ -65,7 +65,7 @@ class Given(SimpleNamespace):
 
 
 def settings_of(given: Given, settings: Settings) -> Settings:
-    """Set the options of `settings` that all programs share."""
+    """Return `settings` with the options of htools that all its programs share."""
     settings.compat = "hail"
     settings.no_config = True
     settings.text_data = settings.ialloc_src = settings.rapi = ""

@@ -2,8 +2,8 @@
 
 The nodes are coloured by three heuristics, each first-fit in an order of its own: the nodes with
 most coloured neighbours first (Dcolor), with most colours around them (Dsatur), or with most
-neighbours (LF). Nodes of one colour are divided into groups; the instances of a group have
-another place.
+neighbours (LF). Nodes of one colour are divided into groups, so that all instances of a group fit
+on other nodes.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def run(given: Given) -> int:
 
 
 def _parts(planner: DrainPlanner, nodes: Sequence[int], evacuate: bool) -> list[list[int]]:
-    """Return `nodes` in parts; the instances of a part have another place.
+    """Divide `nodes` into parts, so that all instances of a part fit on other nodes.
 
     Raises
     ------
@@ -140,9 +140,11 @@ def _classes(
 
 
 def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
-    """Return the neighbours of each of `nodes`, once for each instance on both; the last first.
+    """Return the neighbours of each of `nodes`: nodes that must not be rebooted together with it.
 
-    `online`: nodes are neighbours if their instances have one secondary, each of itself, too.
+    The primary and the secondary of an instance are neighbours, listed once per instance. `online`:
+    the primaries of instances with a common secondary are neighbours, too, each also of itself. The
+    last neighbour is listed first.
     """
     place = {index: number for number, index in enumerate(nodes)}
     found: list[list[int]] = [[] for _ in nodes]
@@ -165,7 +167,7 @@ def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
 
 
 def _comparison(results: Sequence[tuple[str, Counter[int]]]) -> str:
-    """Return the number of nodes per colour of each heuristic; ``LOOSE``: the next has more."""
+    """Return the number of nodes per colour of each heuristic, as hroller prints it."""
     words: list[str] = []
     before = 0
     for name, sizes in results:

@@ -165,7 +165,7 @@ def _size(found: CapacityReport, size: Size) -> str:
 
 
 def _end(found: CapacityReport, done: Run) -> Iterator[str]:
-    """Yield why no more was placed, and how well the cluster is used."""
+    """Yield why no more instances were placed, and the used share of the cluster."""
     totals, figures = found.totals, done.figures
     yield f"  - most likely failure reason: {done.filling.reason}"
     yield f"  - initial cluster score: {found.initial.score:.8f}"

@@ -46,7 +46,7 @@ def _number(value: Any, kind: str) -> float:
 
 
 def whole(value: Any) -> float:
-    """Return a number that should be whole."""
+    """Return a number that the protocol defines as whole; htools accept fractions, too."""
     return _number(value, "Int")
 
 

@@ -60,7 +60,7 @@ class Usage:
     read:
         Converts the value; raises `OptionValueError`.
     repeats:
-        Whether all values count: the values are a list, those of the last option first.
+        Whether the option may be repeated: its values are a list, the last one first.
     """
 
     __slots__ = ("completion", "form", "name", "read", "repeats", "short", "text", "value")
@@ -144,7 +144,7 @@ def spindle_use(text: str) -> int:
 
 
 def yes_or_no(text: str) -> bool:
-    """Read an answer; none is yes."""
+    """Read ``yes`` or ``no``; a missing value means yes."""
     if text not in ("", "yes", "no"):
         raise OptionValueError(f"Invalid choice '{text}', pass one of 'yes' or 'no'")
     return text != "no"

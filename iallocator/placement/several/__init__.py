@@ -1,1 +1,1 @@
-"""Several instances at once: one after the other, together by exact search, at the optimum."""
+"""Place or move several instances: one after the other, jointly by exact search, or optimally."""

@@ -2,8 +2,8 @@
 
 Greedy placement takes the best place of each instance in turn. That can be the only place of a
 later instance. Here all instances are placed at once, or as many as possible. The solver
-(`iallocator.solver`) decides what is linear. Each of its answers is then checked against all
-constraints, in turn.
+(`iallocator.solver`) takes the linear constraints into account. Each of its answers is then checked
+against all constraints, one instance after the other.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def places_of(
     """Yield (score, price, nodes) for each place of `allocation` on the present state.
 
     The price is the penalty of violated soft constraints, and the reluctance to use the group.
-    Scores run over `scope`; by default over the nodes that an allocation is scored on.
+    Scores include the nodes of `scope`, by default those of the allocation.
     """
     if scope is None:
         scope = allocation.groups[0].nodes if allocation.named else context.all_nodes()
@@ -135,7 +135,7 @@ def places_of(
 
 
 def equivalence_key(context: Context, instance: Instance) -> tuple[Any, ...]:
-    """Return what a strategy uses of an instance beside its size: tags and placement keys.
+    """Return the properties of an instance beside its size that a strategy uses: tags and keys.
 
     Instances of equal size and key are interchangeable.
     """

@@ -63,9 +63,9 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
 
 
 def growth_notes(context: Context, groups: Collection[Group], proved: Collection[Group]) -> str:
-    """Return the part of ``info`` about groups in which failures lose more than before.
+    """Return the part of ``info`` about groups in which failures lose more instances than before.
 
-    In groups that are in `proved`, no other placement restarts more.
+    In the groups of `proved`, no other placement restarts more instances.
     """
     notes = ""
     for group in groups:

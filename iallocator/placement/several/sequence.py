@@ -23,12 +23,12 @@ __all__ = ["JointResult", "MoveTask", "in_turn", "make_as_allowed"]
 
 
 def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
-    """Yield positions in `instances`, in the order in which they choose.
+    """Yield positions in `instances`, in the order in which the instances are placed.
 
     The caller places or moves each instance before it asks for the next, so that instances which
     follow it know its place.  A strategy may have an order of its own; otherwise priorities and
-    orders decide, then the given order.  Until its turn an instance binds no other one to its
-    present place.
+    orders decide, then the given order.  Until its turn, the present nodes of an instance do not
+    constrain other instances.
     """
     context.affinity.pending = {instance.name for instance in instances}
     try:
@@ -95,12 +95,11 @@ class MoveTask:
     Attributes
     ----------
     best:
-        Makes the best outcome of moving it, as the state is then.
+        Returns the best move in the state at the time of the call.
     places:
-        Lists, with its score, every place it may have, on a state that none of the
-        instances is in.
+        Lists every possible place with its score, in a state without the instances to move.
     exactly:
-        Makes the outcome of moving it to just these nodes, as the state is then.
+        Returns the move to exactly these nodes, in the state at the time of the call.
     """
 
     __slots__ = ("best", "exactly", "instance", "places")
@@ -128,10 +127,11 @@ class JointResult:
     hopeless:
         Names of the instances that cannot be placed, wherever the others are.
     status:
-        Of the search for places for all others, see `iallocator.solver.problem`; "" if
-        none was made.
+        The status of the search for all other instances, see `iallocator.solver.problem`; ""
+        without a search.
     most:
-        How few of the others must be left out, and where the rest go; None as `status`.
+        The least number of other instances that must be left out, and the places of the rest; None
+        without a search.
     limit:
         What ended the search; "" if nothing did.
     doubtful:

@@ -185,7 +185,7 @@ class _Balancing:
             replay(state, plan.moves)
 
     def _balancer(self, problem: BalanceProblem) -> GroupBalancer | SteadyBalancer:
-        """Return what finds the plan of a group."""
+        """Return the object that finds the plan of a group."""
         limits, policy = self._options.limits, self._options.steady
         if policy is None:
             return GroupBalancer(problem, limits, self._progress)

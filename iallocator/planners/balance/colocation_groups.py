@@ -136,7 +136,7 @@ class ColocationMoves:
     def repairing(self, budget: float, count: float) -> ScoredMoves | None:
         """Return the moves that leave the fewest violated hard constraints; then the lowest score.
 
-        They violate none that is satisfied now.
+        They violate no hard constraint that is satisfied now.
         """
         self._kernel = self._new_kernel()
         every: dict[Bound, None] = {}
@@ -187,8 +187,8 @@ class ColocationMoves:
     def _moves(self, groups: Bound, targets: Iterable[int] | None = None) -> Iterator[ScoredMoves]:
         """Yield the moves that the limits allow and that violate no further hard constraint.
 
-        For a single instance only those to `targets`, if given.  The moves are made on the state
-        until the next ones are asked for.
+        For a single instance, only moves to `targets`, if given. The moves stay made on the state
+        until the generator continues.
         """
         rules, nodes, where = self._rules, self._state.cluster.nodes, self._state.where
         if rules.evacuate_only:

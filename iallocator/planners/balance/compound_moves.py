@@ -172,7 +172,7 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
 
 
 def _can_be_compound(builder: PlanBuilder) -> bool:
-    """Return whether at least two instances can move, among few enough nodes."""
+    """Return whether swaps and chains are tried: two instances can move, on few enough nodes."""
     problem = builder.problem
     movable = sum(one.kind.planners_move for one in problem.instances)
     return movable > 1 and len(problem.scope) <= MOST_NODES

@@ -226,7 +226,7 @@ class Descent:
         return self._builder.plan
 
     def run(self) -> Plan:
-        """Find moves until none helps or a limit is reached; see `Plan.reason`.
+        """Find moves until no move helps or a limit is reached; see `Plan.reason`.
 
         The state is left as it was.
 
@@ -321,7 +321,7 @@ class GroupBalancer:
         return min(self._plans, key=lambda plan: (-plan.repaired, plan.after))
 
     def _make(self, by_value: bool) -> None:
-        """Make a plan; if global N+1 does not allow it, more of them, and keep the best.
+        """Make a plan; if global N+1 does not allow it, make further plans, and keep the best.
 
         N+1 is checked at the end of each step: as the mode requires, with instances that return
         from offline nodes counted as lost before, or only after each move. Of the plans that N+1
@@ -365,10 +365,10 @@ class GroupBalancer:
         return descent.run()
 
     def _rank(self, plan: Plan) -> tuple[int, int, bool, float]:
-        """Return what is compared of plans; lower is better.
+        """Return the sort key of a plan; lower is better.
 
-        The repairs, negative; the instances that stay on offline nodes; whether more instances
-        cannot be restarted than initially; the score.
+        The key is the negative number of repairs; then the number of instances that stay on offline
+        nodes; whether more instances than initially cannot be restarted after a failure; the score.
         """
         state, failures = self._problem.state, self._problem.failures
         assert failures is not None

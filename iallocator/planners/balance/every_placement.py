@@ -37,7 +37,7 @@ NODES = 32
 
 
 class _Choices:
-    """What the choices for some instances add.
+    """The amounts that the choices for some instances add.
 
     Attributes
     ----------

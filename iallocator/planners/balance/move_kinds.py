@@ -58,7 +58,7 @@ class MoveKind:
 
     @property
     def secondary_leads(self) -> bool:
-        """Return whether the present secondary runs the instance, at least for a while."""
+        """Return whether the present secondary runs the instance after the move, or during it."""
         return self.letters[0] == "f"
 
     def move(self, instance: Instance, nodes: Nodes, target: int) -> Move:
@@ -148,7 +148,7 @@ class MoveRules:
         return self if ignore == self.ignore_soft else self._with(ignore_soft=ignore)
 
     def for_everyone(self) -> MoveRules:
-        """Return a copy that also moves instances on online nodes."""
+        """Return a copy that also permits moves of instances on online nodes."""
         return self._with(evacuate_only=False)
 
     def while_leaving(self, nodes: Collection[int]) -> MoveRules:

@@ -1,4 +1,4 @@
-"""The problem that balancing solves, a plan in the making, and the steps that extend it."""
+"""The problem that balancing solves, an incomplete plan, and the steps that extend it."""
 
 from __future__ import annotations
 
@@ -135,12 +135,12 @@ class BalanceProblem:
 
 
 class PlanBuilder:
-    """A plan in the making: carries moves out on the state and adds them to `plan`.
+    """An incomplete plan: carries moves out on the state and adds them to `plan`.
 
     Attributes
     ----------
     problem, state, limits:
-        What is balanced, as it is after the moves so far; when to stop.
+        The problem; the state after the moves so far; when to stop.
     scan:
         Evaluates all moves.
     guard:
@@ -154,8 +154,8 @@ class PlanBuilder:
     swap_nodes:
         The nodes that have changed since `Swaps` evaluated them.
     barred, outdated:
-        Whether the scan skips moves that `guard` rejects, and whether moves have been made since
-        that `guard` may accept now.
+        Whether the scan skips moves that `guard` rejected, and whether the state has changed since,
+        so that `guard` may accept them now.
     """
 
     def __init__(
@@ -295,7 +295,7 @@ class Step:
     repairs:
         Whether they are made to satisfy a violated hard constraint.
     then:
-        A search that goes on after them; None if there is none.
+        The search that continues after these moves; None if there is none.
     """
 
     __slots__ = ("moves", "repairs", "then")

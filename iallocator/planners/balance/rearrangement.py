@@ -174,7 +174,7 @@ def _shapes(builder: PlanBuilder) -> list[int]:
 
 
 def _set_size(counts: Sequence[int]) -> int:
-    """Return how many instances are placed at once, if each has so many choices; 0: none."""
+    """Return how many instances are placed at once; `counts`: the choices of each; 0: none."""
     if not counts:
         return 0
     if prod(counts) <= PLACEMENTS:
@@ -301,7 +301,7 @@ class PlacementScores:
     def _added(
         self, instances: Sequence[Instance], choices: Sequence[Sequence[Nodes]]
     ) -> tuple[list[Floats], list[Floats]]:
-        """Return what each choice adds: choices × columns × nodes, and choices × nodes × peers."""
+        """Return the amounts of each choice: × columns × nodes, and × nodes × peers."""
         size = len(self._position)
         amounts: list[Floats] = []
         peers: list[Floats] = []

@@ -1,4 +1,4 @@
-"""Bound the score of every placement that balancing could reach.
+"""Compute a lower bound of the score of every placement that balancing could reach.
 
 The score is a sum of statistics. Each is bounded alone, from the amounts that instances add to the
 nodes that are online. Limits are mostly ignored, so that some bounds are below the best placement.

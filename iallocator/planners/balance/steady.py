@@ -72,7 +72,7 @@ class Measured(NamedTuple):
 
 
 class LoadSample(NamedTuple):
-    """A round: its time in seconds since 1970, the instances, and the instances it planned to move.
+    """A sample of loads: its time in seconds since 1970, all instances, and the planned moves.
 
     `instances` has every instance of the cluster; those without a measured load have None.
     """
@@ -139,7 +139,7 @@ class SteadyPolicy:
     left:
         Instance -> the primaries that it left and does not return to yet.
     balancers:
-        Those of the groups, in the order in which they were balanced.
+        The balancers of the groups, in the order in which the groups were balanced.
     """
 
     limits: SteadyLimits
@@ -316,7 +316,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         ]
 
     def _moves(self, builder: PlanBuilder, one: Instance, target: int) -> list[Move]:
-        """Return the moves of an instance to a node, within what may be copied."""
+        """Return the moves of an instance to a node, within the traffic limit."""
         state, policy = builder.state, self._policy
         if state.cluster.nodes[target].name in policy.left.get(one.name, ()):
             return []
@@ -423,7 +423,7 @@ class SteadyBalancer:
         return self._plan
 
     def _search(self, builder: PlanBuilder, loads: _Loads, relief: bool) -> None:
-        """Take steps until none is left; the moves of the plan count in the caps."""
+        """Add steps to the plan until no step helps; planned moves count towards the maximum."""
         policy, plan = self._policy, builder.plan
 
         def ended() -> str:
@@ -453,7 +453,7 @@ class SteadyBalancer:
         plan.reason = reason
 
     def _forbidden(self) -> str:
-        """Return why instances may move now only off overloaded nodes; "" if others may, too."""
+        """Return why only moves off overloaded nodes are permitted now; "" if all moves are."""
         limits = self._policy.limits
         if not limits.permits(self._policy.now):
             first, last = limits.hours
@@ -461,7 +461,7 @@ class SteadyBalancer:
         return self._short(limits.least_history)
 
     def _short(self, hours: float) -> str:
-        """Return that the history is shorter than `hours`; "" if it is not."""
+        """Return a message if the history is shorter than `hours`; else ""."""
         samples = self._policy.samples
         span = (samples[-1].time - samples[0].time) / HOUR
         if span >= hours and len(samples) >= LEAST_SAMPLES:

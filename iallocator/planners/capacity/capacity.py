@@ -55,7 +55,7 @@ __all__ = ["MOST", "CapacityOptions", "CapacityReport", "Run", "closest_of", "is
 
 
 def closest_of(site: CapacityState, instance: Instance) -> str:
-    """Return what the nearest nodes of any group lack for `instance`; "" if not a resource."""
+    """Return the amounts that the nearest nodes lack for `instance`; "" if no resource is short."""
     cluster = site.state.cluster
     domain = domain_of(node.name for node in cluster.nodes)
     pair = instance.required_nodes == 2
@@ -80,7 +80,7 @@ def is_endless(
     nodes: Sequence[int],
     limits: LimitSet,
 ) -> bool:
-    """Return whether `nodes`, which the policy allows, accept more than `MOST` such instances.
+    """Return whether `nodes`, which the policy allows, accept more than `MOST` equal instances.
 
     Only instances without memory can be so many.
     """
@@ -131,9 +131,9 @@ class CapacityOptions:
     searches:
         Whether exact search may follow if no instance fits any more.
     behaviour:
-        Where hspace differs.
+        The flags for the differences between this program and hspace.
     tag_prefix:
-        What this program's own tags begin with.
+        The prefix of this program's own tags.
     n1_of, soft_of:
         Index of a group -> its N+1 mode, and whether it ignores soft limits, if its tags differ
         from `n1` and `ignore_soft`.
@@ -170,8 +170,9 @@ class CapacityOptions:
 class Run:
     """One filling: the size it began with, what was placed, the state and figures after it.
 
-    ``closest`` is what the nearest nodes lack for one more of the last size; "" if nothing.
-    ``quality`` compares the number of instances with a bound; None for tiers.
+    ``closest`` has the amounts that the nearest nodes lack for one more instance of the last size;
+    "" if nothing is short. ``quality`` compares the number of instances with a bound; None for
+    tiers.
     """
 
     __slots__ = ("closest", "figures", "filling", "quality", "size", "state")
@@ -515,7 +516,7 @@ class _Study:
 
 
 def _limiting(site: CapacityState, instance: Instance) -> dict[int, str]:
-    """Return the index of each full group -> what rejects most placements of `instance` there."""
+    """Return the index of each full group -> the reason of most rejections of `instance` there."""
     found: dict[int, str] = {}
     for group, _ in site.groups:
         failures = site.rejections_in(group, instance)

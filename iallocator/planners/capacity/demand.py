@@ -1,4 +1,4 @@
-"""Forecast the day on which each group is full, by the trend of what its instances take.
+"""Forecast the day on which each group is full, by the trend of what its instances use.
 
 Demand is counted in standard instances of the resource that is short when the group is full: an
 instance with twice the memory of the standard size counts 2 if memory is short. The filling of
@@ -37,7 +37,7 @@ HORIZON = 3650
 
 
 class GroupDemand(NamedTuple):
-    """What the instances of a group take: their number, MiB of memory and disk, virtual cpus.
+    """The demand of a group: number of instances, memory and disk in MiB, virtual cpus.
 
     All instances count, whatever their state. Disk is that on all nodes of an instance.
     """
@@ -62,13 +62,13 @@ class DemandSample(NamedTuple):
 
 
 def demand_of_instance(instance: Instance) -> GroupDemand:
-    """Return what one instance takes."""
+    """Return the demand of one instance."""
     disk = instance.own_disk * instance.required_nodes
     return GroupDemand(1, instance.memory, disk, instance.vcpus)
 
 
 def demand_of(cluster: Cluster) -> dict[str, GroupDemand]:
-    """Return the uuid of each group -> what the instances with their primary there take."""
+    """Return the uuid of each group -> the demand of the instances with their primary there."""
     return {
         group.uuid: _total(map(demand_of_instance, cluster.members(group)))
         for group in cluster.groups
@@ -90,7 +90,7 @@ def daily(samples: Iterable[DemandSample], now: float) -> list[DemandSample]:
 
 
 def too_few(samples: Sequence[DemandSample]) -> str:
-    """Return what daily `samples` lack for a trend, in words; "" if they are enough."""
+    """Return why daily `samples` are too few for a trend, in words; "" if they are enough."""
     days = (samples[-1].time - samples[0].time) / DAY if samples else 0.0
     if len(samples) >= LEAST_POINTS and days >= LEAST_DAYS:
         return ""
@@ -119,7 +119,7 @@ class FullForecast:
     Parameters
     ----------
     samples:
-        One of each day, as `daily` returns them; `too_few` has nothing to say of them.
+        One sample of each day, as `daily` returns them, enough for a trend (see `too_few`).
     now:
         The time of the cluster, in seconds since 1970.
     size:

@@ -154,7 +154,7 @@ AT_ONCE = 32
 class Rejections:
     """The rejections of sizes on `site`, which must not change while this object is used.
 
-    `number` and `name` are those of the instance that would come.
+    `number` and `name` are those of the next instance.
     """
 
     def __init__(self, site: CapacityState, number: int, name: str) -> None:
@@ -250,7 +250,8 @@ class Rejections:
     def foresee(self, size: Size, reason: str, steps: int, every: bool) -> None:
         """Prepare N+1 checks of `size`, which is so many steps on the way, and of the next sizes.
 
-        More sizes are prepared as the way gets longer: a way is short, or very long.
+        The more steps have been made, the more sizes are prepared: the number of steps is small or
+        very large.
         """
         count = min(steps, AT_ONCE)
         if steps & (steps - 1) and (steps < AT_ONCE or steps % AT_ONCE):
@@ -261,7 +262,7 @@ class Rejections:
             self._site.n1.prepare([self.probe(one) for one in fresh], every)
 
     def probe(self, size: Size) -> Instance:
-        """Return the instance that would come, of this `size`."""
+        """Return the next instance, with this `size`."""
         return self._site.newcomer(size, self._number, self._name)
 
     def _regions_of(self, size: Size) -> list[tuple[bool, bool]]:
@@ -303,7 +304,7 @@ class _Tiers:
         self._stepping, self._steps = "", 0  # what was made less of last, how often in a row
 
     def fills(self, size: Size) -> bool:
-        """Place what fits of this size; return whether the next one cannot be placed."""
+        """Place all instances of this size that fit; return whether the next one does not fit."""
         limit = self._limit
         if limit is not None and self._filling.spends:
             limit += len(self._filling.placed)
@@ -312,8 +313,8 @@ class _Tiers:
     def next_size(self, size: Size) -> Size | None:
         """Return the next smaller size that fits, after one that does not fit any more.
 
-        First, reduce what fails most often, step by step.  If that leads nowhere, go back from the
-        last size to the first, and reduce one amount until it does not fail any more.
+        First, reduce the amount that fails most often, step by step. If no such size fits, go back
+        from the last size to the first, and reduce one amount until it does not fail any more.
         """
         number = len(self._filling.placed)
         self._rejections = Rejections(self._site, number, self._filling.name(number))
@@ -356,7 +357,7 @@ class _Tiers:
         return max(0, limit - len(self._filling.placed))
 
     def _ways(self, size: Size) -> Iterator[Size]:
-        """Return the sizes with which to continue after one that does not fit."""
+        """Return the sizes with which to continue after the one that does not fit."""
         # The most frequent reasons first; of equally frequent ones, the last of `REASONS` first
         failures = self._rejections.of(size) or {}
         reasons = [reason for reason in reversed(REASONS) if failures.get(reason)]

@@ -56,7 +56,7 @@ class Forecast:
     counts:
         For each order, the number of instances that fitted before the first rejection.
     reasons:
-        For each order, what rejected most placements of that instance, or why no group was tried.
+        For each order, the reason of most rejections of that instance, or why no group was tried.
     hopeless:
         The number of orders that ended with an instance that the initial cluster rejects, too.
     ended:
@@ -140,7 +140,7 @@ class Site:
         self.name = name
 
     def asked(self, rng: Random) -> Iterator[Past]:
-        """Return the requests over and over, each round in an order of its own."""
+        """Yield the requests in endless rounds, each round in a random order of its own."""
         count = 0
         while True:
             check()
@@ -194,7 +194,7 @@ class _Filling:
         return len(self._placed)
 
     def next(self) -> str:
-        """Place one more instance; return what rejected most placements of it, or ""."""
+        """Place one more instance; return the reason of most rejections if that fails, or ""."""
         if self.count == len(self._coming):
             self._look_ahead()
         self.rejected = request, settings = self._coming[self.count]
@@ -223,7 +223,7 @@ class _Filling:
         return ""
 
     def _look_ahead(self) -> None:
-        """Make contexts that know twice as many of the coming instances."""
+        """Renew the contexts, with twice as many of the next instances."""
         for _ in range(max(FIRST_COPIES, len(self._coming))):
             self._coming.append(next(self._asked))
         contexts = self._contexts.values()

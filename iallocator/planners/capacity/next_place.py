@@ -40,7 +40,7 @@ AROUND = 32
 class NextPlace:
     """The next places of equal instances, if neither equal scores nor N+1 leave doubt.
 
-    `newcomers` returns the instance that follows the next one after that many others.
+    `newcomers` returns the instance at a position in the sequence; 0 is the next one.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class GroupTolerances:
         return min(counts, default=ANY_NUMBER)
 
     def speculation(self, instance: Instance, group: int) -> Speculation | None:
-        """Return what checks several equal instances in `group` at once; None if nothing can."""
+        """Return the checker of several equal instances in `group` at once; None if impossible."""
         if instance.required_nodes > 1 or not self.checked(instance, group):
             return None
         return self._of[group].speculation(instance, group)

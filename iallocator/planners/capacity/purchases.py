@@ -44,10 +44,10 @@ class Bought:
     report: CapacityReport
 
     def document(self, before: CapacityReport, full: FullForecast | None) -> Json:
-        """Return the comparison with the study `before` the purchase as plain data.
+        """Return, as plain data, the comparison with the study `before` the purchase.
 
         The gain is null if a filling was not finished, because then it is unknown. With the
-        forecast `full`, it has how much longer the groups of the purchase last.
+        forecast `full`, the result has the additional days until the groups are full.
         """
         old, new = before.standard, self.report.standard
         counts, later = before.placed_by_group(), self.report.placed_by_group()

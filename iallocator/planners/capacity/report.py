@@ -34,7 +34,7 @@ NAMED = 5
 
 
 def end_of(study: CapacityReport, run: Run) -> str:
-    """Return why no more was placed, in one line."""
+    """Return why no more instances were placed, in one line."""
     if study.failing:
         some = ", ".join(study.failing[:NAMED]) + ", ..." * (len(study.failing) > NAMED)
         return (

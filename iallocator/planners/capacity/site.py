@@ -1,4 +1,4 @@
-"""A cluster that is being filled: where one more instance finds a place, and what rejects it.
+"""A cluster that is being filled: the nodes for one more instance, and the reasons of rejections.
 
 The sizes of the instances are standard, largest, and smaller ones in steps.
 """
@@ -99,7 +99,7 @@ class Size:
         )
 
     def smaller(self, reason: str, steps: int = 1) -> Size | None:
-        """Return a size with so many steps less of what failed for `reason`, or None."""
+        """Return a size that is `steps` smaller in the amount that failed for `reason`, or None."""
         if reason not in STEPS:
             return None
         what, step = STEPS[reason]
@@ -158,8 +158,8 @@ class CapacityState:
     limits_of:
         Index of a group -> the limits of its nodes that are checked.
     behaviour:
-        Where hspace differs: the newest instances are the first to leave a node that
-        fails, and a diskless instance has a disk for the policy.
+        The flags for differences from hspace: there, the newest instances leave a failed node
+        first, and the policy sees a disk of a diskless instance.
     """
 
     def __init__(
@@ -216,11 +216,11 @@ class CapacityState:
         )
 
     def find(self, instance: Instance) -> tuple[tuple[int, ...], Failures]:
-        """Return the best nodes for `instance`, or (), and what rejected how many places."""
+        """Return the best nodes for `instance`, or (), and the number of rejections by reason."""
         return self._find(instance, self.kernel, False)
 
     def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
-        """Return what `find` does, for an instance that is not placed; reasons come in any order.
+        """Return the result of `find` for an instance that will not be placed.
 
         `every`: global N+1 is checked even where `GroupTolerances.checked` is false by default.
         """
@@ -239,7 +239,7 @@ class CapacityState:
         return (), {reason: count for reason, count in added(rejected).items() if count}
 
     def failures_shown(self, instance: Instance) -> Failures:
-        """Return what rejects `instance`; the policy has a reason of its own here."""
+        """Return the reasons that reject `instance`; the policy has a reason of its own here."""
         self._policy_reason = self._behaviour.policy_reason
         try:
             return self._find(instance, self.kernel, False)[1]
@@ -247,7 +247,7 @@ class CapacityState:
             self._policy_reason = ""
 
     def rejections_in(self, group: Group, instance: Instance) -> Failures:
-        """Return what rejects how many places for `instance` in one group; {} if one is free."""
+        """Return how many placements in a group each reason rejects; {} if `instance` fits."""
         alone = copy(self)
         alone.groups = [one for one in self.groups if one[0] is group]
         nodes, failures = alone.find(instance)
@@ -294,8 +294,8 @@ class CapacityState:
     def has_room(self, instance: Instance, every: bool) -> bool:
         """Return whether a placement is within limits, and does not certainly break N+1.
 
-        Policies are ignored.  If there is none, there is none for an instance with more of
-        anything.
+        Policies are ignored. If no placement passes, none passes for an instance with a larger
+        amount.
         """
         kernel = self._probing_kernel
         if instance.required_nodes == 1:
@@ -311,7 +311,7 @@ class CapacityState:
         )
 
     def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
-        """Return what limits and policies reject, and the places they allow; at most one pair."""
+        """Return the rejections by limits and policies, and the allowed nodes, or one pair."""
         barred = self._barred(instance)
         if barred:
             return barred, []
@@ -327,7 +327,7 @@ class CapacityState:
         return {reason: count for reason, count in added(rejected).items() if count}, open_to
 
     def _taking(self, instance: Instance) -> Iterator[tuple[list[tuple[int, ...]], Failures]]:
-        """Return the nodes that limits and policies allow, and what rejects the others."""
+        """Return the nodes that limits and policies allow, and why the others are rejected."""
         rejected = self._rejected_by_policies(instance)
         for limits, nodes in self._by_limits():
             taking, counts = self._probing_arrays.taking(instance, nodes, rejected, limits)
@@ -424,9 +424,9 @@ class CapacityState:
     def next_place(
         self, instance: Instance, newcomers: Callable[[int], Instance]
     ) -> NextPlace | None:
-        """Return what finds places for more like `instance` quickly, or None.
+        """Return an object that places many equal instances quickly; None if none can.
 
-        `newcomers` makes the instance that comes so many after the next one.
+        `newcomers` returns the instance at a position in the sequence; 0 is the next one.
         """
         pair = instance.required_nodes == 2
         self._arrays = True
@@ -463,7 +463,7 @@ class CapacityState:
 
 
 def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
-    """Return the nodes of feasible placements, one of pairs, and what rejects the others."""
+    """Return the nodes of feasible placements, or one pair, and the reasons that reject others."""
     if not candidates.feasible:
         return [], candidates.failures
     rows = map(candidates.open, range(candidates.rows()))

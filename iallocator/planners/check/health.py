@@ -493,7 +493,7 @@ class _Examination:
                 yield Finding("location", text, instance=name)
 
     def _closed(self, instance: Instance) -> Iterator[str]:
-        """Yield what each node of `instance` lacks that the instance requires, such as a pool."""
+        """Yield each requirement of the instance, such as a pool, that one of its nodes fails."""
         for at in self._state.where[instance.name]:
             lacking = out_of_reach(self._state.cluster, (at,), instance)
             if lacking:

@@ -189,7 +189,7 @@ class SetsFound:
         return list({tuple(one.nodes): one for one in failures}.values())[:most]
 
     def within(self, nodes: Iterable[int]) -> int:
-        """Return the number of sets within `nodes` that are not tolerated."""
+        """Return the number of sets of nodes in `nodes` that are not tolerated."""
         inside = frozenset(nodes)
         checked = sum(last in inside for first in inside for last in self._checked.get(first, ()))
         safe = inside & self._tolerated

@@ -1,5 +1,5 @@
 """Planning between the groups of a super cluster: `redistribute`, `compress`, `balance_groups`.
 
-An instance may leave its group for any other that reaches its storage pools: its partition.
-A group stands in as many partitions as it reaches pools.
+A partition is the set of groups with access to one storage pool. An instance may move to any other
+group of its partition. A group belongs to one partition for each pool to which it has access.
 """

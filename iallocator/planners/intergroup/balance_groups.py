@@ -5,8 +5,8 @@ groups are tried in the order of the difference of their loads, the largest firs
 the less loaded group.  If no such move lowers the score, moves in the other direction are tried:
 the sum of the loads does not show how unevenly each kind of load is spread.  Of the first pair with
 a move, the move that lowers the score most is made.  The score is the spread of the loads relative
-to capacity, added up over the kinds of load; lower is better.  A move must gain what it adds to the
-penalties of scores of nodes and of stickiness.
+to capacity, added up over the kinds of load; lower is better.  A move must lower the score by more
+than it raises the penalties of node scores and stickiness.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Loads:
     twice as loaded.  Kinds of load have no units then, and can be added up.
 
     If a group has no disks of its own, the capacity for disk load is the number of nodes.  Offline
-    nodes have no load.  Nodes that accept no more instances count for the load, not for the
-    capacity.  A kind without any load or capacity is 0 everywhere.
+    nodes have no load.  Nodes that accept no more instances have load, but no capacity.  A kind
+    without any load or capacity is 0 everywhere.
 
     Attributes
     ----------
@@ -285,7 +285,7 @@ class _Balancing:
         return items
 
     def penalty(self, item: _Item, nodes: Mapping[str, Sequence[int]]) -> float:
-        """Return what the soft constraints of the members require a move to gain.
+        """Return the penalty of the soft constraints of the members, which a move must gain.
 
         These are labels, scores, stickiness, and the spread over groups.
 

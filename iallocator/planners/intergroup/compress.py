@@ -65,7 +65,7 @@ def plus(*amounts: Resources) -> Resources:
 
 
 def used_by(state: State, group: Group) -> Resources:
-    """Return what the instances in `group` use: memory if they run, disk on internal storage."""
+    """Return the use by the instances in `group`: memory if they run, disk on internal storage."""
     memory = disk = cpu = 0
     for index in group.nodes:
         for instance in state.primaries[index].values():
@@ -76,7 +76,7 @@ def used_by(state: State, group: Group) -> Resources:
 
 
 def free_of(state: State, group: Group) -> Resources:
-    """Return what the online nodes of `group` have free; virtual cpus by the policy's ratio."""
+    """Return the free amounts of the online nodes of `group`; virtual cpus by the policy."""
     memory = disk = cpu = 0.0
     for index in group.nodes:
         node = state.cluster.nodes[index]
@@ -280,7 +280,7 @@ class _Compression:
         return f"nothing would be won by filling {', '.join(found)}, which {verb} no instances"
 
     def objective(self) -> tuple[float, float]:
-        """Return what the chosen group frees, and how many groups can be emptied, negative."""
+        """Return the free share of the chosen group, and the number of groups found, negative."""
         chosen = max(map(self.share, self.evacuable), default=0.0)
         return -chosen, -len(self.evacuable)
 

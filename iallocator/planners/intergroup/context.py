@@ -54,7 +54,7 @@ LEAST = 200_000
 
 
 class IntergroupContext(Context):
-    """A context in which existing instances find places in other groups.
+    """A context in which existing instances are placed in other groups.
 
     An instance is checked against the limits of a new instance in its new group, even if it
     leaves a node that is offline.  N+1 is checked in its new group.
@@ -62,7 +62,7 @@ class IntergroupContext(Context):
     Attributes
     ----------
     search_budget:
-        What all exact searches together may spend.
+        The work that all exact searches together may do.
     progress:
         Shows a line of progress.
     """
@@ -114,7 +114,7 @@ class IntergroupContext(Context):
         return LimitPolicies(new, new, new)
 
     def make_rules(self, mode: str, units: Mapping[str, Sequence[str]] | None) -> Rules:
-        """Return the N+1 rules of plans; they only look at the group that an instance comes to.
+        """Return the N+1 rules of plans; they only check the group that an instance moves to.
 
         ``strict`` does not check the other groups: a plan that empties a group which violates N+1
         would be rejected because of the group that it repairs.

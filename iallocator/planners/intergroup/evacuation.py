@@ -44,7 +44,7 @@ class Evacuation:
     reason:
         Why `failed` cannot be placed; or how all were placed, if not one after the other.
     status:
-        What is known about the group, such as `iallocator.planners.intergroup.context.FOUND`.
+        The status of the group, such as `iallocator.planners.intergroup.context.FOUND`.
     doubtful:
         Whether the status `IMPOSSIBLE` is no proof about the ends of all plans, see
         `Mover.doubtful`.

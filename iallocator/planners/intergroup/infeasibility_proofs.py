@@ -1,7 +1,7 @@
 """Infeasibility proofs: bounds that show that instances cannot all move to other groups.
 
-The limits and N+1 say how much the nodes of a group can receive at most; dual feasible functions
-(`iallocator.packing.dual_feasible_functions`) say what items need at least.
+The limits and N+1 give the most that the nodes of a group can receive; dual feasible functions
+(`iallocator.packing.dual_feasible_functions`) give the least that items need.
 """
 
 from __future__ import annotations

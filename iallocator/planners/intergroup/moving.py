@@ -35,7 +35,7 @@ PATIENCE = 2
 
 
 class Mover:
-    """Finds places in other groups, and the moves that lead there, in the state of its context.
+    """Finds placements in other groups, and the moves to them, in the state of its context.
 
     Attributes
     ----------
@@ -123,8 +123,8 @@ class Mover:
     def _queued(self, instance: Instance, groups: Sequence[Group]) -> _Queue | None:
         """Return the places that equal instances before this one left over, if `twins` are on.
 
-        Places on nodes that have received an instance since are passed over: the limits of other
-        nodes still hold.
+        Places on nodes that have received an instance since are skipped; on other nodes the limits
+        are unchanged.
         """
         if not self.ranking.twins or not self.context.plain:
             return None
@@ -238,7 +238,7 @@ class Mover:
             affinity.pending = waiting
 
     def _limits_allow(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
-        """Return whether everything but N+1 allows this placement."""
+        """Return whether all limits and constraints except N+1 allow this placement."""
         state, evaluator = self.context.state, self.context.evaluator(group)
         before = state.where[instance.name]
         if not self.ranking.open(instance, [group]):

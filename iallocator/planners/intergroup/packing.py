@@ -1,8 +1,8 @@
 """Greedy packing: a fast test whether all instances of a group fit into other groups.
 
-Instances are placed one after the other, each on the first node of an order that accepts it.
-Scores are not compared, so a test costs about as much as its moves.  Only the group that is emptied
-in the end needs good places; of the other groups only the answer is of use.
+Instances are placed one after the other, each on the first node of an order that accepts it. Scores
+are not compared, so a test costs about as much as its moves.  Only the group that is emptied in the
+end needs good placements; for other groups only the result of the test matters.
 
 The orders (`iallocator.planners.node_orders`) are worst fit, best fit beside spare nodes, and two
 that keep N+1 by construction.  The result of these two is checked against the failures of the
@@ -71,7 +71,7 @@ def pack(
     checked for each move.  N+1 is checked once at the end, by bounds: if a failure is tolerated
     with all instances there, it is tolerated with some of them.  If bounds do not decide and
     `careful` is set, N+1 is checked for each place in another attempt.  Without `careful`, only the
-    answer matters, and the orders that keep N+1 by construction are tried first.
+    result of the test matters, and the orders that keep N+1 by construction are tried first.
     """
     if not mover.context.plain or any(one.exclusion or one.desired for one in instances):
         return None  # the places of some instances depend on where others are

@@ -310,9 +310,9 @@ class _Redistribution:
     Attributes
     ----------
     hopeless:
-        How many groups cannot be repaired, whatever happens to the others.
+        The number of groups that no plan can repair.
     others_ill:
-        Whether several groups are unhealthy.
+        Whether other groups are unhealthy, too.
     """
 
     def __init__(

@@ -313,7 +313,7 @@ class Moves:
     def _choices(
         self, unit: Unit, ways: Sequence[Way], order: Sequence[int], moves: Sequence[Move]
     ) -> Iterator[tuple[Move, ...]]:
-        """Yield all choices of targets that keep the constraints, after `moves`, already chosen."""
+        """Yield all choices of targets that satisfy the constraints, after the chosen `moves`."""
         if len(moves) == len(ways):
             yield tuple(moves)
             return

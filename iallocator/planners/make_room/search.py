@@ -1,8 +1,8 @@
 """Search the fewest moves that reach a goal, then the least traffic, then the lowest score.
 
-The search deepens step by step: branch and bound looks at the plans of one move, then of two moves,
-and so on, until plans of a number of moves reach the goal.  No order of states leads to the goal by
-getting better, so this is no local search: `docs/design/local-search.md`.
+Branch and bound tries all plans of one move, then of two moves, and so on, until a plan reaches the
+goal. A local search is not used, because no score shows how far a state is from the goal
+(`docs/design/local-search.md`).
 
 Each move must be allowed after the moves before it: limits, affinity, storage pools, N+1.
 Instances that can only move at once do so, and each counts as a move.  If every order of moves was
@@ -80,7 +80,7 @@ class RoomSearch:
     Attributes
     ----------
     context, goal, moves:
-        The state, what has to be reached, and the moves that may be made.
+        The state, the goal, and the possible moves.
     best_moves:
         The moves; None if no plan was found.
     exposing:
@@ -257,7 +257,7 @@ class _Plans(BranchAndBound):
         self._made.pop()
 
     def promises(self, depth: int) -> bool:
-        """Return whether the last moves are allowed, and not known to lead nowhere better."""
+        """Return whether the last moves are allowed, and may lead to a better plan."""
         if not self._possible:
             return False
         search, (copied, moves) = self._search, self._made[-1]

@@ -1,7 +1,7 @@
 """Places for all instances, or for as many as possible: an integer program with lazy constraints.
 
-Pacemaker's rules never revise a choice, so they may leave an instance out. Here all instances
-choose at once. The integer program has the linear constraints. Its answers are checked against all
+Pacemaker's rules never revise a choice, so they may leave an instance out. Here all instances are
+placed at once. The integer program has the linear constraints. Its answers are checked against all
 rules: limits, scores that are not negative, capacities, affinity, N+1. A rejected answer becomes a
 constraint, and the program is solved again.
 
@@ -77,8 +77,9 @@ def why_not_begun(one: SchedulingPass) -> str:
 def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult:
     """Find places for all instances, or for more than all but those `left_out`.
 
-    More important instances come first.  `one` is a pass that has not been run: what may move is
-    off the state, and other instances are counted where they are.  The state is left as it is.
+    Instances with a higher priority come first. `one` is a pass that has not been run: instances
+    that may move are off the state, and other instances are on their present nodes. The state is
+    unchanged in the end.
     """
     context = one.context
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
@@ -146,7 +147,7 @@ class _Rows:
             yield from self._places(instance)
 
     def _penalty_of(self, one: str, other: str, weight: float) -> float:
-        """Return the cost of a violated soft constraint between two instances that choose."""
+        """Return the cost of a violated soft constraint between two instances of the program."""
         both = (self._one.places[name].instance for name in (one, other))
         return self._unit * max(self._scaled_price(each, weight) for each in both) / 4
 

@@ -1,8 +1,8 @@
 """Full re-placement of a cluster: from the rules of a strategy to moves, a transition, and scores.
 
-The instances choose by Pacemaker's rules. If these leave an instance out, an exact search looks
-for places for all, or for more instances. An instance that must start after one that was left out
-is left out, too.
+The instances are placed by Pacemaker's rules. If these leave an instance out, an exact search tries
+to place all, or more instances. An instance that must start after one that was left out is left
+out, too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PlaceResult(PlanResult):
     Parameters
     ----------
     places:
-        The places, in the order in which the instances chose.
+        The places, in the order in which the instances were placed.
     names:
         The names of the instances in the order of the document, new instances last.
     """
@@ -167,8 +167,8 @@ def place_anew(
     `staying`: the name of an instance -> why it stays where it is.
 
     If a signal or the time limit comes before the answer is complete, every instance stays where it
-    is, because a part of the answer may not fit. `report` is called with the number of colocation
-    sets that have chosen, and the number of all.
+    is, because a part of the answer may not fit. `report` is called with the number of placed
+    colocation sets, and the number of all.
     """
     new = [one.instance for one in wanted]
     deadline = Deadline.of_run(settings.planning_seconds)
@@ -236,9 +236,9 @@ def _place_cluster(
     """Return the pass that places `instances`, in their order, and then the new ones in `wanted`.
 
     The state of `context` has the present places, and is not changed. The disks of an instance that
-    is left out stay where they are: all instances choose again until these disks are counted. An
-    instance with the tag keep-running is never left out: it stays where it is, and all others
-    choose again. `staying`: the name of an instance -> why it stays where it is.
+    is left out stay where they are: all instances are placed again until these disks are counted.
+    An instance with the tag keep-running is never left out: it stays where it is, and all others
+    are placed again. `staying`: the name of an instance -> why it stays where it is.
     """
     state, fewest_out = context.state, 0
 

@@ -1,10 +1,10 @@
 """Full re-placement by Pacemaker's rules: greedy list scheduling; no choice is revised.
 
 The instances form a list (rule 2): by priority, then by score. Each takes the best node that is
-open to it (rules 3 to 7), and never leaves it again. Instances that must be on one node choose one
-after the other, the first with the scores of all of them (rule 8). Running instances choose as
-well. A node is open if the limits, the migration tags, the networks and the storage allow it, and
-if the choice keeps global N+1.
+open to it (rules 3 to 7), and never leaves it again. Instances that must be on one node are placed
+one after the other; the scores of all of them choose the node of the first (rule 8). Running
+instances are placed anew as well. A node is open if the limits, the migration tags, the networks
+and the storage allow it, and if the choice keeps global N+1.
 
 Cost for *m* instances and *n* nodes of a group: O(m n) checks of limits. An instance on two nodes
 needs O(n) more for each primary that is tried. N+1 is checked only for the nodes that are tried.
@@ -62,7 +62,7 @@ class PlannedPlace:
     nodes:
         Its nodes afterwards; None if it is left out.
     why:
-        What decided, in words.
+        The deciding reason, in words.
     runs:
         Whether it runs now.
     broken:
@@ -233,7 +233,7 @@ class Openings:
     def _lack_of_memory(self, place: PlannedPlace, node: int) -> str | None:
         """Return why an instance may not come to a node that advertises too much memory.
 
-        The instances that run on the node and have not chosen yet still use its memory.
+        The instances that run on the node and are not placed yet still use its memory.
         """
         state = self.context.state
         if node in place.before[:1] or node not in self._advertising:
@@ -315,21 +315,22 @@ class SchedulingPass:
     Parameters
     ----------
     instances, wanted:
-        The instances of the cluster, which choose in this order, and the new ones, which follow.
+        The instances of the cluster in the order in which they are placed, and the new ones, which
+        follow.
     kept:
         Name -> why an instance stays where it is.
     stopped:
         Name -> why an instance is left out, or "" if it may find a place.  Until it does, its disks
         are counted where they are.
     report:
-        Called with the number of colocation sets that have chosen, and the number of all.
+        Called with the number of placed colocation sets, and the number of all.
 
     Attributes
     ----------
     places:
         Name -> the place of an instance now and afterwards.
     units:
-        The instances that choose together, in the order in which they choose.
+        The instances that are placed together, in the order of placing.
     homes:
         Name -> the node where an instance runs.
     facts, weigher, usage:
@@ -538,7 +539,7 @@ class SchedulingPass:
 
     @property
     def in_order(self) -> list[PlannedPlace]:
-        """Return all places, in the order in which the instances choose."""
+        """Return all places, in the order in which the instances are placed."""
         return [self.places[member.name] for unit in self.units for member in unit.members]
 
     def take_off(self) -> list[Instance]:
@@ -587,7 +588,7 @@ class SchedulingPass:
 
     @property
     def uncounted(self) -> dict[str, str]:
-        """The left out instances with disks that were not counted while others chose.
+        """The left out instances with disks that were not counted while others were placed.
 
         Each has the reason if its place was taken from it, else "".
         """
@@ -636,6 +637,6 @@ class SchedulingPass:
         self.count(place.instance, nodes)
 
     def count(self, instance: Instance, nodes: Sequence[int]) -> None:
-        """Subtract what `instance` needs from what `nodes` have left."""
+        """Subtract the amounts of `instance` from the free amounts of `nodes`."""
         for index in nodes:
             self.usage.take(index, self.facts.of(instance).needs)

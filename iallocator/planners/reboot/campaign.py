@@ -1,4 +1,4 @@
-"""Campaigns of maintenance: which nodes are away together, in which order, and what happens after.
+"""Campaigns of maintenance: groups of nodes in order, and the moves before and after each group.
 
 A campaign has the groups of nodes and the moves of a rolling reboot. After each group, its
 instances return, or stay, or are balanced. If they return, every group is planned from the initial
@@ -68,7 +68,7 @@ class CampaignOptions:
     bandwidth:
         MiB that are copied in a second, for estimates.
     work_seconds:
-        Seconds for which a group is away, for estimates.
+        Seconds for which a group is in maintenance, for estimates.
     """
 
     after: str = BACK

@@ -1,4 +1,4 @@
-"""Drain plans: where instances go while some nodes are drained, and whether they can return.
+"""Drain plans: where instances run while some nodes are drained, and whether they can return.
 
 The algorithm is greedy: instances leave their nodes one after the other, the largest first, to
 their secondary or to the best node of their group. A plan is for a whole set of nodes. It satisfies
@@ -154,7 +154,7 @@ class RebootContext(Context):
             self._forget()
 
     def _forget(self) -> None:
-        """Forget what was derived from the nodes that were online before."""
+        """Drop the cached data about the nodes that were online before."""
         self._scopes.clear()
         self._evaluators.clear()
         self._rules.clear()
@@ -521,7 +521,7 @@ class DrainPlanner:
     def _ways(
         self, instance: Instance, before: Nodes, drained: frozenset[int], drain: DrainPlan
     ) -> tuple[list[Steps], str]:
-        """Return steps off the nodes `drained`, the preferred first, or why there are none."""
+        """Return the moves off the nodes `drained`, preferred ones first, or why none exist."""
         if not instance.needs_secondary:
             # Move to the best nodes of the group from which the instance can also come back
             context, home = self._context, before[0]
@@ -584,7 +584,7 @@ class DrainPlanner:
             return [[*steps, *some] for some in more], reason
 
     def _limits_of(self, group: Group) -> Evaluator:
-        """Return what accepts moves in `group`; `trusting` moves need no soft limits."""
+        """Return the evaluator of moves in `group`; with `trusting`, it ignores soft limits."""
         evaluator = self._context.evaluator(group)
         return evaluator if self._options.trusting else evaluator.with_normal_limits()
 

@@ -1,4 +1,4 @@
-"""Groups of nodes that can be drained together, as few as are found.
+"""Divide nodes into few groups; the nodes of a group can be drained together.
 
 The algorithm is graph colouring, then a local search. Two nodes of one instance are never
 drained together: they are neighbours in a conflict graph. Its chromatic number, if it is found, is
@@ -208,8 +208,8 @@ class Grouping:
     def settle(self, nodes: Sequence[int], reason: str) -> None:
         """Complete the groups after the search has ended early, for `reason`.
 
-        If no way was tried to its end, the groups grown so far stay, and each other node that can
-        be drained is alone.  The other nodes among `nodes` are left.
+        If no division was completed, the groups so far are kept, and each other node that can be
+        drained is a group of its own. The other nodes of `nodes` are in `left`.
         """
         if not self._best:
             grown = [*self._growing, *([tuple(self._part)] if self._part else [])]
@@ -233,7 +233,7 @@ class Grouping:
         yield [tuple(nodes)]
 
     def _parts(self, group: Group) -> Iterator[Group]:
-        """Return `group` in parts that can be drained, each as large as it gets."""
+        """Divide `group` into parts that can be drained, each as large as possible."""
         rest = list(group)
         while rest:
             # The part grows in the order of the nodes, by many nodes at once if possible
@@ -294,7 +294,7 @@ class _Dissolving(Neighbourhood[Grouping, _Spread]):
 
     @staticmethod
     def _joins(state: Grouping, index: int, groups: list[Group]) -> bool:
-        """Add a node to the first of `groups` with which it can be drained; return whether."""
+        """Add a node to the first of `groups` with which it can be drained, if there is one."""
         for number, group in enumerate(groups):
             wider = (*group, index)
             if not state.affords(wider):

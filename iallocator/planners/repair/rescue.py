@@ -7,7 +7,7 @@ outage, and a copy of disks takes hours.  As for requests that must move an inst
 and global N+1 reject no node.
 
 An instance cannot be saved if its data is on the dead node alone, if its secondary is offline too,
-or if no node has room for it.  It stays where it is.
+or if no node has free capacity for it.  It stays where it is.
 """
 
 from __future__ import annotations

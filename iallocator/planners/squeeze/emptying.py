@@ -1,12 +1,12 @@
 """Moves that empty nodes: greedy packing, or exact search for all instances on shared storage.
 
-Packing moves each instance, the largest first, to the node with most free capacity.  The search
-asks for many sets of nodes whether they can be freed, and needs a balanced end only once.  So
-packing does not compare a move with all others, and takes about as long as its moves.
+Packing moves each instance, the largest first, to the node with most free capacity.  The caller
+tries many sets of nodes to free, and needs a balanced placement only once.  So packing does not
+compare a move with all others, and takes about as long as its moves.
 
-Packing can fail for an instance although another arrangement has capacity for all.  The exact
-search asks the solver for a placement that leaves every online node its reserve, with as few moves
-as it finds.  The moves are then put into an order in which each is allowed when it is made.
+Packing can fail for an instance although another arrangement has capacity for all.  In exact
+search, the solver looks for a placement that leaves every online node its reserve, with few moves.
+The moves are then put into an order in which each is allowed when it is made.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _Packing(GreedyPacking):
         self._known: dict[tuple[bool, ...], list[tuple[MoveKind, Nodes]]] = {}
 
     def is_left(self, nodes: Sequence[int]) -> bool:
-        """Return whether one of `nodes` is freed, or the first of them, the primary, not online."""
+        """Return whether one of `nodes` is freed, or the first, the primary, is not online."""
         return not self._freed.isdisjoint(nodes) or nodes[0] in self._down
 
     def first_allowed(self, instance: Instance, before: Nodes) -> Move | None:

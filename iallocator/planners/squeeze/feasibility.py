@@ -3,13 +3,13 @@
 `Feasibility.find` answers the question of `squeeze`: is there a plan that leaves every instance on
 an online node, and every online node with capacity for the reserve?
 
-Bounds come first (`CapacityBounds`).  Moves change neither what instances use in total nor what a
-node has when it is empty.  So with some nodes off, the others must have what is used, and the
-reserve of each.  If one of them fails, the others must hold everything.
+Bounds come first (`CapacityBounds`).  Moves change neither the total use of instances nor the
+capacity of an empty node. So with some nodes off, the others must have capacity for the total use
+and for the reserve of each of them.  If one of them fails, the others must hold everything.
 
-Then moves are made in a state of their own (`Attempt`).  Balancing looks at the score only, and
-may leave a node without the reserve although others have more than that.  Then moves are made that
-reduce the shortage (`Attempt.repair`).
+Then moves are made in a state of their own (`Attempt`).  Balancing compares scores only, and may
+leave a node without the reserve although others have more than the reserve.  Then moves are made
+that reduce the shortage (`Attempt.repair`).
 """
 
 from __future__ import annotations
@@ -445,8 +445,8 @@ class Feasibility:
     ) -> FeasibilityResult:
         """Return a plan with the nodes `off` offline and `on` online.
 
-        By default, the method that is fastest. `tidy`: the one that balances best; `thorough`:
-        without packing.
+        By default, the fastest method is used. `tidy`: the method that balances best; `thorough`:
+        no packing.
 
         Raises
         ------
@@ -516,7 +516,7 @@ class Feasibility:
             return last
 
     def _exactly(self, near: Attempt) -> FeasibilityResult:
-        """Return what exact search finds, or `near` if it finds nothing or is not tried."""
+        """Return the result of exact search, or `near` if it finds none or is not tried."""
         if self.budget is None or self.budget.must_end:
             return near.found()
 

@@ -59,7 +59,7 @@ class Headroom:
         return ""
 
     def slack(self, state: State, index: int) -> tuple[float, float, float]:
-        """Return what a node has beside the reserve: MiB now, MiB with all instances running, cpus.
+        """Return the free MiB now, with all instances running, and cpus beside the reserve.
 
         Negative where it has less than the reserve.  Moves keep the sums over all nodes.
         """
@@ -69,7 +69,7 @@ class Headroom:
         return columns[MEMORY][index] - needed, columns[MEMORY_LATER][index] - needed, cpus + AMOUNT
 
     def shortage(self, state: State, scope: Iterable[int]) -> float:
-        """Return what the online nodes in `scope` lack in all: MiB of memory plus virtual cpus."""
+        """Return the total shortage of the online nodes in `scope`: MiB plus virtual cpus."""
         total, nodes = 0.0, state.cluster.nodes
         for index in scope:
             if nodes[index].online:
@@ -105,7 +105,7 @@ class SqueezeOptions:
     kinds:
         `SHARED`, `DRBD` or `ALL`.
     group:
-        Name or uuid of the only group to look at; "": every group.
+        Name or uuid of the only group to squeeze; "": every group.
     tag_prefix:
         The prefix of this program's own tags.
     settings:

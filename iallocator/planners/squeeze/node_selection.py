@@ -145,7 +145,7 @@ class NodeSelection:
                 self.keep(self.chosen, found)
 
     def choose(self, off: Sequence[int]) -> bool:
-        """Free exactly the nodes `off` if that is possible; return whether."""
+        """Free exactly the nodes `off` if that is possible; return whether it is."""
         step = self.freeing(off)
         if step is not None:
             step.apply(self)
@@ -278,7 +278,7 @@ class _OneMore(Neighbourhood[NodeSelection, _Step]):
 
 
 class _OtherNodes(Neighbourhood[NodeSelection, _Step]):
-    """One node more to free than now, of which some chosen ones are not, in the order of `nodes`.
+    """Sets of nodes to free with one node more than now, but without some of the chosen nodes.
 
     At most `SETS` sets are tried.
     """
@@ -311,7 +311,7 @@ class _OtherNodes(Neighbourhood[NodeSelection, _Step]):
 
 
 class _OneLess(Neighbourhood[NodeSelection, _Step]):
-    """One node less to power on, each of `nodes` in turn."""
+    """Steps that power on one node less: each of `nodes` in turn is left out."""
 
     name = "one less"
 
@@ -331,7 +331,7 @@ class _OneLess(Neighbourhood[NodeSelection, _Step]):
 
 
 def balanced(feasibility: Feasibility, off: Sequence[int]) -> FeasibilityResult | None:
-    """Return the plan for `off` that balances best, or else the quickest one that balances.
+    """Return the plan for `off` that balances best, or else the fastest plan with balancing.
 
     None if there is neither.
     """

@@ -68,7 +68,7 @@ class SqueezeResult(GroupPlans):
     off, on:
         Indices of the nodes to power down, and to power on, group by group in the order of choice.
     kept:
-        Node -> why it is not switched, of those that come into question.
+        Node -> why it is not switched, for the candidates.
     shortages:
         Index of a group -> why it lacks the minimal resources even if all nodes are powered on.
     reserves:

@@ -89,7 +89,7 @@ def squeeze_cluster(
 
 
 class _Open(NamedTuple):
-    """A group that is being searched, with its result, and its reason if nothing is wrong."""
+    """A group that is being searched, with its result, and the reason in its report."""
 
     done: SqueezeResult
     group: Group
@@ -123,7 +123,7 @@ class _Work:
             )
 
     def _fresh_budget(self) -> Deadline:
-        """Return what exact search may spend."""
+        """Return a new budget of exact search."""
         options = self.options
         return Deadline.of_search(
             options.settings.optimum_seconds,
@@ -373,7 +373,7 @@ class _Work:
     def _ways_to_join(
         self, group: Group, joined: SqueezeResult, whole: tuple[list[PlanEntry], float]
     ) -> Iterator[tuple[Sequence[PlanEntry], float]]:
-        """Yield moves that may do for `group`, and the score after them, the best ones first."""
+        """Yield possible moves for `group`, and the score after them, the best ones first."""
         anew = None
         off, on = joined.leaving_of(group), joined.coming_of(group)
         if off:

@@ -90,7 +90,7 @@ class NodeScores:
 
 
 def _available(weights: Weights, counts: Sequence[bool]) -> bool:
-    """Return whether a node that counts has a score of at least 0."""
+    """Return whether a node with a true entry in `counts` has a score of at least 0."""
     return any(weight >= 0 for weight, count in zip(weights, counts) if count)
 
 

@@ -1,4 +1,4 @@
-"""The pages of a cluster as it is: with what balancing would do, or without."""
+"""The pages of the present cluster, with or without the effect of balancing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["check", "constraints", "report"]
 
 
 def check(document: Json, facts: Json, page: PageView) -> None:
-    """Add what is wrong, and what balancing would change."""
+    """Add the findings, and the effect of balancing."""
     if document["rebalancing"]["moves"]:
         plan(facts["plan"], facts, page)
     else:
@@ -49,7 +49,7 @@ def check(document: Json, facts: Json, page: PageView) -> None:
 
 
 def report(document: Json, facts: Json, page: PageView) -> None:
-    """Add the cluster as it is: bars, what is wrong, failures, score, groups, all instances."""
+    """Add the present cluster: bars, findings, failures, score, groups, all instances."""
     _cluster(facts, page)
     now = facts["before"]
     page.command = "show"
@@ -87,7 +87,7 @@ def constraints(document: Json, facts: Json, page: PageView) -> None:
 
 
 def _headline(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, str]:
-    """Return the sentence at the top, and its tone: the greatest problems, or that there is none.
+    """Return the sentence at the top, and its tone: the greatest problems, or "healthy".
 
     `late`: how many nodes were not analysed for lack of time.
     """

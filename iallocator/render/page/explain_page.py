@@ -1,4 +1,4 @@
-"""The page of an answer: where instances go and why, and what is against other nodes."""
+"""The page of an answer: the nodes of the instances, why, and why other nodes were not chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of a plan and of repairs: what changes, why, in which order, and with which effect."""
+"""The pages of a plan and of repairs: the moves with their reasons, their order, their effect."""
 
 from __future__ import annotations
 

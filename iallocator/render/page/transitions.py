@@ -46,7 +46,7 @@ __all__ = ["Chip", "Lane", "TimelineView", "add_transition", "estimate"]
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A step as one node sees it.
+    """A step in the row of one node.
 
     `side`: ``in``, ``out``, ``role`` (it stays, in another role) or ``here``.
     """

@@ -178,15 +178,15 @@ class PageView:
     Attributes
     ----------
     command:
-        The command that found what the page shows.
+        The command that computed the result on the page.
     cluster:
         The name of the cluster.
     headline:
-        The one sentence that matters.
+        The main result in one sentence.
     tone:
-        How the headline is meant, as of `Tile`.
+        The tone of the headline, as in `Tile`.
     identity:
-        Where the page comes from.
+        The origin of the page.
     bandwidth:
         MiB that can be copied in a second, for estimates.
     sizes:
@@ -241,7 +241,7 @@ class PageView:
 
 
 def gib(mib: float) -> str:
-    """Return an amount for people: in MiB below 1 GiB, in GiB below 10 TiB, or in TiB."""
+    """Return an amount with its unit: in MiB below 1 GiB, in GiB below 10 TiB, or in TiB."""
     if abs(mib) < 1024:
         return f"{mib:.0f} MiB"
     if abs(mib) < 10 * 1024**2:
@@ -282,7 +282,7 @@ def signed(value: float) -> str:
 
 
 def check_library() -> None:
-    """Check before any work that pages can be made.
+    """Check, before any work, that the template library for pages is installed.
 
     Raises
     ------

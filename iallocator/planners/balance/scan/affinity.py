@@ -101,7 +101,7 @@ class RuleCosts:
         return found
 
     def costs(self, counts: Floats) -> Costs:
-        """Return what one more member of each shape violates on each node.
+        """Return the violations that one more member of each shape adds on each node.
 
         `counts` (shapes × nodes) are the members that are there.
 
@@ -152,7 +152,7 @@ class RuleCosts:
         return sum(broken[1:], broken[0])
 
     def own(self, inside: Floats) -> float:
-        """Return what counting soft constraints of members with themselves adds to the penalty.
+        """Return the part of the penalty for soft constraints of members with themselves.
 
         `inside`: how many members there are, shapes × nodes.
         """
@@ -412,7 +412,7 @@ class _Entries:
         }
 
     def add_to(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
-        """Add what the `wanted` rows violate on each node of the cluster."""
+        """Add the violations of the `wanted` rows on each node of the cluster."""
         chosen: Whole = np.flatnonzero(wanted[self.rows])
         if not chosen.size:
             return

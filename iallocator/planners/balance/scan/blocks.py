@@ -361,7 +361,7 @@ class Sides:
 
     @cached_property
     def _off_p(self) -> tuple[Shift, Stack]:
-        """Return the change at the primaries when the instances leave them."""
+        """Return the change at the primaries if the instances leave them."""
         return self._both(self._p0, self.p)
 
     @cached_property
