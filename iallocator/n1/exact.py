@@ -241,7 +241,7 @@ class Evacuation:
         """Return what `members` take on a new node of the resources of the other limits."""
         limits = self.targets.limits
         needs = [0.0] * len(limits)
-        for one in members if self.targets.nodes else ():
+        for one in members if limits and self.targets.nodes else ():
             first = self.targets.nodes[0]
             before = NodeView.of(self.state, first, self.kernels.fixed[first])
             added = one.as_primary
