@@ -13,7 +13,16 @@ import sys
 from iallocator import __version__
 from iallocator.commands import COMMANDS, check_command, find_command
 from iallocator.deadline import Running, Stopped
-from iallocator.errors import INTERRUPTED, STDIN, IallocatorError, UsageError, Voice, one_line, tell
+from iallocator.errors import (
+    INTERRUPTED,
+    MISTAKE,
+    STDIN,
+    IallocatorError,
+    UsageError,
+    Voice,
+    one_line,
+    tell,
+)
 from iallocator.files import WholeOutput, read_file
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings, configuration_path
@@ -51,7 +60,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "") -> int:
         return INTERRUPTED
     except MemoryError:
         _complain("not enough memory for an input of this size")
-        return 2
+        return MISTAKE
     except OSError as error:
         # No program reads stdout any more: let the interpreter end without another complaint
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -99,7 +108,7 @@ def _run(arguments: list[str]) -> int:
         from iallocator.commands.help import overview
 
         tell(*overview(sys.stderr))
-        return 2
+        return MISTAKE
     path = files[0] if files else STDIN
     if settings.validate:
         from iallocator.commands.runner import validate

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Item = TypeVar("Item")
 
 __all__ = [
-    "DAY", "ITERATIONS", "LISTED", "PLACEMENTS", "SIGNALLED", "SIMULATIONS", "TIME_IS_UP", "TRIALS",
+    "ITERATIONS", "LISTED", "PLACEMENTS", "SIGNALLED", "SIMULATIONS", "TIME_IS_UP", "TRIALS",
     "Deadline", "DeadlineError", "Held", "Running", "Stopped", "check", "due", "interrupt",
     "interrupted", "limit_reached", "pause", "reading_note",
 ]  # fmt: skip
@@ -37,9 +37,6 @@ SIGNALLED = "interrupted"
 
 PER_MOVE = 0.0005
 """About how many seconds a move of a plan takes after it is found: it is checked and written."""
-
-DAY = 86400.0
-"""Seconds."""
 
 LONGEST = 1e8
 """Seconds, about three years: a longer limit is no limit."""

@@ -12,6 +12,7 @@ from iallocator.deadline import (
 )
 from iallocator.errors import NO_INPUT, STDIN, InFile, RequestError
 from iallocator.reply import Reply, warnings_beyond
+from iallocator.units import GIB
 from iallocator.wire.codec import decode
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -178,7 +179,7 @@ def _context(
 def inconsistencies(state: State) -> list[str]:
     """Return a warning that lists the nodes with inconsistent data; [] if there are none."""
     lines = [
-        f"  - node {node.name} is missing {memory:.0f} MB ram and {disk // 1024:.0f} GB disk"
+        f"  - node {node.name} is missing {memory:.0f} MB ram and {disk // GIB:.0f} GB disk"
         for node, memory, disk in state.unexplained()
     ]
     return ["Warning: cluster has inconsistent data:", *lines] if lines else []

@@ -12,12 +12,17 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Never, TextIO
 
 __all__ = [
+    "FEW_NAMES",
     "INCOMPLETE",
     "INTERRUPTED",
+    "MISTAKE",
+    "NAMES",
     "NO_INPUT",
+    "SIGNALLED",
     "STDIN",
     "FileError",
     "IallocatorError",
@@ -27,6 +32,7 @@ __all__ = [
     "Voice",
     "assert_never",
     "cut",
+    "named",
     "one_line",
     "say",
     "shown",
@@ -40,11 +46,17 @@ NARROWEST, WIDEST, IN_PIPE = 60, 200, 100
 DIGITS_OF_WIDTH = 6
 """A value of ``COLUMNS`` with so many digits, or more, is no width."""
 
+MISTAKE = 2
+"""Exit status if input or command line cannot be understood, or memory does not suffice."""
+
 INCOMPLETE = 3
 """Exit status if the time limit ended an analysis that had found nothing wrong until then."""
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
+SIGNALLED = 128
+"""Exit status after a signal, without the number of the signal; as of shells."""
+
+INTERRUPTED = SIGNALLED + 2
+"""Exit status after Ctrl-C, which is signal 2."""
 
 STDIN = "-"
 """The name of standard input on the command line."""
@@ -54,6 +66,9 @@ NO_INPUT = (
     "cluster, see iallocator help"
 )
 """The problem of standard input without content."""
+
+FEW_NAMES, NAMES = 3, 5
+"""The most names in the middle of a sentence, and at its end; others are counted, or left out."""
 
 LONGEST_LINE = 1000
 """Most characters of a line on stderr; names in a damaged document may be longer."""
@@ -65,7 +80,7 @@ LONGEST_WORD = 60
 class IallocatorError(Exception):
     """Base of the errors that end the program, with exit status 2 or their own."""
 
-    exit_status = 2
+    exit_status = MISTAKE
 
 
 class UsageError(IallocatorError):
@@ -138,6 +153,12 @@ def shown(text: str) -> str:
 def cut(word: str) -> str:
     """Return `word` for a message, without its end if it is long."""
     return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 3]}..."
+
+
+def named(names: Sequence[str], most: int = NAMES) -> str:
+    """Return ``node1, node2``; of more names than `most`, the first and the number of others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def one_line(text: str) -> str:

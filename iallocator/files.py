@@ -24,6 +24,9 @@ LIMIT = 1024**3
 CHUNK = 1024**2
 """Bytes that are decompressed at a time, so that a decompression bomb is noticed early."""
 
+SLICE = 1024
+"""Bytes that are decompressed at once: a few bytes may expand to 128 KiB."""
+
 
 def read_file(path: str, limit: int = LIMIT) -> bytes:
     """Return the bytes of the file at `path`; ``-`` is standard input.
@@ -137,11 +140,11 @@ def _by_file(module: Any, raw: bytes) -> Iterator[bytes]:
 
 
 def _by_slices(module: Any, raw: bytes) -> Iterator[bytes]:
-    """Yield decompressed parts, from slices of `raw`: a few bytes may expand to 128 KiB."""
+    """Yield decompressed parts, from slices of `raw`."""
     stream = module.ZstdDecompressor().decompressobj()
-    for start in range(0, len(raw), 1024):
+    for start in range(0, len(raw), SLICE):
         if not stream.eof:
-            yield bytes(stream.decompress(raw[start : start + 1024]))
+            yield bytes(stream.decompress(raw[start : start + SLICE]))
     if not stream.eof:
         raise EOFError("it ends too early")
 

@@ -6,7 +6,7 @@ node1``.
 
 from __future__ import annotations
 
-from iallocator.errors import NotFoundError, cut
+from iallocator.errors import FEW_NAMES, NotFoundError, cut
 from iallocator.tolerances import ALIKE
 
 TYPE_CHECKING = False
@@ -23,9 +23,6 @@ __all__ = [
     "whole_name",
     "whole_names",
 ]
-
-FEW = 3
-"""Most suggestions in a message."""
 
 
 def whole_names(words: Iterable[str], known: Iterable[str], option: str, what: str) -> list[str]:
@@ -48,7 +45,7 @@ def whole_name(word: str, known: Sequence[str], option: str, what: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        some = ", ".join(found[:FEW]) + (", ..." if len(found) > FEW else "")
+        some = ", ".join(found[:FEW_NAMES]) + (", ..." if len(found) > FEW_NAMES else "")
         raise NotFoundError(f"{option}: {cut(word)} may be any of the {what}s {some}")
     raise NotFoundError(f"{option}: unknown {what} {cut(word)}{guesses(word, known)}")
 
@@ -80,8 +77,8 @@ def guesses(word: str, known: Iterable[str]) -> str:
     for name in known:
         by_word.setdefault(name.partition(".")[0], name)
         by_word[name] = name
-    close = get_close_matches(cut(word), list(by_word), 2 * FEW, ALIKE)
-    found = list(dict.fromkeys(by_word[one] for one in close))[:FEW]
+    close = get_close_matches(cut(word), list(by_word), 2 * FEW_NAMES, ALIKE)
+    found = list(dict.fromkeys(by_word[one] for one in close))[:FEW_NAMES]
     words = " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
     return f" (did you mean {words}?)" if found else ""
 

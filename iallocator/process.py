@@ -40,7 +40,7 @@ def run() -> NoReturn:
     if sys.stderr is not None:
         sys.stderr.reconfigure(errors=UNENCODABLE)  # type: ignore[union-attr]
     from iallocator.cli import main
-    from iallocator.errors import INTERRUPTED
+    from iallocator.errors import INTERRUPTED, SIGNALLED
 
     _on_signal(_interrupt)
     program = _program()
@@ -54,7 +54,7 @@ def run() -> NoReturn:
                 if stream is sys.stdout:  # what is on stderr is worth less than the answer
                     status = status or 1
     if _seen and status in (0, INTERRUPTED):
-        status = 128 + _seen[0]
+        status = SIGNALLED + _seen[0]
     os._exit(status)
 
 
@@ -101,7 +101,7 @@ def _on_signal(handler: object) -> None:
 
 
 def _leave(number: int, frame: object) -> NoReturn:
-    os._exit(128 + number)
+    os._exit(128 + number)  # `errors.SIGNALLED`, which may not be loaded yet
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -7,8 +7,8 @@ single calculation is defined beside it, for example `iallocator.scoring.metrics
 from __future__ import annotations
 
 __all__ = [
-    "ALIKE", "AMOUNT", "BOUND", "GAIN", "LARGEST", "LARGEST_LOAD", "LEAST_DIVISOR", "LEAST_GAIN",
-    "LEAST_GAIN_FROM", "LEAST_SCORE", "SCORE", "VARIANCE",
+    "ALIKE", "AMOUNT", "BOUND", "DECIMALS", "GAIN", "LARGEST", "LARGEST_LOAD", "LEAST_DIVISOR",
+    "LEAST_GAIN", "LEAST_GAIN_FROM", "LEAST_SCORE", "SCORE", "VARIANCE", "WRITTEN_DECIMALS",
 ]  # fmt: skip
 
 SCORE = 1e-9
@@ -17,6 +17,15 @@ SCORE = 1e-9
 A score is a sum of some hundred terms of about 1, so rounding moves it by about 1e-13, and scores
 are printed and compared with eight decimals.
 """
+
+DECIMALS = 10
+"""Scores and affinities are rounded to so many decimals before they are compared.
+
+Values of equal placements, which are summed in different orders, are then equal, too.
+"""
+
+WRITTEN_DECIMALS = 8
+"""Decimals of a score in answers and documents; as of hail."""
 
 LEAST_SCORE = 1e-9
 """Scores, no unit: the default of ``--min-score``, at which balancing ends; as of hbal."""
@@ -46,7 +55,7 @@ A deviation that becomes 0 is the root of a variance of `VARIANCE` at most, whic
 """
 
 AMOUNT = 1e-9
-"""Virtual cpus, and shares of an amount: a ratio times a number of cpus may lack as much.
+"""Virtual cpus, and shares of an amount or a result: those that differ by less are equal.
 
 A node of 10 cpus with a ratio of 4.1 allows 41 virtual cpus, not 40.99999999999999.
 """

@@ -23,11 +23,20 @@ from iallocator.calls.layout import (
     next_number,
     numbered,
 )
-from iallocator.deadline import DAY, Stopped
-from iallocator.errors import INTERRUPTED, FileError, IallocatorError, UsageError, one_line, tell
+from iallocator.deadline import Stopped
+from iallocator.errors import (
+    INTERRUPTED,
+    MISTAKE,
+    FileError,
+    IallocatorError,
+    UsageError,
+    one_line,
+    tell,
+)
 from iallocator.options.parser import last_value, words_of
 from iallocator.options.settings import Settings, configuration_path
 from iallocator.options.table import COMMON
+from iallocator.units import DAY
 from iallocator.wire.codec import dumps
 
 TYPE_CHECKING = False
@@ -86,9 +95,6 @@ NOT_KEPT = {
 
 NOT_UNDERSTOOD = "request not understood"
 
-FAILED = 2
-"""Exit status if there is not enough memory."""
-
 
 class Call:
     """A ``with`` block in which a request is answered; its outcome is recorded, however it ends.
@@ -128,7 +134,7 @@ class Call:
         elif isinstance(error, Stopped):
             status, words = INTERRUPTED, "interrupted"
         elif isinstance(error, MemoryError):
-            status, words = FAILED, "not enough memory"
+            status, words = MISTAKE, "not enough memory"
         elif isinstance(error, OSError):
             words = f"{error.filename or 'standard output'}: {error.strerror or error}"
         self._end(status, words, answer, {"error": words})

@@ -10,6 +10,7 @@ from stat import S_ISREG
 from iallocator.calls.layout import CALL, REQUEST, file_of, numbered
 from iallocator.errors import INTERRUPTED, IallocatorError, UsageError
 from iallocator.files import read_file
+from iallocator.units import LATEST
 from iallocator.wire.codec import decode, dumps
 
 TYPE_CHECKING = False
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = ["Entry", "LoggedCall", "logged_calls", "read_history"]
-
-LATEST = 253_402_300_799
-"""The last second of a year with four digits."""
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ import json
 import os
 from datetime import UTC, datetime
 
-from iallocator.deadline import DAY
 from iallocator.errors import UsageError, tell
 from iallocator.files import read_file
+from iallocator.units import DAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

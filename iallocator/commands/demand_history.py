@@ -14,7 +14,7 @@ from typing import Any
 
 from iallocator.calls.history import read_history
 from iallocator.commands.day_files import DayFiles, time_words
-from iallocator.deadline import DAY, check
+from iallocator.deadline import check
 from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, UsageError, tell
 from iallocator.files import read_file
@@ -26,6 +26,7 @@ from iallocator.planners.capacity.demand import (
     demand_of,
     too_few,
 )
+from iallocator.units import DAY
 from iallocator.wire.codec import decode
 from iallocator.wire.document import read_cluster
 

@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 
 from iallocator.commands.command import print_json, reject_silent_nodes
 from iallocator.deadline import Deadline, Held, interrupt
-from iallocator.errors import IallocatorError, UsageError, one_line, shown, tell
+from iallocator.errors import SIGNALLED, IallocatorError, UsageError, one_line, shown, tell
 from iallocator.execution.cluster_check import LiveClusterCheck, expectations, places_of
 from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.jobs import ExecutionError, describe, jobs_of
@@ -435,12 +435,12 @@ class Interrupts:
     @property
     def status(self) -> int:
         """Return the exit status of a program that the signal ended."""
-        return 128 + self.number
+        return SIGNALLED + self.number
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.came:
             _say_at_once(TWICE)
-            os._exit(128 + number)
+            os._exit(SIGNALLED + number)
         self.number = number
         interrupt()
         _say_at_once(ONCE)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from iallocator.commands.command import Result, ShownState
 from iallocator.commands.progress import progress_line
-from iallocator.commands.verification import ROUNDS, limits_of_plan, verified
+from iallocator.commands.verification import limits_of_plan, verified
 from iallocator.errors import INCOMPLETE, tell
 from iallocator.ganeti.commands import job_sets_of_moves, job_sets_of_steps, script
 from iallocator.ganeti.jobs import transition_document
 from iallocator.planners.plan import note_broken
 from iallocator.render import TEXT
+from iallocator.transition.execution import ROUNDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

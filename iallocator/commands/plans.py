@@ -8,8 +8,9 @@ from __future__ import annotations
 from functools import partial
 
 from iallocator.commands.progress import say_plan, say_progress, say_share
-from iallocator.errors import UsageError, tell
+from iallocator.errors import NAMES, UsageError, tell
 from iallocator.planners.eligible import group_named
+from iallocator.units import GIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +29,6 @@ __all__ = [
 ]  # fmt: skip
 
 PACEMAKER = "pacemaker-"
-
-MIB = 1024
-"""MiB in a GiB: options give traffic in GiB."""
-
-NAMED = 5
-"""Instances that stay where they are, in the remark of ``--undo``: so many are named."""
 
 
 def balance(command: Command, deadline: Deadline) -> PlanResult:
@@ -81,7 +76,7 @@ def balanced(
         max_length=own.max_length,
         min_gain=own.min_gain,
         min_gain_limit=own.min_gain_limit,
-        cost=None if own.cost is None else own.cost * MIB,
+        cost=None if own.cost is None else own.cost * GIB,
         compound=compound,
         deadline=deadline,
     )
@@ -122,7 +117,7 @@ def balance_groups(command: Command, deadline: Deadline) -> PlanResult:
     from iallocator.planners.intergroup import balance_groups as planner
 
     own = command.settings
-    cost = None if own.cost is None else own.cost * MIB
+    cost = None if own.cost is None else own.cost * GIB
     only = group_named(command.source.cluster, own.group) if own.group else None
     bounds = planner.Bounds(own.max_length, cost, own.min_gain, only)
     done = planner.balance_groups(_between_groups(command, deadline), bounds)
@@ -302,6 +297,6 @@ def undo(command: Command, deadline: Deadline) -> PlanResult:
     if done.staying:
         done.shortfalls.append(
             f"{len(done.staying)} of {len(moved)} instances stay where they are: "
-            + "; ".join(f"{name}: {why}" for name, why in list(done.staying.items())[:NAMED])
+            + "; ".join(f"{name}: {why}" for name, why in list(done.staying.items())[:NAMES])
         )
     return done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import TIME_IS_UP
+from iallocator.errors import NAMES
 from iallocator.execution.dead_node import evidence_of_death
 from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.jobs import ExecutionError
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from iallocator.planners.result import PlanResult
 
 __all__ = ["rescue"]
-
-NAMED = 5
-"""So many instances that cannot be saved are named on stderr; the text and ``--json`` have all."""
 
 
 def rescue(command: Command, deadline: Deadline) -> PlanResult:
@@ -80,8 +78,8 @@ def rescue_of(command: Command, node: Node, deadline: Deadline) -> RescueResult:
         ("have no new secondary", list(done.degraded)),
     ):
         if names:
-            more = f", ... ({len(names)} in all)" * (len(names) > NAMED)
-            done.shortfalls.append(f"instances that {what}: {', '.join(names[:NAMED])}{more}")
+            more = f", ... ({len(names)} in all)" * (len(names) > NAMES)
+            done.shortfalls.append(f"instances that {what}: {', '.join(names[:NAMES])}{more}")
     if TIME_IS_UP in (*done.lost.values(), *done.degraded.values()):
         done.shortfalls.append(f"{TIME_IS_UP}: some instances have no place yet")
     return done

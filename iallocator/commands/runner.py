@@ -19,6 +19,7 @@ from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import (
     INCOMPLETE,
     INTERRUPTED,
+    MISTAKE,
     NO_INPUT,
     STDIN,
     IallocatorError,
@@ -462,4 +463,4 @@ def validate(
                     say(f"iallocator: {one_line(problem)}")
                 if not problems_of:
                     sys.stdout.buffer.write(f"{one_line(path)}: valid\n".encode())
-    return 2 if any(found.values()) else 0
+    return MISTAKE if any(found.values()) else 0

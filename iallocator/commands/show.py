@@ -6,11 +6,12 @@ Modules are imported in the functions, because each command needs other ones.
 from __future__ import annotations
 
 from iallocator.commands.command import Result
-from iallocator.deadline import DAY, Deadline, limit_reached
+from iallocator.deadline import Deadline, limit_reached
 from iallocator.errors import IallocatorError, UsageError, tell
 from iallocator.options.settings import REQUEST_SETTINGS, configuration_path
 from iallocator.planners.eligible import group_named
 from iallocator.render import TEXT
+from iallocator.units import DAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

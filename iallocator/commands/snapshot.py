@@ -17,6 +17,7 @@ from iallocator.planners.eligible import nodes_named, set_offline
 from iallocator.render.table import aligned
 from iallocator.sources import load
 from iallocator.sources.writer import write_text
+from iallocator.units import GIB
 from iallocator.wire.codec import pretty
 from iallocator.wire.reading import Reading
 
@@ -75,8 +76,8 @@ def _write_all(
                 *map(len, bad_items(state, range(len(nodes)))),
                 sum(node.total_memory for node in nodes),
                 sum(node.reported_memory for node in nodes),
-                sum(node.total_disk for node in nodes) // 1024,
-                sum(node.reported_disk for node in nodes) // 1024,
+                sum(node.total_disk for node in nodes) // GIB,
+                sum(node.reported_disk for node in nodes) // GIB,
             ]
             rows.append((name, *map(str, figures), f"{total_score(state):.8f}"))
             tell(*lists)

@@ -17,13 +17,13 @@ from iallocator.errors import UsageError
 from iallocator.model.cluster import set_cpu_loads
 from iallocator.model.instance import UNIT_LOAD
 from iallocator.planners.balance.steady import (
-    HOUR,
     LoadSample,
     Measured,
     SteadyLimits,
     SteadyPolicy,
 )
 from iallocator.tolerances import LARGEST_LOAD
+from iallocator.units import HOUR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.planners.result import PlanResult
 
-__all__ = ["ROUNDS", "limits_of_plan", "verified", "without_needless_copies"]
-
-ROUNDS = 10
-"""Other orders of the steps that ``--verify-plan`` tries."""
+__all__ = ["limits_of_plan", "verified", "without_needless_copies"]
 
 
 def limits_of_plan(done: PlanResult, settings: Settings, min_disk: float) -> PlanLimits:

@@ -20,6 +20,7 @@ from iallocator.constraints.rule_violations import (
     newly_parted,
     others_broken,
 )
+from iallocator.errors import FEW_NAMES
 from iallocator.model.constraints import APART, GROUP, ORDER, TOGETHER, domains_between
 from iallocator.tags.affinity import constraint_between, constraint_to_many
 
@@ -116,9 +117,6 @@ def in_order(
 
 FEW = 10
 """The most violations of an instance by one tag that are reported singly; more are one sentence."""
-
-NAMED = 3
-"""The number of other instances that this sentence names."""
 
 
 class Relations:
@@ -413,7 +411,7 @@ class Relations:
         if not count:
             return []
         if count > FEW:
-            some = list(islice(self._in_turn(member, node, rule_counts, must), NAMED))
+            some = list(islice(self._in_turn(member, node, rule_counts, must), FEW_NAMES))
             return [constraint_to_many(some, count, cost)]
         pairs = others_broken(member, node, rule_counts, self.domains)
         found = [pair for pair in pairs if (pair[0].must and pair[1].must) == must]

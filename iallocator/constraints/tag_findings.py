@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from iallocator.constraints.order_graph import circular
 from iallocator.constraints.relations import units_of
+from iallocator.errors import FEW_NAMES, named
 from iallocator.model.constraints import (
     APART,
     GROUP,
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 ONCE = ("priority", "stickiness", "ram-contention", "cpu-contention")
 """Kinds of tags that can have only one value for each object."""
-
-SOME = 3
-"""The number of nodes that a finding names at most."""
 
 
 def tag_findings(
@@ -311,6 +309,4 @@ def _some(names: Sequence[str], count: int) -> str:
     """Return the subject and verb of a finding: "node1, node2, node3 and 2 more have"."""
     if len(names) == count:
         return "all nodes have"
-    few = ", ".join(names[:SOME])
-    more = f" and {len(names) - SOME} more" if len(names) > SOME else ""
-    return f"{few}{more} {'has' if len(names) == 1 else 'have'}"
+    return f"{named(names, FEW_NAMES)} {'has' if len(names) == 1 else 'have'}"

@@ -22,6 +22,7 @@ from iallocator.model.columns import (
     SPINDLES,
 )
 from iallocator.names import common_domain, domain_of, domains_of, guesses
+from iallocator.units import GIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ FIELDS: dict[str, tuple[str, Show]] = {
     "umem": ("u_mem", lambda row: int(row.column(MEMORY))),
     "rmem": ("r_mem", lambda row: round(row.state.reserved[row.index])),
     "amem": ("a_mem", lambda row: int(row.column(MEMORY) - row.state.reserved[row.index])),
-    "tdsk": ("t_dsk", lambda row: decimal(row.node.total_disk / 1024, 0)),
-    "fdsk": ("f_dsk", lambda row: int(row.column(DISK) / 1024)),
+    "tdsk": ("t_dsk", lambda row: decimal(row.node.total_disk / GIB, 0)),
+    "fdsk": ("f_dsk", lambda row: int(row.column(DISK) / GIB)),
     "tcpu": ("pcpu", lambda row: row.node.total_cpus),
     "ucpu": ("vcpu", lambda row: int(row.column(CPUS))),
     "pcnt": ("pcnt", lambda row: int(row.column(PRIMARIES))),
@@ -277,7 +278,7 @@ def _instance_row(instance: Instance, state: State, domains: Sequence[str]) -> l
         "Y" if instance.auto_balance else "N",
         str(instance.vcpus),
         f"{instance.memory:5}",
-        f"{instance.disk // 1024:5}",
+        f"{instance.disk // GIB:5}",
         *(decimal(load, 3) for load in instance.load),
     ]
 

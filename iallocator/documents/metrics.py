@@ -14,10 +14,11 @@ from time import strptime
 from typing import NamedTuple
 
 from iallocator import __version__
-from iallocator.model.columns import CPUS, DISK, MEMORY, MIB
+from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.planners.check.health import KINDS, failures
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import terms_of
+from iallocator.units import MIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CampaignState"]
 
 FORMAT = 1
+"""The version of the state file."""
 
 KIND = "campaign"
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "Journal", "default_path", "read_journal"]
 
 FORMAT = 1
+"""The version of the journal."""
 
 BEGIN = "begin"
 

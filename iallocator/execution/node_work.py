@@ -15,7 +15,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from iallocator.errors import one_line
+from iallocator.errors import SIGNALLED, one_line
 from iallocator.execution.records import PENDING, SENDING, SENT
 from iallocator.options.values import for_node
 from iallocator.transition.step import REBOOT
@@ -46,9 +46,6 @@ REMINDER = 300.0
 
 CONNECTION_LOST = 255
 """The exit status of ssh if the connection is lost."""
-
-SIGNALLED = 128
-"""A shell adds the number of a signal to this status."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.constraints.words import quantity
+from iallocator.errors import FEW_NAMES
 from iallocator.explain.asked import between_groups
 from iallocator.explain.explanation import Decision
 from iallocator.explain.facts import GroupReport, NodeReport
@@ -143,9 +144,6 @@ N1_MODES = {
 }
 """The modes of N+1 that a note explains."""
 
-NAMED = 3
-"""The number of instances that were moved or placed before, and are named."""
-
 MARKS = ("; placed together by exact search", "; optimal: score")
 """The clauses of ``info`` if the nodes of several instances were chosen together."""
 
@@ -216,7 +214,7 @@ def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
     """Return a note that the instances called `names` were `done` before on the same state."""
     if not names:
         return []
-    named = ", ".join(names) if len(names) <= NAMED else f"{len(names)} instances"
+    named = ", ".join(names) if len(names) <= FEW_NAMES else f"{len(names)} instances"
     verb = "is" if len(names) == 1 else "are"
     return [f"As things are once {named} of this request {verb} {done}."]
 

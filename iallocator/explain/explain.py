@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.aliases import Json
 from iallocator.engine import decide, read
-from iallocator.errors import UsageError, cut
+from iallocator.errors import NAMES, UsageError, cut
 from iallocator.explain.decisions import decisions_of
 from iallocator.explain.explanation import Explanation
 from iallocator.explain.facts import GroupReport
@@ -87,10 +87,6 @@ def _chosen(settings: Settings) -> Json:
     }
 
 
-NAMED = 5
-"""The number of known names that the error of an unknown name lists."""
-
-
 def narrow_to_instance(explanation: Explanation, name: str) -> None:
     """Keep only the decision on the instance called `name`.
 
@@ -105,7 +101,7 @@ def narrow_to_instance(explanation: Explanation, name: str) -> None:
         name = possible[0]
     else:
         near = guesses(name, names)
-        known = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+        known = ", ".join(names[:NAMES]) + (", ..." if len(names) > NAMES else "")
         raise UsageError(
             f"--instance: the request is not about {cut(name)}{near}, but about {known or 'none'}"
         )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.aliases import Json
 from iallocator.constraints.table import FAILURE_SAFETY
-from iallocator.explain.facts import DECIMALS, PENALTY, GroupReport, NodeReport, Placed, Term
+from iallocator.explain.facts import PENALTY, GroupReport, NodeReport, Placed, Term
+from iallocator.tolerances import DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -252,7 +253,7 @@ class NodeRow:
             "reasons": self.why,
         }
         if self.score is not None:
-            result["score"] = round(self.score, 10)
+            result["score"] = round(self.score, DECIMALS)
         if self.penalty:
             result["penalty"] = self.penalty
         return result

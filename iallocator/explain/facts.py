@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.aliases import Json, Nodes
+from iallocator.tolerances import DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "DECIMALS",
     "PENALTY",
     "GroupReport",
     "N1Rejection",
@@ -44,9 +44,6 @@ __all__ = [
 
 PENALTY = "penalty"
 """The name of the term that violated soft constraints add to a score."""
-
-DECIMALS = 10
-"""Figures in JSON are rounded to this many decimals."""
 
 
 class Term(NamedTuple):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["job", "opcode", "opcodes_of"]
 
+SHUTDOWN_SECONDS = 120
+"""Seconds in which an instance must shut down; the default of Ganeti."""
+
 if TYPE_CHECKING:
     Opcode = dict[str, Any]
 
@@ -54,7 +57,7 @@ def opcode(cluster: Cluster, instance: Instance, step: ElementaryMove, live: boo
         return {
             "OP_ID": "OP_INSTANCE_MOVE",
             "instance_name": instance.name,
-            "shutdown_timeout": 120,
+            "shutdown_timeout": SHUTDOWN_SECONDS,
             "ignore_ipolicy": False,
             "target_node": name,
             "compress": "none",
@@ -75,7 +78,7 @@ def opcode(cluster: Cluster, instance: Instance, step: ElementaryMove, live: boo
     return {
         "OP_ID": "OP_INSTANCE_FAILOVER",
         "instance_name": instance.name,
-        "shutdown_timeout": 120,
+        "shutdown_timeout": SHUTDOWN_SECONDS,
         "ignore_consistency": False,
         **target_node,
         "ignore_ipolicy": False,

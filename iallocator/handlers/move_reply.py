@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.ganeti.opcodes import job
 from iallocator.reply import Reply
+from iallocator.tolerances import WRITTEN_DECIMALS
 from iallocator.transition.requirements import demands_of
 from iallocator.transition.resources import room
 
@@ -160,7 +161,7 @@ def _described(context: Context, scored: ScoredMove) -> dict[str, Any]:
     return {
         "group": cluster.nodes[move.after[0]].group.name,
         "nodes": cluster.node_names(move.after),
-        "score": round(scored.score, 8),
+        "score": round(scored.score, WRITTEN_DECIMALS),
         **({"penalty": scored.penalty} if scored.penalty else {}),
         "moves": steps,
     } | scored.extra

@@ -9,6 +9,7 @@ from iallocator.placement.several.joint import offer_chosen, place_together
 from iallocator.placement.several.optimal import best_batch
 from iallocator.placement.several.sequence import in_turn
 from iallocator.reply import Reply
+from iallocator.tolerances import WRITTEN_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _take(
             "instance": wanted.instance.name,
             "group": offer.group,
             "nodes": nodes,
-            "score": round(score, 8),
+            "score": round(score, WRITTEN_DECIMALS),
             **offer.extra,
             "groups": groups,
         }

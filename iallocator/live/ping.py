@@ -17,6 +17,7 @@ SECONDS = 2.0
 """Seconds for each attempt."""
 
 ATTEMPTS = 2
+"""One lost packet does not make a machine dead."""
 
 ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
 """Family of an address -> the ICMP types of an echo request and of its reply."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["PASSWORD", "USER", "RapiClient", "base_address", "find_credentials"]
+__all__ = ["PASSWORD", "PORT", "USER", "RapiClient", "base_address", "find_credentials"]
 
 USER = "IALLOCATOR_RAPI_USER"
 PASSWORD = "IALLOCATOR_RAPI_PASSWORD"
@@ -79,6 +79,7 @@ def find_credentials(host: str, path: str = "") -> tuple[str, str] | None:
 
 
 PORT = 5080
+"""The port of RAPI, if an address has none."""
 
 STANDARD_PORTS = {"https": 443, "http": 80}
 """Port of an address with ``//`` and without a port, by scheme."""

@@ -10,10 +10,7 @@ are not sums and are kept beside it.
 
 from __future__ import annotations
 
-__all__ = ["COLUMNS", "MIB"]
-
-MIB = 2**20
-"""Bytes of a MiB, the unit of memory and disk."""
+__all__ = ["COLUMNS"]
 
 COLUMNS = (
     "memory",  # free memory, MiB

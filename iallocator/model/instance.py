@@ -23,6 +23,7 @@ UNIT_LOAD = (1.0, 1.0, 1.0, 1.0)
 """Dynamic utilisation (cpu, memory, disk, network) of an instance without measured values."""
 
 NO_LOAD = (0.0, 0.0, 0.0, 0.0)
+"""Dynamic utilisation if ``--ignore-dynu`` leaves all loads out."""
 
 NOTHING_ASKED: Mapping[str, Any] = {}
 

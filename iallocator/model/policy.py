@@ -46,8 +46,10 @@ class Spec:
 
 
 DEFAULT_MIN = Spec(128, 1, 1024, 1, 1, 1)
-DEFAULT_MAX = Spec(32768, 8, 1024 * 1024, 16, 8, 12)
+DEFAULT_MAX = Spec(32768, 8, 2**20, 16, 8, 12)
 DEFAULT_STD = Spec(128, 1, 1024, 1, 1, 1)
+"""The smallest, largest and standard instance of a group without a policy; as of Ganeti."""
+
 DEFAULT_VCPU_RATIO = 4.0
 """Virtual cpus for each cpu of a node; as of Ganeti."""
 

@@ -57,6 +57,7 @@ SAFE, UNKNOWN, LOST = 0, 1, 2
 """What bounds prove of a failure: it is tolerated, nothing, or it is not tolerated."""
 
 NO_GROWTH: Growth = (0.0, 0.0, 0.0, 0.0)
+"""No instance more cannot be restarted, in the units of `Growth`."""
 
 SUMMED_LIMITS = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
 """The limits that sums know."""

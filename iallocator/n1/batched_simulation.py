@@ -25,9 +25,9 @@ from iallocator.model.node_view import NodeView
 from iallocator.model.state import derived
 from iallocator.n1 import ANY_NUMBER
 from iallocator.scoring.arrays import counted_by, values_of
-from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import NO_CENTRES, ROUNDING, STATISTICS
 from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, joined, merged
+from iallocator.tolerances import DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

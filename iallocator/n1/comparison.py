@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from math import inf
 
+from iallocator.errors import FEW_NAMES
 from iallocator.model.state import derived
-from iallocator.n1 import CAME, LEFT, MOVED
+from iallocator.n1 import CAME, LEFT, MOVED, WORK
 from iallocator.n1.bounds import demand_of
 from iallocator.n1.exact import NO_LOSS, OfflineInstances
 
@@ -58,12 +59,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Comparison", "InitialFailures", "PassingGuard", "PlanGuard"]
-
-SHOWN = 3
-"""Failures that a message names."""
-
-WORK = 1_000_000
-"""The work of all searches for less loss than initially: about a second."""
 
 LOOK = 5
 """The work of looking at one node for one failure."""
@@ -335,13 +330,13 @@ class Comparison:
         names = self._failures.state.cluster.node_names
         worse = [(one, more) for one, more in self._grown(None).items() if any(more[:2])]
         texts: list[str] = []
-        for failure, (count, memory, *_) in worse[:SHOWN]:
+        for failure, (count, memory, *_) in worse[:FEW_NAMES]:
             amount = f"{count:g} more, {memory:g} MiB" if count else f"{memory:g} MiB more"
             if inf in (count, memory):
                 amount = "how much was not found"
             texts.append(f"{' and '.join(names(failure))} ({amount})")
-        if len(worse) > SHOWN:
-            texts.append(f"one of {len(worse) - SHOWN} others")
+        if len(worse) > FEW_NAMES:
+            texts.append(f"one of {len(worse) - FEW_NAMES} others")
         return f"more than before cannot be restarted if {', '.join(texts)} fails" if texts else ""
 
     def _grown(self, back: tuple[int, float] | None) -> dict[Failure, Growth]:

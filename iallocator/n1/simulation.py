@@ -23,7 +23,7 @@ from iallocator.limits.node import (
 from iallocator.model.constraints import as_one
 from iallocator.n1 import SCALAR, disk_rejection
 from iallocator.scoring import Kernels
-from iallocator.scoring.candidates import DECIMALS
+from iallocator.tolerances import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.n1 import SUMMED_LIMITS
 from iallocator.scoring.arrays import values_of
-from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import NO_CENTRES, STATISTICS, Totals, node_counts, terms
+from iallocator.tolerances import DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

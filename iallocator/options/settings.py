@@ -24,6 +24,9 @@ CONFIGURATION = "/etc/iallocator.conf"
 NAMED_BY = "IALLOCATOR_CONFIG"
 """The environment variable with another configuration file; empty: no file is read."""
 
+STATIC_KVM_MEMORY = 4096
+"""MiB that a kvm node itself needs, if its document does not say; as of Ganeti."""
+
 SEARCH_SECONDS = 5.0
 """The work of an exact search, in seconds of a quiet machine, without a longer time limit."""
 
@@ -48,7 +51,7 @@ class Settings:
     ignore_dynu: bool = False
     n1: str = "no-worse"
     compat: str = ""
-    static_kvm_node_memory: int = 4096
+    static_kvm_node_memory: int = STATIC_KVM_MEMORY
     restrict_allocation_to: list[str] | None = None
     inter_group: str = "no"
     text_data: str = ""

@@ -11,6 +11,7 @@ from itertools import chain, islice
 from iallocator.constraints.table import entry_rejection, group_obstacle, move_rejections
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import POLICY_RANK, AllocationRequest
+from iallocator.tolerances import WRITTEN_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ class AcrossGroups:
         nodes = self.context.cluster.nodes
         pending: list[tuple[float, Nodes]] = []
         for placement in found:
-            if pending and round(placement[0], 8) != round(pending[0][0], 8):
+            written = round(placement[0], WRITTEN_DECIMALS)
+            if pending and written != round(pending[0][0], WRITTEN_DECIMALS):
                 yield from _by_group(pending, nodes)
                 pending = []
             pending.append(placement)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.constraints.table import REASONS
+from iallocator.tolerances import WRITTEN_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -265,7 +266,11 @@ class GroupSolution:
         }
         if self.placements:
             score, nodes = self.placements[0]
-            entry |= {"nodes": nodes, "score": round(score, 8), **_penalty(self.penalties[0])}
+            entry |= {
+                "nodes": nodes,
+                "score": round(score, WRITTEN_DECIMALS),
+                **_penalty(self.penalties[0]),
+            }
         else:
             entry |= {"nodes": [], "score": None, "reason": self.obstacle or self.line()}
         entry |= {"successes": self.successes, "failures": dict(sorted(self.failures.items()))}
@@ -274,7 +279,7 @@ class GroupSolution:
         entry |= self.extra
         if (top if self.top is None else self.top) > 1:
             entry["placements"] = [
-                {"nodes": nodes, "score": round(score, 8), **_penalty(penalty)}
+                {"nodes": nodes, "score": round(score, WRITTEN_DECIMALS), **_penalty(penalty)}
                 for (score, nodes), penalty in zip(self.placements, self.penalties)
             ]
         return entry
@@ -340,7 +345,9 @@ def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
     if alike and offer.exactly is not None:
         return POLICY_RANK[offer.alloc_policy], offer.exactly
     key = offer.key if alike else offer.placements[0][0]
-    return POLICY_RANK[offer.alloc_policy], round(key, 8) if isinstance(key, float) else key
+    if isinstance(key, float):
+        key = round(key, WRITTEN_DECIMALS)
+    return POLICY_RANK[offer.alloc_policy], key
 
 
 def penalty_in(rank: Any, score: float) -> float:
@@ -348,7 +355,7 @@ def penalty_in(rank: Any, score: float) -> float:
 
     It is 0 if `rank` is not a score, for example if it is lost allocations.
     """
-    return float(round(rank - score, 8)) if isinstance(rank, float) else 0.0
+    return float(round(rank - score, WRITTEN_DECIMALS)) if isinstance(rank, float) else 0.0
 
 
 class GroupPlacements:

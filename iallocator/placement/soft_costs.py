@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.scoring.candidates import DECIMALS, Candidates, ListedCandidates, ScoresOf
+from iallocator.scoring.candidates import Candidates, ListedCandidates, ScoresOf
+from iallocator.tolerances import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

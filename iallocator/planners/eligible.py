@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.compat import OURS
-from iallocator.errors import NotFoundError, cut
+from iallocator.errors import NAMES, NotFoundError, cut
 from iallocator.names import guesses, whole_names
 from iallocator.scoring.scalar import score_of
 
@@ -24,9 +24,6 @@ __all__ = [
     "worst_first",
 ]  # fmt: skip
 
-GROUPS_SHOWN = 5
-"""The number of groups that the message about an unknown group names."""
-
 
 def nodes_named(cluster: Cluster, words: Collection[str], option: str) -> list[str]:
     """Return the names of the nodes that `words` mean; see `iallocator.names.whole_names`."""
@@ -45,7 +42,7 @@ def group_named(cluster: Cluster, word: str, option: str = "--group") -> Group:
         if word in (group.name, group.uuid):
             return group
     meant = guesses(word, [group.name for group in cluster.groups])
-    known = ", ".join(cut(group.name) for group in cluster.groups[:GROUPS_SHOWN])
+    known = ", ".join(cut(group.name) for group in cluster.groups[:NAMES])
     raise NotFoundError(f"{option}: unknown group {cut(word)}{meant}; there is {known}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from iallocator.deadline import Deadline, Stopped
+from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ FREED, FREE_SHARE, PLACED = "freed nodes", "free share", "instances"
 
 BOUND_SECONDS = 10.0
 """The longest time for a bound, in seconds."""
-
-AGREE = 1e-9
-"""Share of the result: bound and result that differ by less are equal."""
 
 ROUNDING = 1e-12
 """Bound and a result close to 0 that differ by less are equal."""
@@ -75,7 +73,7 @@ class Quality:
         """Return whether the result is proved to be the best possible one."""
         if self.gap is None:
             return False
-        return self.gap <= max(AGREE * abs(self.result), ROUNDING)
+        return self.gap <= max(AMOUNT * abs(self.result), ROUNDING)
 
     def document(self) -> Json:
         """Return ``measure``, ``reached``, ``bound``, ``gap`` and ``proved``.

@@ -21,7 +21,13 @@ from iallocator.model.tags import new_conflict
 from iallocator.planners.outcome import Outcome
 from iallocator.planners.plan import ends_of_colocation_groups
 from iallocator.tags.affinity import constraint_between
-from iallocator.transition.execution import Execution, carried_out, in_other_orders, view_of
+from iallocator.transition.execution import (
+    ROUNDS,
+    Execution,
+    carried_out,
+    in_other_orders,
+    view_of,
+)
 from iallocator.transition.paths import chain
 from iallocator.transition.resources import Place
 from iallocator.transition.step import CREATE, FAILOVER, FENCE, REPLACE_DISKS, START, STOP
@@ -250,7 +256,7 @@ def verify_transition(
     state: State,
     transition: Transition,
     limits: PlanLimits,
-    rounds: int = 10,
+    rounds: int = ROUNDS,
     over: Callable[[], bool] = lambda: False,
     failures: Failures | None = None,
 ) -> list[str]:

@@ -21,6 +21,7 @@ from iallocator.model.keys import LEVELS, in_force
 from iallocator.model.state import derived
 from iallocator.ranking.base import NodeRanking
 from iallocator.tags.placement_keys import NodeTags, ResourceTags
+from iallocator.tolerances import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,10 +40,7 @@ if TYPE_CHECKING:
     Wanted = dict[str, tuple[float, float]]
     """Name -> value and weight."""
 
-__all__ = ["DECIMALS", "NodeKeyUsage", "affinity", "order", "round_of", "thresholds"]
-
-DECIMALS = 10
-"""Affinities are rounded to this many decimals before they are compared."""
+__all__ = ["NodeKeyUsage", "affinity", "order", "round_of", "thresholds"]
 
 
 def affinity(

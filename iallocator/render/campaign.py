@@ -7,6 +7,7 @@ from iallocator.render.plan import NAMED, WELL, kept_nodes
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Table, numeric
 from iallocator.render.words import duration_words, many
+from iallocator.units import GIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def campaign(plan: Json, facts: Json, page: Page) -> None:
             counts = (len(group[key]) for key in ("nodes", "moves", "placements_after"))
             nodes = group["nodes"]
             few = page.some(nodes, NAMED) if page.rows else ", ".join(nodes)
-            copied, time = group["copied_mib"] / 1024, duration_words(group["estimated_seconds"])
+            copied, time = group["copied_mib"] / GIB, duration_words(group["estimated_seconds"])
             table.add(str(number), *map(str, counts), f"{copied:.1f}", time, few)
         page.table(table)
         for number, group in enumerate(groups, start=1):
@@ -73,7 +74,7 @@ def campaign_lines(plan: Json) -> list[str]:
     away, after = (
         sum(len(group[key]) for group in groups) for key in ("moves", "placements_after")
     )
-    copied = found["copied_mib"] / 1024
+    copied = found["copied_mib"] / GIB
     lines = [
         f"{many(nodes, 'node')} to maintain in {many(len(groups), 'group')}, "
         f"{many(away + after, 'move')}, {copied:.1f} GiB copied, "

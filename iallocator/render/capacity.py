@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, Table, numeric
 from iallocator.render.words import REASONS
+from iallocator.units import GIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
     moments = [("now", document["before"]), *((name.lower(), run["after"]) for name, run in runs)]
     for title, figures in moments:
         mib = (amount for what in ("memory", "disk") for amount in figures[what].values())
-        sizes = [f"{amount / 1024:.1f}" for amount in mib]
+        sizes = [f"{amount / GIB:.1f}" for amount in mib]
         cpus = [str(number) for number in figures["cpu"].values()]
         table.add(title, str(figures["instances"]), page.score(figures["score"]), *sizes, *cpus)
     page.table(table)
@@ -202,4 +203,4 @@ def allocation_map(title: str, run: Json) -> Iterator[str]:
 
 def _size(mib: float) -> str:
     """Return an amount of memory or disk in words: in MiB, or from 10 GiB on in GiB."""
-    return f"{mib / 1024:.1f} GiB" if abs(mib) >= 10 * 1024 else f"{mib:.0f} MiB"
+    return f"{mib / GIB:.1f} GiB" if abs(mib) >= 10 * GIB else f"{mib:.0f} MiB"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.errors import FEW_NAMES, NAMES
 from iallocator.render.table import Page, Table, numeric
 from iallocator.render.words import STATISTICS
 from iallocator.reply import WARNED
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
 
 __all__ = ["check", "health_sentence"]
-
-SHOWN = 5
-"""How many instances with one problem on one node are named, and how many nodes."""
 
 DETAILED = 3
 """On a terminal, more groups share one table of findings."""
@@ -149,7 +147,7 @@ def _group(page: Page, group: Json, facts: Json) -> None:
         page.say(score_words(group, page))
     late = group["not_analysed"]
     if late:
-        page.say(f"{facts['not_analysed']}: {page.some(late, SHOWN, 'nodes')}")
+        page.say(f"{facts['not_analysed']}: {page.some(late, NAMES, 'nodes')}")
     if not group["findings"]:
         page.say("nothing wrong was found" if late else "nothing is wrong")
         return
@@ -179,7 +177,7 @@ def _findings(page: Page, listed: Sequence[Json], facts: Json) -> None:
             if one["instance"] and one["kind"] not in facts["of_nodes"]:
                 about.append(one["instance"])
         for number, ((_, text), names) in enumerate(holders.items()):
-            line = f"{page.some(names, SHOWN, 'instances')}: {text}" if names else text
+            line = f"{page.some(names, NAMES, 'instances')}: {text}" if names else text
             table.add("" if number else node or "-", line, tone="bad")
     page.table(table)
     if len(data) > len(few):
@@ -206,9 +204,6 @@ def _largest(group: Json) -> tuple[str, str] | None:
     return largest["name"], f"{100 * largest['term'] / group['score']:.0f} %"
 
 
-NAMED = 3
-"""So many instances that cannot be restarted are named."""
-
 WORST = 10
 """How many sets of nodes the text lists; the JSON document has all."""
 
@@ -230,7 +225,7 @@ def _show_failures(failures: Json, page: Page) -> None:
             survived = {True: "yes", False: "no", None: "not analysed"}[one["survived"]]
             cells = [one["domain"], str(len(one["nodes"])), survived, *_amounts(one)]
             cells += [str(one["pairs"]), str(one["losing"])] * inside
-            names = page.some(one["lost"] or (), NAMED)
+            names = page.some(one["lost"] or (), FEW_NAMES)
             table.add(*cells, names, tone="" if one["survived"] else "bad")
         page.table(table)
     if sets is None:
@@ -245,7 +240,7 @@ def _show_failures(failures: Json, page: Page) -> None:
     table = Table("nodes", numeric("instances"), numeric("MiB"), "cannot be restarted")
     worst = sets["worst"][: page.most(WORST, sets["lose"])]
     for one in worst:
-        names = page.some(one["lost"] or (), NAMED)
+        names = page.some(one["lost"] or (), FEW_NAMES)
         table.add(" ".join(one["nodes"]), *_amounts(one), names, tone="bad")
     page.table(table)
     left = sets["lose"] - len(worst)

@@ -18,6 +18,7 @@ from iallocator.render.plan import tell_transition
 from iallocator.render.table import ALL_DIGITS, Column, Table, numeric, words_for_more
 from iallocator.render.words import REASONS, RESULT_WORDS, STATISTICS
 from iallocator.reply import few_details
+from iallocator.tolerances import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -324,7 +325,7 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
     # By how much the scores differ, and mainly because of which statistics
     terms = differences(answer, rival)
     result = "The scores are equal, statistic by statistic; of equals the first is taken."
-    if any(round(one.amount, 10) for one in terms):
+    if any(round(one.amount, DECIMALS) for one in terms):
         gap = rival.total - answer.total
         what = "Score and penalty" if answer.penalty or rival.penalty else "Score"
         more = "more" if gap >= 0 else "less"
@@ -350,7 +351,7 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
     for one in terms:
         if one.nothing:
             continue
-        if not (round(one.amount, 10) or page.verbose or page.hail):
+        if not (round(one.amount, DECIMALS) or page.verbose or page.hail):
             equal.append(one.mine.name)
             continue
         mine, other = one.mine, one.other
@@ -361,7 +362,7 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
             f"{mine.weight:g}",
             *(_number(page, value) for value in (*values, *shares)),
             _signed(page, one.amount),
-            tone="" if round(one.amount, 10) else "faint",
+            tone="" if round(one.amount, DECIMALS) else "faint",
         )
     before = sum(one.mine.contribution_before for one in terms)
     after = sum(one.mine.contribution_after for one in terms)
@@ -393,7 +394,7 @@ def _named(page: Page, found: Sequence[Difference]) -> str:
 
 
 def _number(page: Page, value: float) -> str:
-    if not round(value, 10):
+    if not round(value, DECIMALS):
         return "0"
     if page.digits < ALL_DIGITS:
         return page.score(value)
@@ -401,4 +402,4 @@ def _number(page: Page, value: float) -> str:
 
 
 def _signed(page: Page, value: float) -> str:
-    return f"{'+' if value > 0 else ''}{_number(page, value)}" if round(value, 10) else "0"
+    return f"{'+' if value > 0 else ''}{_number(page, value)}" if round(value, DECIMALS) else "0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.errors import FEW_NAMES
 from iallocator.render.table import Table, numeric
 
 TYPE_CHECKING = False
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
     from iallocator.render.table import Page
 
 __all__ = ["calls", "cluster", "constraints", "files", "outcomes", "settings"]
-
-SHOWN = 3
-"""How many members of a set the table of constraints names."""
 
 LONGEST = 100
 """Characters of an answer in the table of calls."""
@@ -102,7 +100,7 @@ def constraints(document: Json, facts: Json, page: Page) -> None:
     for one in document["constraints"]:
         weight = f"{one['weight']:g}" if "weight" in one else ""
         members = one.get("members", ())
-        bound = one.get("instance") or page.some(members, SHOWN)
+        bound = one.get("instance") or page.some(members, FEW_NAMES)
         table.add(bound, one["kind"], one["strength"], weight, one["what"], one["origin"])
     page.table(table, indent=0)
     for tag in document["unusable"]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from iallocator.errors import shown
+from iallocator.errors import NAMES, shown
 from iallocator.model.tags import FAILOVER, REINSTALL
 from iallocator.names import domains_of
 from iallocator.render.drawing import subject, way
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, Table, numeric
+from iallocator.units import GIB
 from iallocator.wire.codec import on_one_line
 
 TYPE_CHECKING = False
@@ -240,7 +241,7 @@ def _yes(value: bool) -> str:
 
 
 def _gib(mib: float) -> str:
-    return f"{mib / 1024:.1f}"
+    return f"{mib / GIB:.1f}"
 
 
 Cell = tuple[Column, str]
@@ -379,10 +380,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-REPAIRED = 5
-"""How many instances are named for one command."""
-
-
 def repairs(document: Json, facts: Json, page: Page) -> None:
     """Add the summary, a table of the repairs, and the instances that are not repaired now.
 
@@ -405,7 +402,7 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
             if "broken" in one and "command" in one:
                 commands.setdefault(one["command"], []).append(one["instance"])
         for command, names in commands.items():
-            few = names[: page.most(REPAIRED, len(names))]
+            few = names[: page.most(NAMES, len(names))]
             more = f", ... ({len(names)} in all)" * (len(names) > len(few))
             page.verbatim(shown(f"  {', '.join(few)}{more}: {command}"))
         if any(one.get("repair") in (FAILOVER, REINSTALL) for one in instances):

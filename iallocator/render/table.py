@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from iallocator.errors import IN_PIPE, shown, terminal_width
+from iallocator.tolerances import WRITTEN_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -284,8 +285,8 @@ def _broken(cell: str, width: int) -> list[str]:
 ROWS = 20
 """Rows of a long list on a terminal."""
 
-DIGITS, ALL_DIGITS = 4, 8
-"""Decimals of a score: those that matter, and all that are computed."""
+DIGITS, ALL_DIGITS = 4, WRITTEN_DECIMALS
+"""Decimals of a score: those that matter, and all that documents have."""
 
 
 class Page:

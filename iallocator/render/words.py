@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.constraints.table import REASONS as LIMITS
 from iallocator.scoring import metrics
+from iallocator.units import HOUR
 
 __all__ = ["GAINS", "REASONS", "RESULT_WORDS", "STATISTICS", "duration_words", "many"]
 
@@ -34,6 +35,6 @@ def many(count: int, noun: str, plural: str = "") -> str:
 
 def duration_words(seconds: float) -> str:
     """Return a duration in seconds, minutes or hours."""
-    if seconds < 99.5:
+    if seconds < 99.5:  # 99 or less when it is rounded
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / HOUR:.1f} h"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from iallocator.errors import UsageError
 from iallocator.files import write_file
 from iallocator.replay.cases import read_text
+from iallocator.tolerances import WRITTEN_DECIMALS
 from iallocator.wire.codec import pretty
 
 TYPE_CHECKING = False
@@ -32,9 +33,6 @@ __all__ = [
     "differences",
     "store",
 ]
-
-DECIMALS = 8
-"""Numbers that are equal to this many decimals are equal: scores are sums of roots."""
 
 WIDE = 88
 """Characters from which on a difference takes two lines."""
@@ -66,7 +64,8 @@ class Difference:
 def differences(stored: object, now: object, path: str = "") -> Iterator[Difference]:
     """Yield every place where `now` differs from `stored`, in the order of `stored`.
 
-    Lists are compared position by position, numbers to `DECIMALS` decimals.
+    Lists are compared position by position, numbers to
+    `WRITTEN_DECIMALS` decimals.
     """
     if isinstance(stored, dict) and isinstance(now, dict):
         for key in dict.fromkeys([*stored, *now]):
@@ -78,7 +77,7 @@ def differences(stored: object, now: object, path: str = "") -> Iterator[Differe
             )
     else:
         if _is_number(stored) and _is_number(now):
-            equal = round(stored, DECIMALS) == round(now, DECIMALS)
+            equal = round(stored, WRITTEN_DECIMALS) == round(now, WRITTEN_DECIMALS)
         else:
             equal = type(stored) is type(now) and stored == now
         if not equal:

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from iallocator.configuration import configure
 from iallocator.deadline import Running
 from iallocator.engine import respond
-from iallocator.errors import IallocatorError, RequestError, UsageError
+from iallocator.errors import MISTAKE, IallocatorError, RequestError, UsageError
 from iallocator.files import read_file, write_file
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from iallocator.replay.cases import Case
 
 __all__ = ["Commands", "How", "answer_case", "run", "run_case", "write_junit"]
-
-FAILED = 2
-"""The exit status of a command that cannot be understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +167,7 @@ def _run_command(
         try:
             status = run_command(words[0], [*words, *case.source()])
         except IallocatorError as found:
-            status, error = FAILED, str(found)
+            status, error = MISTAKE, str(found)
     printed.seek(0)
     said = printed.read()
     status_line = f"{status}\n" if status else ""

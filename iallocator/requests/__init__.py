@@ -6,6 +6,8 @@ Every process loads this module; only those that answer another type of request 
 
 from __future__ import annotations
 
+from iallocator.errors import FEW_NAMES, named
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = ["Allocate", "AnyRequest", "MultiAllocate", "first_names", "in_groups"]
-
-NAMED = 3
-"""How many instances of a request its summary names."""
 
 
 class AnyRequest:
@@ -175,9 +174,7 @@ class MultiAllocate(AnyRequest):
 
 def first_names(instances: Sequence[Instance]) -> str:
     """Return the names of the first few instances, and how many more there are."""
-    names = [instance.name for instance in instances]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more or "no instance"
+    return named([instance.name for instance in instances], FEW_NAMES) or "no instance"
 
 
 def in_groups(groups: str | None) -> str:

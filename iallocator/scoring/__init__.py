@@ -71,6 +71,9 @@ __all__ = ["Kernels", "arrays_pay"]
 LOADING = 42_000
 """The time to load the array library, in microseconds."""
 
+PER_NODE, PAIRS = 25, 3
+"""Microseconds that arrays save for each node, and for so many pairs of nodes one more."""
+
 PER_QUESTION = 1_500
 """The fixed time of arrays for one instance in one group, in microseconds."""
 
@@ -82,7 +85,7 @@ def arrays_pay(candidates: Iterable[tuple[int, int]], groups: int = 1) -> bool:
     together. Every group is evaluated for every instance.
     """
     fixed = PER_QUESTION * groups
-    saved = sum(25 * nodes + pairs // 3 - fixed for nodes, pairs in candidates)
+    saved = sum(PER_NODE * nodes + pairs // PAIRS - fixed for nodes, pairs in candidates)
     return saved > LOADING
 
 

@@ -308,6 +308,7 @@ class RejectionCodes:
     """
 
     NO_CANDIDATE = -1
+    """In `codes`: the candidate was rejected before its limits were tested."""
 
     def __init__(
         self, shape: int | tuple[int, int], rejections: Mapping[int, str], nodes: Sequence[int]

@@ -26,7 +26,7 @@ from iallocator.scoring.array_candidates import (
     RejectionCodes,
     Reservations,
 )
-from iallocator.scoring.candidates import DECIMALS, LimitResults
+from iallocator.scoring.candidates import LimitResults
 from iallocator.scoring.metrics import (
     DOMAINS,
     LOCATION,
@@ -43,6 +43,7 @@ from iallocator.scoring.metrics import (
     terms,
     values,
 )
+from iallocator.tolerances import DECIMALS, SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -70,8 +71,8 @@ ALL = range(len(STATISTICS))
 """The positions of all statistics."""
 
 
-SLACK = 1e-8
-"""Scores, no unit: by how much rounding may raise a bound; ten times the tolerance of scores."""
+SLACK = 10 * SCORE
+"""Scores, no unit: by how much rounding may raise a bound."""
 
 MANY = 10_000
 """If there are more pairs, only the best ones are scored until the caller reads more."""

@@ -9,12 +9,9 @@ if TYPE_CHECKING:
     from iallocator.constraints.checks import Check
 
 __all__ = [
-    "DECIMALS", "Candidates", "LimitResults", "ListedCandidates", "NodeBest", "ScoresOf",
+    "Candidates", "LimitResults", "ListedCandidates", "NodeBest", "ScoresOf",
     "keep_best",
 ]  # fmt: skip
-
-DECIMALS = 10
-"""The number of decimals to which scores are rounded before they are compared."""
 
 if TYPE_CHECKING:
     from typing import Any

@@ -28,10 +28,9 @@ from iallocator.limits.fit_horizon import Horizon
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView, after_primary
 from iallocator.scoring.arrays import ArrayKernel, values_of
-from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import N1_COUNT, NO_CENTRES, ROUNDING, STATISTICS, terms
 from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, merged
-from iallocator.tolerances import SCORE
+from iallocator.tolerances import DECIMALS, SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

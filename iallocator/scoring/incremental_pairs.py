@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.deadline import check
-from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.incremental import NOISE, TIE, IncrementalScores, pick, roots
 from iallocator.scoring.metrics import (
     LOCATION,
@@ -27,6 +26,7 @@ from iallocator.scoring.metrics import (
     STATISTICS,
     terms,
 )
+from iallocator.tolerances import DECIMALS
 
 if TYPE_CHECKING:
     from iallocator.aliases import Floats, Indices, Nodes

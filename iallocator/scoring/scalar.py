@@ -16,7 +16,6 @@ from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import Capacities, NodeView, OneSite, after_primary, after_secondary
 from iallocator.model.state import derived
 from iallocator.scoring.candidates import (
-    DECIMALS,
     Candidates,
     LimitResults,
     ListedCandidates,
@@ -38,6 +37,7 @@ from iallocator.scoring.metrics import (
     value_of,
     values,
 )
+from iallocator.tolerances import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

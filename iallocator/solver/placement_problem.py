@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-__all__ = ["PlacementProblem"]
+__all__ = ["MOVING", "PlacementProblem"]
+
+MOVING = 1.0
+"""The cost of moving an instance, in programs with few moves as their goal.
+
+The memory of the instance, as a share of that of all instances, is added.
+"""
 
 
 _HARD = resources_of(FORCED_LIMITS)

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from statistics import median_low
 
-from iallocator.errors import UsageError, cut
+from iallocator.errors import NAMES, UsageError, cut
 from iallocator.model.cluster import (
     Cluster,
     Node,
@@ -169,7 +169,7 @@ def placed_in(cluster: Cluster, purchases: Sequence[Purchase], only: str) -> Non
             wanted = kind.group or only or (names[0] if len(names) == 1 else "")
             group = next((g for g in cluster.groups if wanted in (g.name, g.uuid)), None)
             if group is None:
-                known = ", ".join(cut(name) for name in names[:5])
+                known = ", ".join(cut(name) for name in names[:NAMES])
                 got = f"got {cut(wanted)}" if wanted else "but none is given"
                 raise _error(one, f"group=GROUP with a group of the cluster ({known}), {got}")
             if only and only not in (group.name, group.uuid):

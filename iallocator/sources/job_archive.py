@@ -18,10 +18,11 @@ import os
 import re
 from dataclasses import dataclass
 
-from iallocator.deadline import DAY, check
+from iallocator.deadline import check
 from iallocator.errors import IallocatorError, UsageError
 from iallocator.files import read_file
 from iallocator.model.templates import TEMPLATES
+from iallocator.units import DAY, LATEST
 from iallocator.wire.codec import decode
 
 TYPE_CHECKING = False
@@ -36,9 +37,6 @@ __all__ = ["ArchiveDemand", "InstanceSize", "past_demand"]
 JOB = re.compile(r"job-[0-9]+")
 
 SUCCESS = "success"
-
-LATEST = 253_402_300_799
-"""The last second of a year with four digits."""
 
 
 @dataclass(slots=True)

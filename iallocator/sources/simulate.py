@@ -18,10 +18,10 @@ from iallocator.model.cluster import (
     NodeMemory,
     NodeSpindles,
 )
-from iallocator.model.columns import MIB
 from iallocator.sources.lines import default_policy, whole
 from iallocator.sources.text import POLICIES, TextCluster
 from iallocator.tolerances import LARGEST
+from iallocator.units import MIB
 from iallocator.wire.document import read_facts
 from iallocator.wire.fields import describe
 

@@ -18,6 +18,7 @@ ignored, with a remark.
 from __future__ import annotations
 
 from iallocator.model.keys import SPECIAL, PlacementKey
+from iallocator.tags.affinity import DIGITS
 from iallocator.tolerances import LARGEST, LEAST_DIVISOR
 
 TYPE_CHECKING = False
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["NodeTags", "ResourceTags"]
 
 RESOURCE_KINDS = ("key", "syskey", "specialkey")
-DIGITS = frozenset("0123456789.+-eE")
 
 
 class ResourceTags:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iallocator.transition.transition import ScheduledStep, Transition
 
 __all__ = [
+    "ROUNDS",
     "Execution",
     "carried_out",
     "check",
@@ -33,6 +34,9 @@ __all__ = [
     "side_by_side",
     "view_of",
 ]
+
+ROUNDS = 10
+"""The number of other orders of the steps in which a transition is executed."""
 
 
 class Execution:
@@ -175,7 +179,7 @@ def view_of(state: State, index: int, min_disk: float = 0.0) -> NodeView:
 def check(
     state: State,
     transition: Transition,
-    rounds: int = 10,
+    rounds: int = ROUNDS,
     seed: int = 0,
     over: Callable[[], bool] = lambda: False,
 ) -> list[str]:

@@ -32,6 +32,10 @@ absent: Any = object()
 """Default value that marks a required field."""
 
 
+LONGEST = 40
+"""Characters of a text in an error message."""
+
+
 def describe(value: Any) -> str:
     """Return `value` as text for error messages: short, and with the name of its JSON type."""
     if value is None:
@@ -43,7 +47,7 @@ def describe(value: Any) -> str:
     if isinstance(value, list):
         return "an array"
     if isinstance(value, str):
-        shown = value if len(value) <= 40 else value[:37] + "..."
+        shown = value if len(value) <= LONGEST else value[: LONGEST - 3] + "..."
         return '"' + shown.encode("unicode_escape").decode("ascii") + '"'
     return repr(value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.compat import OURS
 from iallocator.model.instance import NO_LOAD, UNIT_LOAD
 from iallocator.model.tags import InstanceTags
+from iallocator.options.settings import STATIC_KVM_MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Reading:
     def __init__(
         self,
         behaviour: Behaviour = OURS,
-        static_kvm_memory: int = 4096,
+        static_kvm_memory: int = STATIC_KVM_MEMORY,
         ignore_load: bool = False,
         exclusion: Sequence[str] = (),
         tag_prefix: str = "iallocator:",

@@ -22,7 +22,7 @@ MAY_PRINT = {"errors", "files", "process", "cli", "commands", "compat/htools", "
 MAY_HOLD_JSON = {"wire", "live", "commands", "explain", "render", "replay"}
 """The packages that read or write raw JSON: the boundary, and those that store or show answers."""
 
-EVERYWHERE = ("aliases", "tolerances")
+EVERYWHERE = ("aliases", "tolerances", "units")
 """Modules that every package may import."""
 
 ENTRIES = {"iallocator.n1", "iallocator.n1.tolerance"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -121,19 +121,84 @@ LARGEST = 1e-4
 
 def nameless(tree: ast.Module) -> Iterator[tuple[int, float]]:
     """Yield line and value of each small number that is not of a constant with a docstring."""
-    named = {
-        id(part)
-        for one, after in zip(tree.body, tree.body[1:])
-        if isinstance(one, ast.Assign)
-        and isinstance(after, ast.Expr)
-        and isinstance(after.value, ast.Constant)
-        for part in ast.walk(one)
-    }
+    named = {id(part) for one in documented(tree) for part in ast.walk(one)}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Constant) or id(node) in named:
             continue
         if isinstance(node.value, float) and 0 < node.value <= LARGEST:
             yield node.lineno, node.value
+
+
+def documented(tree: ast.Module) -> list[ast.stmt]:
+    """Return the assignments of the module that a docstring follows, alone or in a block."""
+    found: list[ast.stmt] = []
+    block: list[ast.stmt] = []
+    for one in tree.body:
+        if isinstance(one, ast.Assign | ast.AnnAssign):
+            adjacent = block and block[-1].end_lineno == one.lineno - 1
+            block = [*block, one] if adjacent else [one]
+        elif isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
+            found += block
+            block = []
+        else:
+            block = []
+    return found
+
+
+def is_number(value: ast.expr | None) -> bool:
+    """Return whether an expression consists of numbers only, not of names."""
+    parts = [part for part in ast.walk(value) if isinstance(part, ast.expr)] if value else []
+    numbers = [part.value for part in parts if isinstance(part, ast.Constant)]
+    allowed = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
+    return (
+        bool(numbers)
+        and all(isinstance(part, allowed) for part in parts)
+        and all(type(number) in (int, float) for number in numbers)
+    )
+
+
+def undocumented(tree: ast.Module) -> list[int]:
+    """Return the lines of constants of the module that are numbers without a docstring."""
+    known = documented(tree)
+    return [
+        one.lineno
+        for one in tree.body
+        if isinstance(one, ast.Assign | ast.AnnAssign) and is_number(one.value)
+        if one not in known
+    ]
+
+
+CONVERSIONS = (1024, 2**20, 3600, 86400)
+"""The factors of units, which `iallocator.units` names."""
+
+
+def conversions(tree: ast.Module) -> list[int]:
+    """Return the lines that multiply or divide by the factor of a unit."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv)
+        for side in (node.left, node.right)
+        if isinstance(side, ast.Constant) and side.value in CONVERSIONS
+    ]
+
+
+@pytest.mark.parametrize("wrong", [undocumented, conversions])
+def test_numbers_have_names_and_reasons(wrong: Callable[[ast.Module], list[int]]) -> None:
+    """A constant of a module has a docstring; units are converted by `iallocator.units`."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for line in wrong(ast.parse(path.read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_constants_without_docstring_and_conversions_are_found() -> None:
+    """Constants and conversions are found, so the test above can fail."""
+    text = 'A = 1\nB = (2, 3)\n"""Why."""\n\nC = -4.0\nD = x / 1024\nE = 1024\n'
+    assert undocumented(ast.parse(text)) == [5, 7]
+    assert conversions(ast.parse(text)) == [6]
 
 
 def test_every_small_number_is_a_constant_with_a_reason() -> None:

@@ -13,7 +13,6 @@ from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
 from iallocator.scoring import Kernels, incremental, incremental_pairs
 from iallocator.scoring.array_candidates import Reservations
-from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.incremental import (
     NOISE,
     IncrementalScores,
@@ -22,6 +21,7 @@ from iallocator.scoring.incremental import (
     picks,
 )
 from iallocator.scoring.incremental_pairs import IncrementalPairs
+from iallocator.tolerances import DECIMALS
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance

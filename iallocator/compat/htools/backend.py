@@ -20,6 +20,7 @@ from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
 from iallocator.sources import load as load_source
 from iallocator.sources.live.load import FILE
+from iallocator.units import GIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def warn(cluster: Cluster, in_order: bool = False) -> None:
         disk -= sum(one.disk for one in here if not one.local and not one.forthcoming)
         if memory > MISSING_MEMORY or disk > MISSING_DISK:
             found.append(
-                f"  - node {node.name} is missing {memory:.0f} MB ram and {int(disk // 1024)} GB "
+                f"  - node {node.name} is missing {memory:.0f} MB ram and {int(disk // GIB)} GB "
                 "disk"
             )
     if found:

@@ -30,6 +30,7 @@ from iallocator.ganeti.jobs import transition_document
 from iallocator.model.columns import DISK, MEMORY, SPINDLES
 from iallocator.model.moves import FAILOVER, REPLACE_SECONDARY
 from iallocator.model.state import State
+from iallocator.planners.capacity.report import LEAST_FIXED, MOST_FIXED
 from iallocator.planners.plan_limits import lowest_score
 from iallocator.sources import load as load_source
 
@@ -90,7 +91,7 @@ def options_of(given: Given, own: Balancing) -> None:
 
 def general_number(value: float) -> str:
     """Return `value` with six decimals, with an exponent if it is below 0.1 or very large."""
-    if value == 0 or 0.1 <= abs(value) < 1e7:
+    if value == 0 or LEAST_FIXED <= abs(value) < MOST_FIXED:
         return f"{value:.6f}"
     mantissa, _, exponent = f"{value:.6e}".partition("e")
     return f"{mantissa}e{int(exponent)}"

@@ -19,6 +19,7 @@ from iallocator.compat.htools.backend import (
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.sources.writer import write_text
+from iallocator.units import GIB
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 
@@ -72,8 +73,8 @@ def _show(given: Given, source: Source, name: str, width: int) -> None:
     figures = (
         len(nodes), len(source.cluster.instances), bad_nodes, bad_instances,
         sum(node.total_memory for node in nodes), sum(node.reported_memory for node in nodes),
-        sum(node.total_disk for node in nodes) // 1024,
-        sum(node.reported_disk for node in nodes) // 1024,
+        sum(node.total_disk for node in nodes) // GIB,
+        sum(node.reported_disk for node in nodes) // GIB,
     )  # fmt: skip
     cells = (*map(str, figures), f"{cluster_score(state, every):.8f}")
     print(_line(name, cells, width))

@@ -29,6 +29,7 @@ from iallocator.compat.htools.members import (
 from iallocator.compat.htools.text_errors import complain_of_file
 from iallocator.errors import IallocatorError
 from iallocator.files import read_file
+from iallocator.live.rapi import PORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,9 +42,6 @@ STRINGS = list_of(string)
 
 NO_GROUP = "00000000-0000-0000-0000-000000000000"
 """The group of a node that names none."""
-
-PORT = 5080
-"""The port of RAPI, if an address has none."""
 
 
 def folder_problem(folder: str, limit: int) -> str:

@@ -14,7 +14,7 @@ from iallocator.model.moves import Move
 from iallocator.planners.balance.move_kinds import ScoredMoves, kinds_to, possible
 from iallocator.planners.balance.scan.affinity import AffinityCosts
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
-from iallocator.scoring.candidates import DECIMALS
+from iallocator.tolerances import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

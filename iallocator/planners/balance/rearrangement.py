@@ -63,6 +63,9 @@ STATES = 40
 SWAPPED = 3
 """Moves are searched to so many placements that differ only by swaps of equal instances."""
 
+DIGITS = 9
+"""Decimals of gains by which placements are ordered: those of `tolerances.SCORE`."""
+
 PARKED = 4
 """For so many placements of a step, instances may be parked."""
 
@@ -98,7 +101,9 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
         parked = searched = 0
         tries: dict[object, int] = {}
         shapes = _shapes(state)
-        rearrangements.sort(key=lambda one: (round(one[0], 9), _moved(choices, *one[1:]), *one[1:]))
+        rearrangements.sort(
+            key=lambda one: (round(one[0], DIGITS), _moved(choices, *one[1:]), *one[1:])
+        )
         for score, rows, nodes in rearrangements[:TRIED]:
             check()
             if state.limits.deadline.over():

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iallocator.deadline import DAY, check
+from iallocator.deadline import check
 from iallocator.planners.balance.compound_moves import allowed_move
 from iallocator.planners.balance.move_kinds import ScoredMoves, kinds_to
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
@@ -27,6 +27,7 @@ from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import length_reached
 from iallocator.planners.search import LOCAL_OPTIMUM, Acceptance, LocalSearch, Neighbourhood
 from iallocator.scoring.scalar import score_of
+from iallocator.units import DAY, GIB, HOUR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,9 +41,7 @@ if TYPE_CHECKING:
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.search import Objective
 
-__all__ = ["HOUR", "LoadSample", "Measured", "SteadyBalancer", "SteadyLimits", "SteadyPolicy"]
-
-HOUR = DAY / 24
+__all__ = ["LoadSample", "Measured", "SteadyBalancer", "SteadyLimits", "SteadyPolicy"]
 
 HALF_LIFE = 3 * DAY
 """After this time, in seconds, a sample has half of its weight."""
@@ -334,7 +333,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
             now, held = (len(loads.scope) * g for g in loads.gains(state, relative, one.name))
             for k in np.flatnonzero(now > limits.least_gain).tolist():
                 for move in self._moves(builder, one, loads.scope[k]):
-                    cost = limits.least_gain + move.copied / 1024 * limits.gib_cost
+                    cost = limits.least_gain + move.copied / GIB * limits.gib_cost
                     if now[k] > cost and held[k] > cost / 2:
                         gaining.append((float(now[k] - cost), move))
         return gaining
@@ -356,7 +355,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
                 after = nodes[k] + own * loads.share[k]
                 if target != source and after <= limits.overload - RELIEVED:
                     for move in self._moves(builder, one, target):
-                        cost = move.copied / 1024 * limits.gib_cost
+                        cost = move.copied / GIB * limits.gib_cost
                         moves.append((float(gains[k] - cost), move))
         return moves
 

@@ -18,13 +18,14 @@ from iallocator.limits.fit_horizon import Horizon
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
-from iallocator.n1 import Rules
+from iallocator.n1 import WORK, Rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.names import domain_of
 from iallocator.placement.limit_policy import LimitPolicy
 from iallocator.placement.nearest import RolesTested, closest
 from iallocator.placement.what_if import WhatIf
 from iallocator.planners.capacity.fill import (
+    CANDIDATES,
     Allocation,
     FillResult,
     fill,
@@ -96,14 +97,8 @@ def is_endless(
 SEARCH_SECONDS = 1.0
 """The seconds of work that the integer program may take."""
 
-EXACT_WORK = 1_000_000
-"""The work of exact search in failures, in moves × nodes: about a second."""
-
 TIERED_AGAIN = 1_000
 """Nodes × instances up to which tiers are filled once more with exact search."""
-
-ATTEMPTS = 1000
-"""The number of instances by which the context chooses scalar or array scores."""
 
 
 @dataclass(slots=True)
@@ -286,7 +281,7 @@ class _Study:
         state = State(cluster)
         count = len(cluster.nodes)
         pairs = sum(len(g.nodes) ** 2 for g in cluster.groups) * (wants.standard.nodes == 2)
-        self._kernels = Kernels(state, [(count, pairs)] * ATTEMPTS, wants.min_disk)
+        self._kernels = Kernels(state, [(count, pairs)] * CANDIDATES, wants.min_disk)
         self._kernels.many = True
         score = self._kernels.make(state, range(len(cluster.nodes))).score()
         self._report = CapacityReport(state, Totals(state), Figures(state, score, wants.min_disk))
@@ -485,7 +480,7 @@ class _Study:
                 Rules(
                     mode or "strict",
                     self._units,
-                    Deadline(None, work={SIMULATIONS: EXACT_WORK}) if exact else None,
+                    Deadline(None, work={SIMULATIONS: WORK}) if exact else None,
                     failures=watched if mode in ("", "strict") else None,
                     exact=exact or None,
                 ),

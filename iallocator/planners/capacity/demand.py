@@ -10,8 +10,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from iallocator.deadline import DAY
 from iallocator.planners.capacity.trend import LEAST_DAYS, LEAST_POINTS, trend_of
+from iallocator.units import DAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

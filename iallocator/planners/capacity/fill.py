@@ -30,6 +30,9 @@ __all__ = [
 
 ENOUGH = "as many instances as allowed"
 
+CANDIDATES = 1000
+"""The number of instances by which the context chooses scalar or array scores."""
+
 MANY = 3
 """After so many instances of one size, keeping what is known of their places pays off."""
 

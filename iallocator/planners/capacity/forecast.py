@@ -16,7 +16,7 @@ from iallocator.deadline import check
 from iallocator.handlers.allocate import allocation_request
 from iallocator.placement.context import Context
 from iallocator.placement.groups import collect_offers
-from iallocator.planners.capacity.fill import likely_reason
+from iallocator.planners.capacity.fill import CANDIDATES, likely_reason
 from iallocator.planners.capacity.site import added
 from iallocator.requests import Allocate
 from iallocator.scoring import Kernels
@@ -41,9 +41,6 @@ ORDERS = 9
 
 FIRST_COPIES = 64
 """The context has the constraints of so many next instances at first, then of twice as many."""
-
-CANDIDATES = 1000
-"""The number of instances by which the context chooses scalar or array scores."""
 
 
 class Forecast:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.constraints.table import REASONS
+from iallocator.errors import NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.site import Size
     from iallocator.planners.capacity.usage import Figures, Totals
 
-__all__ = ["end_of", "instances_placed", "key_lines", "share", "study_document", "tiers"]
+__all__ = [
+    "LEAST_FIXED", "MOST_FIXED", "end_of", "instances_placed", "key_lines", "share",
+    "study_document", "tiers",
+]  # fmt: skip
 
 
 def tiers(run: Run) -> list[tuple[Size, int]]:
@@ -29,14 +33,10 @@ def tiers(run: Run) -> list[tuple[Size, int]]:
     return counted
 
 
-NAMED = 5
-"""Nodes that the reason for an empty result names."""
-
-
 def end_of(study: CapacityReport, run: Run) -> str:
     """Return why no more instances were placed, in one line."""
     if study.failing:
-        some = ", ".join(study.failing[:NAMED]) + ", ..." * (len(study.failing) > NAMED)
+        some = ", ".join(study.failing[:NAMES]) + ", ..." * (len(study.failing) > NAMES)
         return (
             f"the cluster is not N+1 compliant (failing nodes: {len(study.failing)}, {some}), "
             "so no instance is added; --accept-existing-errors adds some"
@@ -235,6 +235,10 @@ def _figure_keys(prefix: str, figures: Figures, totals: Totals) -> Iterator[tupl
         yield f"{prefix}_{key}", str(value)
 
 
+LEAST_FIXED, MOST_FIXED = 0.1, 1e7
+"""The range of numbers that Haskell shows without an exponent."""
+
+
 def share(part: float, whole: float, places: int = 8) -> str:
     """Return `part / whole` with so many decimals."""
     if not whole:
@@ -251,7 +255,7 @@ def _fixed(number: float, places: int = 8) -> str:
 
 def _shown(number: float) -> str:
     """Return a number as Haskell shows it: short, with a decimal point or an exponent."""
-    if not number or 0.1 <= abs(number) < 1e7:
+    if not number or LEAST_FIXED <= abs(number) < MOST_FIXED:
         return repr(float(number))
     mantissa, exponent = f"{number!r}e0".split("e")[:2] if "e" in repr(number) else ("", "")
     if not mantissa:

@@ -28,7 +28,7 @@ from iallocator.planners.search import (
     LocalSearch,
     Neighbourhood,
 )
-from iallocator.tolerances import SCORE
+from iallocator.tolerances import DECIMALS, SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -411,7 +411,7 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
             if item.load not in scores:
                 scores[item.load] = work.loads.score_after(item.load, source, target)
             penalty = work.penalty(item, dict.fromkeys(item.names, group.nodes))
-            score = round(scores[item.load] + penalty, 10)
+            score = round(scores[item.load] + penalty, DECIMALS)
             ranked.append((score, item.copied, item.members[0].order, item))
         ranked.sort(key=lambda one: one[:3])
         own = work.groups[source]

@@ -33,6 +33,9 @@ __all__ = ["Mover"]
 PATIENCE = 2
 """After so many rejections by N+1, a group is skipped if one ranking places several instances."""
 
+HARDLY_MORE = 1.1
+"""A rejected instance counts for others if its memory is at most so many times as much."""
+
 
 class Mover:
     """Finds placements in other groups, and the moves to them, in the state of its context.
@@ -292,7 +295,7 @@ class _Rejections:
 
     def count(self, memory: int) -> int:
         """Return the number of rejections of instances hardly larger than `memory`, or smaller."""
-        return sum(1 for other in self._memory if other <= 1.1 * memory)
+        return sum(1 for other in self._memory if other <= HARDLY_MORE * memory)
 
 
 class _Queue:

@@ -13,6 +13,7 @@ from copy import copy
 from itertools import chain, combinations
 
 from iallocator.deadline import TIME_IS_UP, Stopped, check
+from iallocator.errors import named
 from iallocator.model.moves import replay
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
@@ -139,16 +140,12 @@ class Health:
             if indices
         ]
         if self.crowded:
-            names = ", ".join(one.name for one in self.crowded[:5])
-            more = f" and {len(self.crowded) - 5} more" if len(self.crowded) > 5 else ""
-            parts.append(f"{names}{more} must be in another group")
+            parts.append(f"{named([one.name for one in self.crowded])} must be in another group")
         return "; ".join(parts)
 
 
 def _listed(nodes: Sequence[Node], indices: list[int]) -> str:
-    shown = ", ".join(nodes[index].name for index in indices[:5])
-    more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
-    return f"node{'s' * (len(indices) > 1)} {shown}{more}"
+    return f"node{'s' * (len(indices) > 1)} {named([nodes[index].name for index in indices])}"
 
 
 def stranding(state: State, group: Group) -> list[int]:

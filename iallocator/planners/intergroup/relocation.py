@@ -14,7 +14,7 @@ from iallocator.placement.several.moves import taken_off, try_moves
 from iallocator.placement.several.sequence import MoveTask
 from iallocator.planners.restart_rows import RestartRows
 from iallocator.solver.highs import available, search
-from iallocator.solver.placement_problem import PlacementProblem
+from iallocator.solver.placement_problem import MOVING, PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
 
 TYPE_CHECKING = False
@@ -41,9 +41,6 @@ LARGEST = 30_000
 
 TRIES = 200
 """How many answers of the solver are checked."""
-
-MOVING = 1.0
-"""The cost of moving an instance, without its memory as a share of all."""
 
 
 class Relocation:

@@ -18,6 +18,7 @@ from iallocator.planners.result import PlanResult
 from iallocator.planners.verify import lost_between, verify_moves, verify_transition
 from iallocator.scoring.scalar import score_of
 from iallocator.transition.requirements import demands_of
+from iallocator.units import GIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def make_room(
         return done
     limits = PlanLimits(context.settings, context.affinity.relations)
     failures = Failures(limits)
-    cost = None if settings.cost is None else settings.cost * 1024
+    cost = None if settings.cost is None else settings.cost * GIB
 
     def stands(entries: Sequence[PlanEntry]) -> bool:
         if verify_moves(done.before, entries, limits, failures):

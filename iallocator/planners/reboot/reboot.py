@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 
 from iallocator.deadline import Stopped
+from iallocator.errors import NAMES
 from iallocator.ganeti.jobs import job_sets
 from iallocator.model.state import State
 from iallocator.names import whole_name
@@ -44,9 +45,6 @@ __all__ = [
     "plan_reboots",
     "shortfalls",
 ]
-
-SHOWN = 5
-"""The number of nodes that the message about those that are not rebooted names."""
 
 UNKNOWN_MASTER = "the master node is unknown: name it with --master-node, or --force"
 
@@ -262,12 +260,12 @@ def plan_reboots(
 
 def shortfalls(cluster: Cluster, left: Mapping[int, str]) -> list[str]:
     """Return one line that names the nodes of `left`, which maps an index to why it is left."""
-    names = cluster.node_names(list(left)[:SHOWN])
+    names = cluster.node_names(list(left)[:NAMES])
     if not left:
         return []
     if len(left) == 1:
         return [f"{names[0]} is not rebooted: {next(iter(left.values()))}"]
-    some = ", ".join(names) + ", ..." * (len(left) > SHOWN)
+    some = ", ".join(names) + ", ..." * (len(left) > NAMES)
     return [f"{len(left)} nodes are not rebooted: {some}"]
 
 

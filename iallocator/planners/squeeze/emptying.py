@@ -29,7 +29,7 @@ from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.restart_rows import RestartRows
 from iallocator.scoring.scalar import score_of
 from iallocator.solver.highs import search
-from iallocator.solver.placement_problem import PlacementProblem
+from iallocator.solver.placement_problem import MOVING, PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
 
 TYPE_CHECKING = False
@@ -196,9 +196,6 @@ if TYPE_CHECKING:
 
 
 PROVED = "proved: no arrangement of the instances will do"
-
-MOVING = 1.0
-"""The cost of moving an instance, without its memory as a share of all."""
 
 LARGEST = 3_000
 """The program has rows of failures up to so many failures × nodes × instances."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from iallocator.constraints import relations_of
 from iallocator.deadline import Deadline, Stopped
-from iallocator.errors import NotFoundError
+from iallocator.errors import FEW_NAMES, NotFoundError, named
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
@@ -30,7 +30,7 @@ from iallocator.transition.requirements import demands_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
@@ -438,12 +438,12 @@ class _Work:
             return "it is the master node"
         if self.options.kinds == SHARED:
             if state.secondaries[index]:
-                return f"it is the secondary of {_some(state.secondaries[index])}"
+                return f"it is the secondary of {named([*state.secondaries[index]], FEW_NAMES)}"
             not_shared = [n for n, i in state.primaries[index].items() if not i.shared]
             if not_shared:
-                return f"its instances are not on shared storage: {_some(not_shared)}"
+                return f"its instances are not on shared storage: {named(not_shared, FEW_NAMES)}"
         fixed = [i.name for i in state.instances_on(index) if i.name not in movable_names]
-        return f"its instances cannot be moved: {_some(fixed)}" if fixed else ""
+        return f"its instances cannot be moved: {named(fixed, FEW_NAMES)}" if fixed else ""
 
     def _stranded(self, group: Group) -> str:
         """Return an instance that cannot be moved off a node that is not online, or ""."""
@@ -483,10 +483,3 @@ class _Work:
                 )
         standby.sort(key=lambda node: (self._liking(node), wake_rank(node)))
         return [node.index for node in standby]
-
-
-def _some(names: Iterable[str]) -> str:
-    """Return the names, or the first three and the number of the others."""
-    every = list(names)
-    rest = len(every) - 3
-    return ", ".join(every[:3]) + (f" and {rest} more" if rest > 0 else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import shown
+from iallocator.errors import NAMES, shown
 from iallocator.render.checkup import health_sentence
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
@@ -76,8 +76,8 @@ def constraints(document: Json, facts: Json, page: PageView) -> None:
     )  # fmt: skip
     for one in document["constraints"]:
         names = [one["instance"]] if "instance" in one else one["members"]
-        some = ", ".join(map(page.short, names[:MEMBERS]))
-        more = len(names) - MEMBERS
+        some = ", ".join(map(page.short, names[:NAMES]))
+        more = len(names) - NAMES
         weight = Cell(f"{one['weight']:g}", sort=one["weight"]) if "weight" in one else Cell("")
         grid.add(
             Cell(shown(some), f"and {more} more" if more > 0 else "", "strong"),
@@ -154,9 +154,6 @@ def _failures(failures: Json | None, page: PageView) -> None:
             grid.add(*_lost(one["domain"], one, page))
         page.table("domains", "If a failure domain fails", grid)
 
-
-MEMBERS = 5
-"""The instances of one constraint that are named."""
 
 LOST = "What fails", "Result", "Instances that cannot be restarted", numeric("Their memory")
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from iallocator.errors import shown
 from iallocator.render.page.view import Bar, Section, gib, natural
 from iallocator.render.words import many
+from iallocator.units import GIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,4 +184,4 @@ def _meter(used: float, reserved: float, total: float, unit: str) -> Meter | Non
 
 def _plain(amount: float, unit: str) -> str:
     """Return a number without its unit; amounts in MiB as GiB."""
-    return f"{amount / 1024:.1f}" if unit == "MiB" else f"{amount:.4g}"
+    return f"{amount / GIB:.1f}" if unit == "MiB" else f"{amount:.4g}"

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 ARROW = "\N{RIGHTWARDS ARROW}"
 
 FIXED = {"failover": 60, "start": 30, "stop": 60, "power-on": 300, "power-off": 60, "fence": 60}
-"""Kind of a step -> the seconds that it takes beside copying, if not `OTHERS`."""
+"""Kind of a step -> the seconds that it takes beside copying, if not `OTHERS`: estimates."""
 
 OTHERS = 10
+"""The seconds of all other steps."""
 
 COPIES = {"migrate": "memory", "replace-disks": "disk", "move": "disk", "create": "disk"}
 """Kind of a step -> what it copies of the instance."""

@@ -15,6 +15,7 @@ from iallocator import __version__
 from iallocator.errors import UsageError, shown
 from iallocator.names import common_domain
 from iallocator.render.table import columns_named
+from iallocator.units import GIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -242,11 +243,11 @@ class PageView:
 
 def gib(mib: float) -> str:
     """Return an amount with its unit: in MiB below 1 GiB, in GiB below 10 TiB, or in TiB."""
-    if abs(mib) < 1024:
+    if abs(mib) < GIB:
         return f"{mib:.0f} MiB"
-    if abs(mib) < 10 * 1024**2:
-        return f"{mib / 1024:.1f} GiB"
-    return f"{mib / 1024**2:.1f} TiB"
+    if abs(mib) < 10 * GIB**2:
+        return f"{mib / GIB:.1f} GiB"
+    return f"{mib / GIB**2:.1f} TiB"
 
 
 def size_cell(mib: float) -> Cell:

@@ -14,7 +14,7 @@ from iallocator.planners.balance.scan.affinity import MoveAffinity
 from iallocator.planners.balance.scan.arrays import MoveTags
 from iallocator.planners.balance.scan.blocks import Block, MoveNodes, RelevantChecks
 from iallocator.planners.balance.scan.move_table import MoveStore, Page, RemadeMoves, write_moves
-from iallocator.scoring.candidates import DECIMALS
+from iallocator.tolerances import DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iallocator.planners.balance.scan.bounds import RowBounds, chords_between, extremes
-from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import spread
-from iallocator.tolerances import VARIANCE
+from iallocator.tolerances import DECIMALS, VARIANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -22,8 +22,7 @@ from iallocator.planners.balance.scan.bounds import CurrentScore
 from iallocator.planners.balance.scan.move_table import MoveStore, Snapshot
 from iallocator.planners.balance.scan.proportional_statistics import proportional_statistics
 from iallocator.planners.balance.scan.swaps import SwapTable
-from iallocator.scoring.candidates import DECIMALS
-from iallocator.tolerances import BOUND
+from iallocator.tolerances import BOUND, DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
