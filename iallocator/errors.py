@@ -1,4 +1,4 @@
-"""The errors that are reported to a person.
+"""The errors that are reported to the user.
 
 There are three kinds of failure. Invalid input raises one of these errors; the program ends with
 exit status 2 and one line on stderr. A request without a solution is not an error, but an answer

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["Reply", "few_details", "warnings_beyond"]
 
 WARNING = "Warning: "
-"""The beginning of remarks that a person should read."""
+"""The beginning of remarks that need attention."""
 
 WARNED = 3
 """Most warnings, and most lines of one, that ``info`` repeats, so that it stays one short line."""
@@ -24,7 +24,7 @@ class Reply:
     success:
         Whether the request can be satisfied.
     info:
-        One line for people; scripts of operators match its words.
+        One readable line; scripts of operators match its words.
     result:
         What Ganeti reads, by request type; [] without success.
     solutions:

@@ -311,7 +311,7 @@ def nodes_away(records: Records) -> list[str]:
 
 
 def progress_lines(progress: Json) -> Iterator[str]:
-    """Yield the lines of the progress of a campaign for people."""
+    """Yield the lines of the progress of a campaign as text."""
     done, to_do, left = progress["done"], progress["to_do"], progress["left_out"]
     total = len(done) + len(to_do) + len(left)
     yield f"Campaign: {len(done)} of {total} nodes done in {progress['groups_done']} groups"

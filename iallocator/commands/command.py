@@ -88,7 +88,7 @@ class Result:
     finite:
         Whether no number of the document can be infinite, so that a faster writer may be used.
     remarks:
-        What a person should know, reported on stderr first.
+        Remarks, reported on stderr first.
     problems:
         What is wrong, reported on stderr last.
     before, after:

@@ -316,7 +316,7 @@ HISTORIES = {"": "balance --steady keeps a history of loads, capacity --history 
 LACKED: dict[str, Reasons] = {
     "--json": {
         "replay": "--junit is its form for programs",
-        "report": "a page is for people: show --json has the data",
+        "report": "a page is for a browser: show --json has the data",
         "snapshot": "--form json is its form for programs",
     },
     "--html": {
@@ -397,7 +397,7 @@ LACKED: dict[str, Reasons] = {
     "--node": {"": "it has no part about one node that could be shown alone"},
     "--brief": {"": "it has no short form"},
     "--all": {"": "nothing is left out that --all could add"},
-    "--no-headers": {"": "its titles belong to tables for people: --json is for programs"},
+    "--no-headers": {"": "it leaves out the titles of text tables: --json is for programs"},
     "--disk-template": {"": "it places no new instances that options describe"},
     "--spindle-use": {"": "it places no new instances that options describe"},
     **dict.fromkeys(

@@ -117,9 +117,9 @@ def begin(
 
     `cluster`: as it was when the plan was made; `load` reads it again.  `followed`: makes the
     follower of the execution on a queue; None for no follower.  `working`: makes the work on nodes;
-    None if a person does it.  `path`: the journal of a part of a campaign, which holds the lock of
-    the cluster; "" for a whole execution.  With ``--dry-run``, the jobs are shown: for a cluster
-    that is not running, those of LUXI.
+    None if that is done by hand.  `path`: the journal of a part of a campaign, which holds the lock
+    of the cluster; "" for a whole execution.  With ``--dry-run``, the jobs are shown: for a
+    cluster that is not running, those of LUXI.
 
     Raises
     ------
@@ -350,7 +350,7 @@ def _print(found: Json, settings: Execution, versioned: Callable[[Json], Json]) 
 
 
 def show_report(found: Json, settings: Execution, anew: bool = True) -> None:
-    """Print the result of an execution as text for people; `anew` as of `report_lines`."""
+    """Print the result of an execution as plain text; `anew` as of `report_lines`."""
     if not settings.dry_run:
         for line in report_lines(found, anew):
             print(shown(line))
@@ -448,5 +448,5 @@ class Interrupts:
 
 def _say_at_once(line: bytes) -> None:
     """Write without buffers, which the interrupted code may be holding."""
-    with suppress(OSError):  # if stderr is closed, no person reads it
+    with suppress(OSError):  # if stderr is closed, the message has no reader
         os.write(2, line)

@@ -1,6 +1,6 @@
 """Write the help: the overview of the commands, and the options of one command in groups.
 
-A help fits the terminal, or 100 columns in a pipe. It shows the options that most people need, and
+A help fits the terminal, or 100 columns in a pipe. It shows the options that are often used, and
 with ``--all`` every option.
 """
 

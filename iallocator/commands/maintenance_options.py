@@ -49,7 +49,7 @@ class CampaignSettings(CommandSettings):
 
     run: str = option(
         "--run",
-        "command of a shell that maintains a node; {node} is its name (default: a person does it)",
+        "command of a shell that maintains a node; {node} is its name (default: by hand)",
         str, "COMMAND", "", group=SELECTION,
     )  # fmt: skip
     check_command: str = option(

@@ -144,7 +144,7 @@ def watched(command: Command, rescue: Callable[[Node], PlanResult]) -> PlanResul
 
 
 def _due(state: WatchState, cluster: Cluster, own: Rescue) -> tuple[Node | None, str, bool]:
-    """Return the node to rescue; or None, the reason, and whether a person must act."""
+    """Return the node to rescue; or None, the reason, and whether the administrator must act."""
     if state.progress() == STUCK:
         again = f"iallocator rescue -L -X --resume {state.journal}"
         return None, f"the last rescue failed; {again} goes on, nothing is done before", True

@@ -350,7 +350,7 @@ def _show_states(states: Iterable[ShownState], command: Command) -> None:
 def _check_outputs(settings: Any, command: Command) -> None:
     """Reject outputs that cannot be written, before any work begins.
 
-    Standard output takes one of these: text for people, a JSON document, or a page.
+    Standard output takes one of these: plain text, a JSON document, or a page.
 
     Raises
     ------

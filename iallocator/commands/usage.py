@@ -210,7 +210,7 @@ USAGE = {
         (
             Example(
                 "maintain --master-node b3 -t racks.data",
-                "Show the campaign for all nodes, with a person at each node.",
+                "Show the campaign for all nodes, which are maintained by hand.",
             ),
             Example(
                 "maintain --master-node b3 --only b1,b2 --run 'ssh {node} reboot' -t racks.data",
@@ -304,7 +304,7 @@ USAGE = {
         ),
     ),
     "rescue": Usage(
-        "NODE is fenced by its out-of-band program, or by a person, and marked offline. Its "
+        "NODE is fenced by its out-of-band program, or by hand, and marked offline. Its "
         "instances fail over by priority (tag iallocator:priority:N), and then get new "
         "secondaries. On a running cluster, the command first verifies that the node is dead: its "
         "node daemon and its addresses must not answer. In a file, the node is taken as dead. With "

@@ -33,7 +33,7 @@ class Job:
     steps:
         Its steps, in order, as plain data.
     opcodes:
-        Its opcodes, in order; empty if a person has to do it by hand.
+        Its opcodes, in order; empty if it must be done by hand.
     after:
         Numbers of the jobs that must have succeeded before; all are lower than its own.
     """
@@ -45,7 +45,7 @@ class Job:
 
     @property
     def by_hand(self) -> bool:
-        """Return whether a person has to do it."""
+        """Return whether it must be done by hand."""
         return not self.opcodes
 
     @property

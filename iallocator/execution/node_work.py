@@ -55,7 +55,7 @@ class NodeCommands:
     Attributes
     ----------
     run:
-        Maintains the node; "": a person does it.
+        Maintains the node; "": that is done by hand.
     check:
         Checks the node when it is back; "" for no check.
     boot_id:
@@ -96,7 +96,7 @@ class NodeWork:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def handles(self, job: Job) -> bool:
-        """Return whether this work does the job, which would otherwise wait for a person."""
+        """Return whether this work does the job, which would otherwise be done by hand."""
         return (
             job.by_hand
             and job.steps[0]["kind"] == REBOOT

@@ -51,7 +51,7 @@ def complete(records: Records) -> bool:
 
 
 def due_by_hand(job: Job, records: Records) -> bool:
-    """Return whether a job that a person must do is due now."""
+    """Return whether a job that must be done by hand is due now."""
     return job.by_hand and records.of[job.number].state == PENDING and records.free(job)
 
 
@@ -168,7 +168,7 @@ def _progress(now: Sequence[str], runs: bool, chain: Sequence[Json]) -> str:
 
 
 def report_lines(document: Json, anew: bool = True) -> Iterator[str]:
-    """Yield the lines of an execution document for people.
+    """Yield the lines of an execution document as text.
 
     `anew`: say how rebooted nodes are left out of a new plan.
     """

@@ -40,7 +40,7 @@ class Work(Protocol):
     """Work on nodes that have been emptied, and on nodes that are back."""
 
     def handles(self, job: Job) -> bool:
-        """Return whether this work does `job`, which would otherwise wait for a person."""
+        """Return whether this work does `job`, which would otherwise be done by hand."""
 
     def advance(self) -> bool:
         """Begin and continue the work; return whether the state of a job has changed."""
@@ -153,7 +153,7 @@ class Orders:
     stopping:
         Returns whether no further job may begin.
     confirmed:
-        Returns whether a person confirms that a job has been done by hand.
+        Returns whether the administrator confirms that a job has been done by hand.
     pause:
         Waits for a number of seconds.
     now:

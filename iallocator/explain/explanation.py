@@ -359,7 +359,7 @@ def difference_document(mine: Placed, other: Placed, label: str) -> Json:
 class Explanation:
     """The explanation of the answer to a request.
 
-    ``response`` is the answer itself, unchanged; ``remarks`` are lines for people.
+    ``response`` is the answer itself, unchanged; ``remarks`` are lines of text.
     """
 
     def __init__(

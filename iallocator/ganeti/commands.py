@@ -101,7 +101,7 @@ def script(
     """Return lines for a shell: job sets in order, the jobs of each, the commands of a job.
 
     `hand_commands`: index of a node -> the command that reboots it, and the command that checks it
-    afterwards; "" if a person does that.
+    afterwards; "" if that is done by hand.
     """
     known = hand_commands or {}
     lines: list[str] = []

@@ -97,7 +97,7 @@ _FLAGS = {
 
 
 def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
-    """Return the opcodes that execute one step; empty if a person must execute it.
+    """Return the opcodes that execute one step; empty if it must be done by hand.
 
     A person must reboot nodes. A person must power a node that is known to have no program for
     that, and fence a node that is not known to have one. A new instance has the members that

@@ -59,7 +59,7 @@ class MoveReport:
     def failed(
         self, instance: Instance, message: str, entry: dict[str, Any], more: str = ""
     ) -> None:
-        """Add an instance that is not moved, because of `message`; only people are shown `more`."""
+        """Add an instance that is not moved, because of `message`; `more` is shown in text only."""
         message += more
         unkept = self._context.affinity.unsatisfiable(instance)
         message += f"; it {unkept}" if unkept and unkept not in message else ""

@@ -31,7 +31,7 @@ class Rejection:
         The failure reason, one of `iallocator.constraints.table.REASONS`; ``FailGroup`` if the
         whole group is rejected.
     text:
-        The numbers, or the rule, for people; it goes on from the name of the node or group.
+        The numbers, or the rule, in words; it goes on from the name of the node or group.
         If it is a function, it is called when the text is read: most rejections are not.
     node:
         The index of the node that rejects; None for a whole group.

@@ -306,7 +306,7 @@ def _rejected(where: str, status: int, raw: bytes) -> ServerError:
 
 
 def _reason(error: Exception) -> str:
-    """Return why there is no answer, as text for people."""
+    """Return why there is no answer, as plain text."""
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -363,7 +363,7 @@ def ask(
     Raises
     ------
     OSError
-        If there is no whole answer; its text is for people.
+        If there is no whole answer; its text is readable.
     """
     host, port = server.host, server.port
     connecting = deadline.within(CONNECT_SECONDS)
@@ -446,7 +446,7 @@ class ServerError(LiveError):
 
 
 def why(error: Exception) -> str:
-    """Return why a server was not reached or its answer not read, as text for people."""
+    """Return why a server was not reached or its answer not read, as plain text."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or "the connection failed"

@@ -73,9 +73,9 @@ class Constraint:
     domain:
         Prefix of the node tags that name failure domains; "" if every node is its own domain.
     what:
-        Text for people: what is required.
+        In words: what is required.
     origin:
-        Text for people: the tag, option or member of the document that sets the constraint.
+        In words: the tag, option or member of the document that sets the constraint.
     """
 
     __slots__ = ("domain", "instance", "kind", "origin", "other", "strength", "weight", "what")
@@ -112,7 +112,7 @@ class Constraint:
 
     @property
     def text(self) -> str:
-        """Return what is required and which tag or option requires it, as text for people."""
+        """Return what is required and which tag or option requires it, as plain text."""
         return f"{self.what} ({self.origin})"
 
     @property
@@ -189,7 +189,7 @@ class SharedConstraint:
 
     @property
     def what(self) -> str:
-        """Return what is required, as text for people."""
+        """Return what is required, as plain text."""
         verb = "together with" if self.kind == TOGETHER else "apart from"
         where = f" ({self.domain})" if self.domain else ""
         beside = f" and {len(self.others)} others" if self.others else ""

@@ -61,7 +61,7 @@ def pools_of(instance: Instance) -> tuple[Pool, ...]:
 
 
 def pool_name(pool: Pool) -> str:
-    """Return the name of the pool for people, for example ``external/nas``."""
+    """Return the name of the pool as text, for example ``external/nas``."""
     return "/".join(pool)
 
 

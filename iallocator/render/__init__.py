@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["DRAWING", "PAGE", "RENDERERS", "TEXT", "drawing_of", "pages_of", "text_of"]
 
 TEXT, PAGE, DRAWING = "text", "page", "drawing"
-"""Text for people, a page for a browser, and the steps as SVG or DOT."""
+"""Plain text, a page for a browser, and the steps as SVG or DOT."""
 
 PLAN = {TEXT: "plan:plan", PAGE: "page.plan_page:plan", DRAWING: "drawing:graph"}
 

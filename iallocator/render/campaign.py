@@ -1,4 +1,4 @@
-"""Campaigns of maintenance as text for people, made of the plain data that ``--json`` writes."""
+"""Campaigns of maintenance as plain text, made of the plain data that ``--json`` writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings of ``check`` as text for people."""
+"""The findings of ``check`` as plain text."""
 
 from __future__ import annotations
 

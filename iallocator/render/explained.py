@@ -1,4 +1,4 @@
-"""Explanations as text for people."""
+"""Explanations as plain text."""
 
 from __future__ import annotations
 

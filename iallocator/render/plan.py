@@ -1,4 +1,4 @@
-"""Plans and repairs as text for people, made of the plain data that ``--json`` writes."""
+"""Plans and repairs as plain text, made of the plain data that ``--json`` writes."""
 
 from __future__ import annotations
 

@@ -290,7 +290,7 @@ DIGITS, ALL_DIGITS = 4, WRITTEN_DECIMALS
 
 
 class Page:
-    """Lines of text for people; prose is wrapped.
+    """Lines of text; prose is wrapped.
 
     Attributes
     ----------

@@ -126,7 +126,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Represent the outcome of one case; `details` are lines for people."""
+    """Represent the outcome of one case; `details` are lines of text."""
 
     case: Case
     status: str

@@ -55,7 +55,7 @@ def run(given: Given) -> int:
 
 
 def _text(found: Checkup, alone: bool) -> Iterator[str]:
-    """Yield the text for people; `alone`: without balancing."""
+    """Yield the output; `alone`: without balancing."""
     needs = found.hcheck_needs
     if alone:
         yield "Running in no-simulation mode."

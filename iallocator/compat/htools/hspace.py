@@ -123,7 +123,7 @@ def _map(found: CapacityReport, done: Run) -> Iterator[str]:
 
 
 def _text(found: CapacityReport) -> Iterator[str]:
-    """Yield the text for people."""
+    """Yield the output."""
     totals, before = found.totals, found.initial
     yield f"The cluster has {totals.nodes} nodes and the following resources:"
     spindles = f", SPN {totals.spindles}" if _exclusive(found) else ""

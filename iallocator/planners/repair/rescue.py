@@ -146,7 +146,7 @@ class QuietResult(PlanResult):
     Attributes
     ----------
     calls_person:
-        Whether a person must act.
+        Whether the administrator must act.
     """
 
     in_turn = False
@@ -158,7 +158,7 @@ class QuietResult(PlanResult):
 
     @property
     def incomplete(self) -> bool:
-        """Return whether a person must act."""
+        """Return whether the administrator must act."""
         return self.calls_person
 
 
@@ -200,7 +200,7 @@ class ReturnResult(PlanResult):
 
 
 def nodes_to_watch(cluster: Cluster, nodes: Iterable[Node], prefix: str) -> list[Node]:
-    """Return those of `nodes` with instances that tags let be rescued without a person."""
+    """Return those of `nodes` with instances that tags let be rescued automatically."""
     used = {index for instance in cluster.instances for index in instance.nodes}
     return [node for node in nodes if node.index in used and rescues(node, prefix)]
 

@@ -76,7 +76,7 @@ class RepairEntry:
     permit:
         The type of repair that would have to be allowed; "" for none.
     command:
-        A command that a person can run; "" for none.
+        A command that the administrator can run; "" for none.
     history:
         The changes of its state: the state before and after each.
     """
