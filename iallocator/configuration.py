@@ -32,11 +32,12 @@ LIMIT = 1024**2
 """Bytes of a configuration file, at most."""
 
 BY_HAND = {
-    **dict.fromkeys(("help", "version", "validate"), "it asks for something else than an answer"),
+    **dict.fromkeys(("help", "version", "validate"), "it requests no answer"),
     **dict.fromkeys(("config", "no_config"), "a file does not say which file is read"),
     **dict.fromkeys(("settings", "rules"), "the command line says what is shown"),
     **dict.fromkeys(
-        ("execute", "resume", "done_by_hand"), "what changes a cluster is asked for each time"
+        ("execute", "resume", "done_by_hand"),
+        "a change of the cluster is never a default",
     ),
 }
 """Attributes that only the command line can set -> the reason."""

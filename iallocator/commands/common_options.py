@@ -43,14 +43,14 @@ LIKE_HTOOLS = frozenset({"balance", "capacity", "check", "squeeze"})
 
 EVERY = SHOWN | {"replay"}
 
-BY_SCORE = "it goes by the score"
+BY_SCORE = "it uses the score only"
 """Why a planner has no other ranking."""
 
 RANKS = "it ranks what fits, and changes nothing about whether it does"
 
 NOT_LISTED = "it changes no constraint"
 
-DECIDES_NOTHING = "it says what there is, and decides nothing"
+DECIDES_NOTHING = "it reports the present state, and decides nothing"
 
 Reasons = dict[str, str]
 """Command -> why an option does not act there; "": in all others."""
@@ -71,7 +71,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "ignore_dynu": (
         REQUESTS | PLANNERS - {"place"} | {"metrics", "repair", "report", "show"},
         {
-            "place": "no strategy of Pacemaker's looks at it",
+            "place": "no strategy of Pacemaker uses it",
             "snapshot": DECIDES_NOTHING,
             "": NOT_LISTED,
         },
@@ -94,9 +94,9 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             },
             {
                 "snapshot": "a file cannot contain it",
-                "replay": "every case says what it reads",
+                "replay": "each case names its own source",
                 "capacity": "there is no measured load of instances that do not exist",
-                "place": "no strategy of Pacemaker's looks at it",
+                "place": "no strategy of Pacemaker uses it",
                 "": NOT_LISTED,
             },
         )
@@ -149,8 +149,8 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             "capacity": "instances that do not exist have no present node",
             "maintain": "every instance must leave a node that is maintained",
             "reboot": "every instance must leave a node that reboots, and returns",
-            "rescue": "what it moves must move",
-            "repair": "what it moves must move",
+            "rescue": "it must move these instances",
+            "repair": "it must move these instances",
             "": DECIDES_NOTHING,
         },
     ),
@@ -163,7 +163,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             "": DECIDES_NOTHING,
         },
     ),
-    "make_room": (REQUESTS | {"make-room"}, {"": "only a request may lack room"}),
+    "make_room": (REQUESTS | {"make-room"}, {"": "only a request may not fit"}),
     "cost": (
         REQUESTS | BALANCERS | {"balance-groups", "make-room"},
         {
@@ -182,9 +182,9 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         REQUESTS,
         {"constraints": "nothing is ranked there", "": "a plan is one answer, not a ranked list"},
     ),
-    "text_data": (SHOWN, {"": "every case says what it reads"}),
+    "text_data": (SHOWN, {"": "each case names its own source"}),
     **{
-        target: (SHOWN, {"": "every case says what it reads"})
+        target: (SHOWN, {"": "each case names its own source"})
         for target in (
             "simulate",
             "ialloc_src",

@@ -224,7 +224,7 @@ class Execution(CommandSettings):
         if self.resume and late:
             raise UsageError(f"--resume goes on with a plan that is made: no {late[0]}")
         if self.dry_run and (self.journal or self.done_by_hand):
-            raise UsageError("--dry-run does nothing that a journal would tell of")
+            raise UsageError("--dry-run does nothing that a journal could record")
         if not self.execute:
             idle = [
                 names[target]

@@ -108,7 +108,7 @@ class LuxiJobs:
         except (TypeError, ValueError):
             found = []
         if len(found) != len(jobs):
-            raise UnknownOutcomeError("SubmitManyJobs: an answer that is not understood")
+            raise UnknownOutcomeError("SubmitManyJobs: an unexpected answer")
         return found
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:

@@ -143,7 +143,7 @@ def expecting(where: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, KeyError, IndexError, AttributeError):
-        raise LiveError(where, "an answer that is not understood") from None
+        raise LiveError(where, "an unexpected answer") from None
 
 
 def job_status(status: Any, opstatus: Any, opresult: Any) -> JobStatus:

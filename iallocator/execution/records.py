@@ -279,7 +279,7 @@ def off_its_way(jobs: Sequence[Job], places: Places) -> str:
     if here is None:
         return f"{name} is gone"
     way = [tuple(first["from"]), *(tuple(step["to"]) for job in jobs for step in job.steps)]
-    return "" if here in way else f"{name} is on {':'.join(here)}, off its way"
+    return "" if here in way else f"{name} is on {':'.join(here)}, not on its planned route"
 
 
 def _steps_done(jobs: Sequence[Job], places: Places, opcodes_done: int) -> int:

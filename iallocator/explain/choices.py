@@ -254,5 +254,5 @@ def subject(instance: Instance) -> str:
     if instance.exclusion:
         parts.append(f"exclusion tags {', '.join(instance.exclusion)}")
     if instance.desired:
-        parts.append(f"wants to be at {', '.join(sorted(instance.desired))}")
+        parts.append(f"desired location {', '.join(sorted(instance.desired))}")
     return ", ".join(parts)

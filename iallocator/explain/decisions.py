@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decisions_of"]
 
-NOT_ASKED = "not looked at: with --compat hail one that fails, fails the whole request"
+NOT_ASKED = "not placed: with --compat hail, one failed instance fails the whole request"
 
 
 def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Decision]:
@@ -202,7 +202,7 @@ class Moves:
             self._elsewhere(found, done)
         if rejected and request.all_or_nothing:
             found.notes.append(
-                "The whole request fails with it: the protocol knows no partial answer."
+                "The whole request fails with it: the protocol has no partial answer."
             )
         if not entry["nodes"] and "reason" in entry and done.outcome.best is not None:
             found.answer, found.steps, found.reason = None, [], entry["reason"]
@@ -326,10 +326,10 @@ class Moves:
         if not instance.kind.relocatable or not others:
             return
         if not context.settings.behaviour.tries_other_groups:
-            decision.notes.append("With --compat hail other groups are not asked.")
+            decision.notes.append("With --compat hail, other groups are not queried.")
             return
         if not self._noted.choices.get(instance.name):
-            decision.notes.append("Other groups were not asked: time was up.")
+            decision.notes.append("Other groups were not queried: time was up.")
             return
         left_out = {local.uuid: "its own group, which cannot take it"}
         then = self._then.get(instance.name)

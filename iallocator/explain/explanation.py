@@ -284,7 +284,7 @@ def failure_words(rejected: N1Rejection, instance: str) -> str:
         lost = "the instance itself"
     already = ""
     if rejected.already:
-        already = "; so it is without the new instance, too (--n1 no-new would not count it)"
+        already = "; without the new instance, too (--n1 no-new ignores this failure)"
     where = f" on {'/'.join(rejected.nodes)}" if len(rejected.nodes) > 1 else ""
     return (
         f"FailN1{where}: if {rejected.failing} failed, {lost} could not be restarted: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, Table, numeric
-from iallocator.render.words import REASONS
+from iallocator.render.words import REASONS, many
 from iallocator.units import GIB
 
 TYPE_CHECKING = False
@@ -81,18 +81,17 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
         forecast = document["forecast"]
         orders = len(forecast["counts"])
         asked = forecast["asked"]
-        were = "instance that was" if asked == 1 else "instances that were"
-        page.heading(f"Forecast, by {asked} {were} asked for")
+        page.heading(f"Forecast, by {many(asked, 'earlier request')} for an instance")
         if forecast["counts"]:
             page.say(
-                f"until the first rejection {forecast['median']:g} more fit: the median of "
+                f"until the first rejection, {forecast['median']:g} more fit: the median of "
                 f"{orders} orders, from {forecast['lowest']} to {forecast['highest']}"
             )
             page.say(f"rejected for {', '.join(sorted(set(forecast['reasons'])))}")
         if forecast["hopeless"]:
             page.say(
-                f"{forecast['hopeless']} of {orders} orders ended with one that has no place on "
-                "the cluster as it is, either"
+                f"{forecast['hopeless']} of {orders} orders ended with an instance that does not "
+                "fit on the present cluster either"
             )
         if forecast["end"]:
             page.say(forecast["end"])

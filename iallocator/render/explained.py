@@ -317,8 +317,8 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
         if answer.rank == rival.rank:
             outcome = f"both {answer.rank}, and of equals the first is taken"
         page.say(
-            "Where lost allocations decide, what counts is allocations lost (per interval of the "
-            f"policy, largest disks first), then free disk left, not the score: {outcome}."
+            "Lost allocations decide, not the score: the allocations lost (per interval of the "
+            f"policy, largest disks first), then the remaining free disk: {outcome}."
         )
         return
 

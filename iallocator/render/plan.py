@@ -24,7 +24,7 @@ __all__ = [
     "tell_transition",
 ]  # fmt: skip
 
-WELL = "Verified, all is well: no order of the steps that was tried breaks a limit"
+WELL = "Verified: no order of the steps that was tried breaks a limit"
 """The end of the text with ``--verify-plan``."""
 
 SUM_OF_GROUPS = "Sum of the groups' scores"
@@ -223,7 +223,7 @@ def _places(page: Page, plan: Json) -> None:
     if "instances" not in plan:
         return
     count = len(plan["instances"])
-    page.heading(f"Strategy {plan['strategy']}: {count} instances, in the order they chose")
+    page.heading(f"Strategy {plan['strategy']}: {count} instances, in the order of placement")
     if count and {one["why"] for one in plan["instances"]} == {plan.get("reason")}:
         page.say(f"no instance was placed: {plan['reason']}; all instances stay")
         return

@@ -146,7 +146,7 @@ def test_file_that_is_wrong_is_one_line_and_status_2(
     ("text", "expected"),
     [
         ("top = 3", "top: balance takes no --top: a plan is one answer, not a ranked list"),
-        ("exec = true", "exec: only on the command line: what changes a cluster is asked for"),
+        ("exec = true", "exec: only on the command line: a change of the cluster is never"),
         ("max-lenght = 3", "max-lenght: unknown option --max-lenght (did you mean --max-length"),
         ("[balance.deeper]", "deeper: unknown option"),
     ],

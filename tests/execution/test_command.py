@@ -278,7 +278,7 @@ def test_answer_that_is_not_understood_is_one_clear_line(
     with running(tmp_path) as world:
         world.meddle = lambda method: answer if method == "QueryJobs" else None
         assert carried_out(tmp_path, world) == 1
-        assert "QueryJobs: an answer that is not understood; --resume" in capsys.readouterr().err
+        assert "QueryJobs: an unexpected answer; --resume" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("cut", [1, 200], ids=["an event", "the head"])
@@ -419,7 +419,7 @@ def test_failed_job_of_an_instance_that_is_elsewhere_requires_a_new_plan(
         world.fails = set()
         world.found("i0")["pnode"] = "node5"
         assert main(["balance", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]) == 1
-        output = "i0 is on node5, off its way: make a new plan with iallocator balance"
+        output = "i0 is on node5, not on its planned route: make a new plan with iallocator balance"
         assert output in capsys.readouterr().out
 
 
@@ -504,7 +504,7 @@ def test_squeeze_that_does_not_reach_the_reserve_is_not_carried_out(
         assert carried_out(tmp_path, world, *words, command="squeeze") == 1
         assert not world.submitted
         output = capsys.readouterr()
-        assert "the plan is not carried out: not enough even so" in output.err
+        assert "the plan is not carried out: not sufficient" in output.err
         assert "--even-if-short" in output.err
         assert "node5" in output.out
         carried_out(tmp_path, world, *words, "--even-if-short", command="squeeze")

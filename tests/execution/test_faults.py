@@ -375,4 +375,6 @@ def test_failed_job_of_an_instance_that_went_elsewhere_is_not_retried(tmp_path: 
     world.places.instances[first["instance"]] = ("x",)
     records = world.run(again=True)
     found = execution_document(world.head, records, world.places)
-    assert any(f"{first['instance']} is on x, off its way" in line for line in found["to_do"])
+    assert any(
+        f"{first['instance']} is on x, not on its planned route" in line for line in found["to_do"]
+    )

@@ -328,7 +328,7 @@ def test_other_groups_without_time_are_reported_as_not_tried(
     document = cluster({"east": 1, "west": 2}, instances=held)
     decision = only(evacuate(document, "primary-only", "a"))
     assert decision.answer is None
-    assert "Other groups were not asked: time was up." in decision.notes
+    assert "Other groups were not queried: time was up." in decision.notes
 
 
 def test_evacuate_several_each_on_the_state_before() -> None:
@@ -391,7 +391,7 @@ def test_multi_allocate_like_hail_ends_with_the_first_failure() -> None:
     wanted = [{**base, "name": name} for name in ("a", "b")]
     request = {**cluster(2), "request": {"type": "multi-allocate", "instances": wanted}}
     _, second = explained(request, "--compat", "hail").decisions
-    assert second.reason.startswith("not looked at")
+    assert second.reason.startswith("not placed")
 
 
 def test_allocate_secondary_keeps_the_primary() -> None:

@@ -155,5 +155,5 @@ def test_squeeze_that_cannot_reach_the_minimum_moves_only_what_helps(tmp_path: P
     """If moves do not reduce the missing amount, the plan has none."""
     options = ("--ignore-soft-errors", "--target-resources=2", "--minimal-resources=1")
     first, second = _twice(text_cluster(21), tmp_path, *options)
-    assert "not enough even so" in first["groups"][0]["reason"]
+    assert "not sufficient" in first["groups"][0]["reason"]
     assert _idle(second)

@@ -354,8 +354,8 @@ class _Balancing:
                 "in": come,
             }
             parts = [
-                f"{count} instances {verb}"
-                for count, verb in ((gone, "leave"), (come, "come"))
+                f"{count} instance{'' if count == 1 else 's'} {verb}{'s' * (count == 1)}"
+                for count, verb in ((gone, "leave"), (come, "arrive"))
                 if count
             ]
             if not any(self.context.cluster.nodes[i].online for i in row.group.nodes):

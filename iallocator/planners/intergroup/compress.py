@@ -128,7 +128,7 @@ SIMULATED_WEIGHT = 8
 FAILED_WEIGHT = 4
 """The weight of a group that cannot be emptied: it is tried in several ways."""
 
-QUICK = "a quick try found no room for all; the groups before it left nothing to spend on more"
+QUICK = "a quick try did not place all instances; earlier groups used up the budget"
 
 NEVER = "the plan ended before it was tried"
 
@@ -220,7 +220,7 @@ class _Compression:
         if end == TIME_IS_UP:
             raise Stopped(end)
         if self.evacuable:
-            return f"{self.evacuable[0].name} can be emptied, and gives back the most"
+            return f"{self.evacuable[0].name} can be emptied, and frees the most"
         if candidates:
             return "none of the candidates can be emptied"
         if len(done.groups) < 2:
@@ -277,7 +277,7 @@ class _Compression:
         if not found:
             return ""
         verb = "holds" if len(found) == 1 else "hold"
-        return f"nothing would be won by filling {', '.join(found)}, which {verb} no instances"
+        return f"no group would be freed by filling {', '.join(found)}, which {verb} no instances"
 
     def objective(self) -> tuple[float, float]:
         """Return the free share of the chosen group, and the number of groups found, negative."""

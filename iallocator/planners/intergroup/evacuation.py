@@ -102,7 +102,7 @@ def evacuate(
     if done.failed is not None and search:
         proof = proofs.against(instances, targets) if proofs is not None else ""
         if proof:
-            done.give_up(f"; what has to leave {proof}", IMPOSSIBLE)
+            done.give_up(f"; the set of leaving instances {proof}", IMPOSSIBLE)
             return done
         made = _at_once(mover, instances, targets, done, done.failed)
         done.doubtful = mover.doubtful
@@ -175,7 +175,7 @@ def _at_once(
         return []
     made = pack(mover, instances, targets, careful=not unknown)
     if made is not None:
-        done.failed, done.reason, done.status = None, "placed where most room is", FOUND
+        done.failed, done.reason, done.status = None, "placed by free capacity", FOUND
         return made
     if unknown:
         done.status = OUT_OF_TIME
@@ -190,11 +190,11 @@ def _at_once(
         len(group.nodes) ** one.required_nodes for one in instances for group in targets(one)
     )
     if choices > SEARCHED:
-        why = f"; {choices} places in question are too many for an exact search"
+        why = f"; {choices} possible places are too many for an exact search"
         done.give_up(why, OUT_OF_TIME)
         return []
     if context.search_budget.must_end:
-        done.give_up("; nothing was left to spend on an exact search", OUT_OF_TIME)
+        done.give_up("; the budget of exact searches is spent", OUT_OF_TIME)
         return []
     context.progress(f"searching places for {len(instances)} instances at once")
 

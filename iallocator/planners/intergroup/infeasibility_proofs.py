@@ -337,7 +337,7 @@ class Proofs:
                         break
                 else:
                     kept = kind.name == RAM.name and any(bound.tolerates for bound in bounds)
-                    beside = " beside what the failure of a node asks of them" if kept else ""
+                    beside = " in addition to the reserve for the failure of a node" if kept else ""
                     return _in_words(kind, measure, wanted, have, instances) + beside + " (proved)"
         return ""
 

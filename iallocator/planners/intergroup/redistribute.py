@@ -459,7 +459,7 @@ class _Redistribution:
         if not cured:
             self.statuses[step.group.index] = UNDECIDED
             effect = f"make group {worse.name} unhealthy" if worse else "not be enough"
-            self.done.row(step.group).reason = f"moving {step.taken} instances would {effect}"
+            self.done.row(step.group).reason = f"moving {_instances(step.taken)} would {effect}"
         return cured
 
     def taken(self, group: Group) -> tuple[list[Instance], str]:
@@ -559,6 +559,11 @@ class _Redistribution:
             row.reason = ": ".join(filter(None, (health.describe(nodes), row.reason or stopped)))
 
 
+def _instances(count: int, verb: str = "") -> str:
+    """Return ``1 instance`` or ``2 instances``, with `verb` (which begins with a blank)."""
+    return f"1 instance{verb}{'s' * bool(verb)}" if count == 1 else f"{count} instances{verb}"
+
+
 class _Step:
     """The repair of a group: the moves of all instances that make it unhealthy.
 
@@ -586,7 +591,7 @@ class _Step:
         done.repairs.append((self.group, self.entries))
         done.add(self.entries)
         row = done.row(self.group)
-        row.reason = f"{len(self.entries)} instances move to other groups"
+        row.reason = f"{_instances(len(self.entries), ' move')} to other groups"
         row.reason += f", {self._reason}" if self._reason else ""
 
 
@@ -637,7 +642,7 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
             if proved and not (work.others_ill or work.keeps_all(group)):
                 work.hopeless += 1
             row.reason = (
-                f"{len(taken)} instances would have to leave; "
+                f"{_instances(len(taken))} would have to leave; "
                 f"{done.failed.name} has no place: {done.reason}"
             )
             return None

@@ -112,12 +112,12 @@ class RoomMade(PlanResult):
     def summary(self, most: int) -> str:
         """Return the result as one clause."""
         if not self.needed:
-            return "it fits as things are"
+            return "it fits without moves"
         if not self.entries:
-            what = "1 move" if most == 1 else f"{most} moves"
+            what = "1 move" if most == 1 else f"up to {most} moves"
             if self.proved:
-                return f"room is not made by {what} of others"
-            return f"no room was found to be made by {what} of others{self._stopped()}"
+                return f"no plan with {what} of other instances exists (proved)"
+            return f"no plan with {what} of other instances was found{self._stopped()}"
         copies = any("r" in move.letters for move in self.moves)
         noun = "move" if copies else "migration"
         count = f"{len(self.moves)} {noun}{'s' * (len(self.moves) > 1)}"

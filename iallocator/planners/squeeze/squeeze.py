@@ -261,7 +261,7 @@ class _Work:
         (done.on if done.aim == "online" else done.off).extend(search.chosen)
         done.kept.update(search.rejected)
         if done.aim == "online" and search.problem:
-            reason = f"not enough even so: {search.problem}"
+            reason = f"not sufficient: {search.problem}"
             done.shortages[group.index] = search.stopped or reason
         reason = search.stopped or reason
         done.plans.append(GroupPlan(group, SqueezePlan(search, reason)))

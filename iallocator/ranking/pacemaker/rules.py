@@ -179,7 +179,7 @@ class Choice(NodeRanking):
             return f"rule 4: higher score: {mine['score']} against {other['score']}"
         if self._wins.get(first, 0) != self._wins.get(second, 0) and _before(self, second, first):
             return (
-                "rule 4: the comparison of free capacity goes round in a circle; it comes before "
+                "rule 4: the comparison of free capacity is cyclic; it comes before "
                 f"{self._wins[first]} other nodes, against {self._wins[second]}"
             )
         for name in CRITERIA[self.kind]:

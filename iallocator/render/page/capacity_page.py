@@ -79,9 +79,10 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
             )
         if forecast["hopeless"]:
             note += (
-                f"{forecast['hopeless']} orders ended with one that has no place as things are. "
+                f"{forecast['hopeless']} orders ended with an instance that does not fit on the "
+                "present cluster either. "
             )
-        note += f"Asked for before: {forecast['asked']}. {shown(forecast['end'])}"
+        note += f"Earlier requests: {forecast['asked']}. {shown(forecast['end'])}"
         page.table("forecast", "Forecast", grid, note.rstrip())
     if "trend" in document:
         _trend(document["trend"], page)

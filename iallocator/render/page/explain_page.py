@@ -88,7 +88,7 @@ def _headline(document: Json, page: PageView) -> str:
         return f"{len(placed)} of {len(decisions)} instances have a place"
     name = shown(page.short(decisions[0]["instance"]))
     if not placed:
-        return f"{name} finds no place"
+        return f"{name} cannot be placed"
     return f"{name} goes to {_where(placed[0]['answer']['nodes'], page)}"
 
 

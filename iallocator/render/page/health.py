@@ -234,7 +234,7 @@ def group_grid(
     remarks = {one["group"]: one for one in said}
     grid = Grid(
         "Group", "Policy", numeric("Nodes"), numeric("Instances"), numeric("Nodes that fail N+1"),
-        numeric("Score"), *(["Said of it"] if remarks else []),
+        numeric("Score"), *(["Notes"] if remarks else []),
     )  # fmt: skip
     for was, now in zip(before, before if after is None else after):
         bad = len(now["bad_nodes"])

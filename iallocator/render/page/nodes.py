@@ -179,7 +179,7 @@ def _meter(used: float, reserved: float, total: float, unit: str) -> Meter | Non
         words += f", {show(reserved)} reserved for failovers"
     words += f", {show(max(total - used - reserved, 0))} free"
     bar = Bar(round(100 * max(used, 0) / total, 1), round(100 * reserved / total, 1), "bad" * short)
-    return Meter(bar, text, words + (": more than there is" if short else ""))
+    return Meter(bar, text, words + (": overcommitted" if short else ""))
 
 
 def _plain(amount: float, unit: str) -> str:

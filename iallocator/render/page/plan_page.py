@@ -44,7 +44,7 @@ HOW = {
 
 AIMS = {
     "redistribute": "so that every group is healthy",
-    "balance-groups": "so that groups carry their share",
+    "balance-groups": "so that groups are used equally",
 }
 """Command -> the aim of its moves, if that is not the score of nodes."""
 
@@ -219,7 +219,7 @@ def by_node(plan: Json, page: PageView) -> Grid:
                 leaving.setdefault(name, []).append(_as(move["instance"], role, page))
             for name in set(after) - set(before):
                 coming.setdefault(name, []).append(_as(move["instance"], role, page))
-    grid = Grid("Node", "Leaves it", "Comes to it", title="By node", empty="Nothing moves.")
+    grid = Grid("Node", "Leaves it", "Arrives", title="By node", empty="Nothing moves.")
     for name in sorted({*coming, *leaving}, key=natural):
         left, reached = (", ".join(some.get(name, ())) for some in (leaving, coming))
         grid.add(page.strong(name), left, reached)

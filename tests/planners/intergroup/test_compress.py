@@ -98,7 +98,7 @@ def test_compress_fills_no_empty_groups() -> None:
     assert (plan["evacuable_groups"], plan["chosen_group"], plan["moves"]) == ([], None, [])
     reason = by_group(plan)["east"]["reason"]
     assert reason.startswith("uses 2000 MiB memory, the others have 1192 free; ")
-    assert reason.endswith("nothing would be won by filling north, which holds no instances")
+    assert reason.endswith("no group would be freed by filling north, which holds no instances")
     options = ("--n1=off", "--restrict-allocation-to=node2")
     plan = plan_of("compress", document, *options)
     assert [(m["instance"], m["to"]) for m in plan["moves"]] == [("a", ["node2"])]
@@ -110,7 +110,7 @@ def test_compress_of_the_only_group_in_use_moves_nothing() -> None:
     plan = plan_of("compress", document, "--n1=off")
     assert (plan["evacuable_groups"], plan["moves"]) == ([], [])
     assert by_group(plan)["east"]["reason"] == (
-        "a has no place: nothing would be won by filling west, which holds no instances"
+        "a has no place: no group would be freed by filling west, which holds no instances"
     )
 
 

@@ -119,7 +119,7 @@ def test_compress_where_a_search_would_be_too_large_is_out_of_time(
     monkeypatch.setattr(evacuation, "SEARCHED", 5)
     plan = plan_of("compress", _quarrelsome(), "--n1=off")
     assert _result(plan) == "out of time"
-    assert "6 places in question are too many" in by_group(plan)["east"]["reason"]
+    assert "6 possible places are too many" in by_group(plan)["east"]["reason"]
 
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])

@@ -129,7 +129,7 @@ def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all() -> None:
     assert moved(plan) == ["tiny"]
     assert (groups["east"]["repaired"], groups["north"]["repaired"]) == (False, True)
     assert "huge has no place" in groups["east"]["reason"]
-    assert "what has to leave uses 7256 MiB memory" in groups["east"]["reason"]
+    assert "the set of leaving instances uses 7256 MiB memory" in groups["east"]["reason"]
     assert plan["reason"] == "1 of 2 unhealthy groups cannot be repaired"
 
 
@@ -206,7 +206,7 @@ def test_redistribute_packs_where_one_after_the_other_fails() -> None:
         ]
     document["instances"]["s"] |= {"storage_pool": "nas1"}
     plan = plan_of("redistribute", document, "--n1=off", "--exact-search=no")
-    assert by_group(plan)["east"]["reason"].endswith("placed where most room is")
+    assert by_group(plan)["east"]["reason"].endswith("placed by free capacity")
     assert {m["instance"]: m["to"] for m in plan["moves"]} == {"a": ["node3"], "b": ["node2"]}
 
 

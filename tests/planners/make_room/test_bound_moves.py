@@ -229,7 +229,7 @@ def test_those_bound_by_a_rack_leave_it_at_once() -> None:
     ]  # fmt: skip
     assert {node for move in plan["moves"] for node in move["to"]} <= {"node3", "node4"}
     nothing = planned(document, "--n1=off", "--make-room=1")
-    assert nothing["reason"] == "room is not made by 1 move of others"
+    assert nothing["reason"] == "no plan with 1 move of other instances exists (proved)"
 
 
 def test_unit_that_would_cost_a_survivor_waits_for_the_room() -> None:

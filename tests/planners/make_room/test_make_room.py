@@ -120,7 +120,7 @@ def test_moves_are_the_fewest_of_those_the_least_traffic_then_the_lowest_score()
             chosen += len(least[2]) > 1
         counts.add(None if least is None else least[0])
         if least is None:
-            assert plan["reason"] == "room is not made by 3 moves of others"
+            assert plan["reason"] == "no plan with up to 3 moves of other instances exists (proved)"
     assert {None, 0, 1, 2} <= counts
     assert chosen
 
@@ -155,7 +155,7 @@ def test_rejection_without_the_option_says_nothing_of_moves() -> None:
 def test_traffic_above_the_cost_is_no_way() -> None:
     """``--cost`` limits the copied data."""
     status, output = ask(TWO, "make-room", "--n1=off", "--cost=2")
-    assert (status, "room is not made by 3 moves of others" in output) == (1, True)
+    assert (status, "no plan with up to 3 moves of other instances exists" in output) == (1, True)
     assert ask(TWO, "make-room", "--n1=off", "--cost=3")[0] == 0
 
 
@@ -209,7 +209,7 @@ def test_request_that_fits_needs_no_moves() -> None:
     """The reason states that the request fits; the exit status is 0."""
     document = allocate(cluster(3), memory=1000, disk_template="rbd")
     status, output = ask(document, "make-room")
-    assert (status, "it fits as things are" in output) == (0, True)
+    assert (status, "it fits without moves" in output) == (0, True)
 
 
 def test_document_without_a_request_is_rejected() -> None:
@@ -258,7 +258,7 @@ def test_search_for_room_interrupted_prints_what_was_found(
     words = (
         "would fit after 1 migration: a from"
         if found
-        else "no room was found to be made by 3 moves"
+        else "no plan with up to 3 moves of other instances was found"
     )
     assert plan["reason"].startswith(words)
 
@@ -312,15 +312,15 @@ def test_question_in_words_equals_the_request(asked: bool) -> None:
     plan = planned(other, "--n1=off", question)
     assert [(move["instance"], move["to"]) for move in plan["moves"]] == [("a", ["node2"])]
     plan = planned(other, "--n1=off", "--request=evacuate node3")
-    assert plan["reason"] == "it fits as things are"
+    assert plan["reason"] == "it fits without moves"
 
 
 def test_question_in_words_is_put_to_a_cluster_from_elsewhere(capsys: Output) -> None:
     """With a question and a cluster from elsewhere, no file is needed."""
     question = "--request=allocate --memory {} --template rbd --disk 1G"
     for memory, status, reported in (
-        ("1G", 0, "it fits as things are"),
-        ("1T", 1, "room is not made"),
+        ("1G", 0, "it fits without moves"),
+        ("1T", 1, "no plan with up to 3 moves"),
     ):
         words = ["make-room", "--simulate=p,3,9g,9g,9", question.format(memory)]
         assert main(words) == status
@@ -350,7 +350,7 @@ def test_search_without_time_says_so() -> None:
     """Without time, nothing is proved."""
     status, reported = ask(TWO, "make-room", "--n1=off", "--time-limit=0")
     assert status == 1
-    assert "no room was found to be made by 3 moves of others (time is up)" in reported
+    assert "no plan with up to 3 moves of other instances was found (time is up)" in reported
 
 
 def several(groups: list[str | None]) -> Json:
@@ -369,7 +369,7 @@ def test_room_for_a_group_that_does_not_exist_is_not_searched(
     """No move creates the missing group; the instances of other groups are placed."""
     monkeypatch.setattr(RoomSearch, "run", lambda search: pytest.fail("searched in vain"))
     _, reported = ask(several([None, "gone"]), "make-room", "--n1=off", "--json")
-    assert json.loads(reported)["reason"].startswith("room is not made by 3 moves")
+    assert json.loads(reported)["reason"].startswith("no plan with up to 3 moves")
 
 
 def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
@@ -416,5 +416,5 @@ def test_secondary_that_stays_keeps_the_memory_for_another_primary() -> None:
     document["nodes"]["node2"]["total_memory"] = 3000
     document = allocate(document, memory=4000, disk_template="plain")
     plan = planned(document, "--n1=off", "--make-room=1")
-    assert plan["reason"] == "room is not made by 1 move of others"
+    assert plan["reason"] == "no plan with 1 move of other instances exists (proved)"
     assert len(planned(document, "--n1=off", "--ignore-soft-errors", "--make-room=1")["moves"]) == 1
