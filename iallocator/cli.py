@@ -162,6 +162,11 @@ def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
         raise UsageError(f"--{name} is about captured calls: it goes with --capture FOLDER")
     if "read_timeout" in settings.chosen and not settings.asks_servers:
         raise UsageError("--read-timeout is for a cluster that is asked: -L, -m HOST or --mond")
+    if "volume_groups" in settings.chosen:
+        raise UsageError(
+            "--volume-groups runs jobs, which would wait for the job that sends this request: it "
+            "is for commands"
+        )
     if "cost" in settings.chosen and not settings.make_room:
         raise UsageError("--cost is about the moves of others: it goes with --make-room N")
     return files

@@ -48,7 +48,7 @@ CLUSTERS = ("text_data", "simulate", "luxi", "rapi")
 REACHING = ("cacert", "insecure", "credentials")
 """Attributes for the connection to a remote cluster."""
 
-OF_COMMANDS = (*CLUSTERS, *REACHING, "ialloc_src")
+OF_COMMANDS = (*CLUSTERS, *REACHING, "ialloc_src", "volume_groups")
 """Attributes for tables of commands only: at the top they replace the cluster of a request."""
 
 ASKING = ("", "explain")

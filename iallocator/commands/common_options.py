@@ -194,6 +194,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             "insecure",
             "credentials",
             "read_timeout",
+            "volume_groups",
         )
     },
     "validate": (

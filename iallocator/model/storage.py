@@ -79,9 +79,11 @@ class NodePools:
         Storage types of which all pools that instances name are in `pools`.
     sizes:
         Pool -> (total, free) in MiB; None for an unknown size.
+    lists_volumes:
+        True if `pools` has all volume groups of the node. Says nothing about other storage.
     """
 
-    __slots__ = ("listed", "pools", "sizes", "stated")
+    __slots__ = ("listed", "lists_volumes", "pools", "sizes", "stated")
 
     def __init__(
         self,
@@ -89,8 +91,10 @@ class NodePools:
         listed: bool = False,
         stated: Iterable[str] = (),
         sizes: dict[Pool, tuple[int | None, int | None]] | None = None,
+        lists_volumes: bool = False,
     ) -> None:
         self.pools = frozenset(pools)
+        self.lists_volumes = lists_volumes
         self.listed = listed
         self.stated = frozenset(stated)
         self.sizes = sizes or {}
@@ -102,8 +106,10 @@ class NodePools:
 
     @property
     def has_volumes(self) -> bool:
-        """Return whether the node names a volume group among its pools."""
-        return any(kind == INTERNAL and name != FILE[1] for kind, name in self.pools)
+        """Return whether the node names a volume group among its pools, and does not list all."""
+        return not self.lists_volumes and any(
+            kind == INTERNAL and name != FILE[1] for kind, name in self.pools
+        )
 
 
 class Storage:
@@ -118,6 +124,9 @@ class Storage:
         only are not among them.
     volumes:
         True if nodes name volume groups. Only then are those of disks compared with them.
+    volume_groups:
+        The volume groups that nodes list or disks are in, if some node lists its volume groups;
+        else empty.
     reported:
         The pools that a node's free disk describes.
     measured:
@@ -127,20 +136,25 @@ class Storage:
         document names it.
     """
 
-    __slots__ = ("_access", "_reach", "_single", "by_group", "measured", "named", "reported",
-                 "stated", "volumes")  # fmt: skip
+    __slots__ = ("_access", "_listed", "_reach", "_single", "by_group", "measured", "named",
+                 "reported", "stated", "volume_groups", "volumes")  # fmt: skip
 
     def __init__(
         self,
         access: Sequence[NodePools | None],
         reported: Iterable[Pool] = (LVM,),
         by_group: Mapping[int, Mapping[str, Pool]] | None = None,
+        volume_groups: Iterable[Pool] = (),
     ) -> None:
         self.by_group = by_group or {}
+        self.volume_groups = set(volume_groups)
         self._access = [one or _SILENT for one in access]
         self.named = frozenset().union(*(one.pools for one in self._access))
-        self.volumes = any(kind == INTERNAL for kind, _ in self.named - {LVM, FILE})
+        self.volumes = bool(volume_groups) or any(
+            kind == INTERNAL for kind, _ in self.named - {LVM, FILE}
+        )
         self.stated: set[Pool] = set()
+        self._listed = any(one.listed for one in self._access)
         self.reported = frozenset(reported)
         self.measured = frozenset(
             pool
@@ -164,12 +178,17 @@ class Storage:
         """Return the pool of this template in each group; None for a group that names no pool."""
         return {pools.get(template) for pools in self.by_group.values()}
 
+    def knows(self, pool: Pool) -> bool:
+        """Return whether some node names this volume group, or lists all of its pools."""
+        return pool in self.volume_groups or pool in self.named or self._listed
+
     def reaches(self, index: int, pool: Pool) -> bool:
         """Return whether node `index` has access to `pool`.
 
         The rules are, in this order:
         - A node has access to each pool that it names.
         - A node that lists its pools has access to no other pool.
+        - A node that lists its volume groups has access to no other volume group.
         - A node with tags that name pools of a type has no access to other pools of that type that
           the document names for an instance.
         - A node that names no internal storage has ``lvm`` and ``file``.
@@ -179,6 +198,8 @@ class Storage:
         if pool in access.pools or (pool == LVM and access.has_volumes):
             return True
         if access.listed or (pool[0] in access.stated and pool in self.stated):
+            return False
+        if access.lists_volumes and pool in self.volume_groups:
             return False
         return pool in (LVM, FILE) or pool not in self.named
 

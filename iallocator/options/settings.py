@@ -62,6 +62,7 @@ class Settings:
     insecure: bool = False
     credentials: str = ""
     read_timeout: float = 60.0
+    volume_groups: bool = False
     mond: str = ""
     mond_data: str = ""
     mond_xen: bool = False
@@ -141,10 +142,14 @@ class Settings:
         return self.mond == "yes" or (bool(self.mond_data) and self.mond != "no")
 
     @property
+    def asks_running_cluster(self) -> bool:
+        """Return whether the cluster is read from its daemons."""
+        return self.luxi is not None or bool(self.rapi and not self.rapi.startswith("file:"))
+
+    @property
     def asks_servers(self) -> bool:
         """Return whether data is read from a running cluster, or from its monitoring daemons."""
-        running = self.luxi is not None or bool(self.rapi and not self.rapi.startswith("file:"))
-        return running or (self.mond == "yes" and not self.mond_data)
+        return self.asks_running_cluster or (self.mond == "yes" and not self.mond_data)
 
     @property
     def names_another_cluster(self) -> bool:

@@ -151,6 +151,8 @@ def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Sou
         raise UsageError(f"--{idle[0]} is for a cluster that is asked with -m HOST")
     if "read_timeout" in settings.chosen and not settings.asks_servers:
         raise UsageError("--read-timeout is for a cluster that is asked: -L, -m HOST or --mond")
+    if "volume_groups" in settings.chosen and not settings.asks_running_cluster:
+        raise UsageError("--volume-groups is for a running cluster: -L or -m HOST")
     if settings.text_data:
         from iallocator.sources.text import read_text
 

@@ -7,6 +7,7 @@ here: the schema reports it. The messages are those of the parser, which stops a
 from __future__ import annotations
 
 from iallocator.errors import RequestError
+from iallocator.model.storage import INTERNAL
 from iallocator.model.templates import TEMPLATES
 from iallocator.tolerances import LARGEST
 from iallocator.wire.document import DEFAULT_GROUP, doubts
@@ -54,20 +55,22 @@ def inconsistencies(document: Raw) -> Iterator[RequestError]:
                 f"nodes/{name}/group",
                 f"expected the uuid of a group in nodegroups, got {describe(uuid)}",
             )
-        pools = node.get("storage_pools")
         seen: set[tuple[str, str]] = set()
-        for position, pool in enumerate(pools if type(pools) is list else ()):
-            if type(pool) is not dict:
-                continue
-            kind, label = pool.get("type"), pool.get("name")
-            if type(kind) is not str or type(label) is not str:
-                continue
-            if (kind, label) in seen:
-                yield RequestError(
-                    f"nodes/{name}/storage_pools/{position}/name",
-                    f"expected each pool once, got {describe(label)} again",
-                )
-            seen.add((kind, label))
+        for key in ("storage_pools", "volume_groups"):
+            pools = node.get(key)
+            for position, pool in enumerate(pools if type(pools) is list else ()):
+                if type(pool) is not dict:
+                    continue
+                kind = pool.get("type") if key == "storage_pools" else INTERNAL
+                label = pool.get("name")
+                if type(kind) is not str or type(label) is not str:
+                    continue
+                if (kind, label) in seen:
+                    yield RequestError(
+                        f"nodes/{name}/{key}/{position}/name",
+                        f"expected each pool once, got {describe(label)} again",
+                    )
+                seen.add((kind, label))
 
     for name, instance in _members(document, "instances"):
         for error in *_places(instance, document), *_storage_type(instance):

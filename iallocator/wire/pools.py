@@ -12,8 +12,9 @@ tags ``iallocator:pool:TYPE:NAME``      of the instance, that fit its disk templ
 its disk template                       ``internal/lvm``, ``internal/file``, ``external/rbd`` ...
 ======================================  =============================================
 
-Nodes name pools in ``storage_pools``, which lists all pools that they have access to, in tags
-(their own and those of their group), and in the ``diskparams`` of their group.
+Nodes name pools in ``storage_pools``, which lists all pools that they have access to, in
+``volume_groups``, which lists all of their volume groups, in tags (their own and those of their
+group), and in the ``diskparams`` of their group.
 
 This module is loaded only if a document has any of these members.
 """
@@ -55,6 +56,9 @@ __all__ = ["read_pools", "resolve_pools"]
 
 TYPES = (INTERNAL, EXTERNAL)
 
+VG_KEYS = ("vg", "metavg")
+"""Members of a disk that name volume groups."""
+
 
 def _storage_pools(raw: Raw) -> dict[Pool, tuple[int | None, int | None]] | None:
     """Return the ``storage_pools`` of a node: pool -> total and free MiB; None without one."""
@@ -71,6 +75,31 @@ def _storage_pools(raw: Raw) -> dict[Pool, tuple[int | None, int | None]] | None
             sizes[pool] = _amount(item, "total"), _amount(item, "free")
         except RequestError as error:
             raise error.below(f"storage_pools/{position}") from None
+    return sizes
+
+
+def _listed_groups(
+    raw: Raw, known: dict[Pool, tuple[int | None, int | None]] | None
+) -> dict[Pool, tuple[int | None, int | None]] | None:
+    """Return the ``volume_groups`` of a node: pool -> total and free MiB; None without them.
+
+    `known`: the node's ``storage_pools``, which must not name one of them again.
+    """
+    if raw.get("volume_groups") is None:
+        return None
+    sizes: dict[Pool, tuple[int | None, int | None]] = {}
+    for position, item in enumerate(objects(raw, "volume_groups")):
+        try:
+            pool = INTERNAL, name_of(item, "name")
+            if pool == FILE:
+                raise RequestError("name", 'expected a volume group, got "file"')
+            if pool in sizes or pool in (known or ()):
+                raise RequestError(
+                    "name", f"expected each pool once, got {describe(pool[1])} again"
+                )
+            sizes[pool] = _amount(item, "total"), _amount(item, "free")
+        except RequestError as error:
+            raise error.below(f"volume_groups/{position}") from None
     return sizes
 
 
@@ -133,20 +162,29 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
 
     # The pools of each node: listed, tagged and in disk parameters
     access: list[NodePools | None] = []
+    volume_groups: set[Pool] = set()
     for node in cluster.nodes:
         try:
             sizes = _storage_pools(raw_nodes[node.name])
+            groups = _listed_groups(raw_nodes[node.name], sizes)
         except RequestError as error:
             raise error.below(f"nodes/{node.name}") from None
         tagged = _tagged((*node.tags, *node.group.tags))
         parameters = by_group[node.group.index].values()
-        if sizes is None and not tagged and not parameters:
+        if sizes is None and groups is None and not tagged and not parameters:
             access.append(None)
             continue
         stated = {kind for kind, _ in tagged}
-        pools = (*(sizes or ()), *tagged, *parameters)
-        access.append(NodePools(pools, sizes is not None, stated, sizes))
-    storage = Storage(access, _reported(cluster.nodes, access), by_group)
+        all_sizes = (sizes or {}) | (groups or {})
+        pools = (*all_sizes, *tagged, *parameters)
+        access.append(NodePools(pools, sizes is not None, stated, all_sizes, groups is not None))
+        if groups is not None:
+            volume_groups |= {LVM, *groups}
+    if volume_groups:
+        for raw in raw_instances.values():
+            volume_groups |= _groups_of_disks(raw)
+    reported = [LVM] if volume_groups else _reported(cluster.nodes, access)
+    storage = Storage(access, reported, by_group, volume_groups)
 
     # Replace a node's disk sizes by the more precise sizes of the pool that they describe
     for node, one in zip(cluster.nodes, access):
@@ -168,6 +206,12 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
         cluster.storage = cluster.restrictions[STORAGE_POOLS.name] = storage
         for instance in cluster.instances:
             cluster.restrict(instance)
+
+
+def _groups_of_disks(raw: Raw) -> set[Pool]:
+    """Return the volume groups that the disks of an instance name."""
+    disks = raw.get("disks") or ()
+    return {(INTERNAL, name) for disk in disks for key in VG_KEYS if (name := disk.get(key))}
 
 
 def _reported(nodes: Sequence[Node], access: Sequence[NodePools | None]) -> list[Pool]:
@@ -195,6 +239,8 @@ def _reported(nodes: Sequence[Node], access: Sequence[NodePools | None]) -> list
 def resolve_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
     """Set the pools of a new instance; if groups differ, its pool depends on the group."""
     storage = cluster.storage or Storage([None] * len(cluster.nodes))
+    if storage.volume_groups:
+        storage.volume_groups |= _groups_of_disks(raw)
     usual = storage.by_template(instance.template)
     own = next(iter(usual)) if len(usual) == 1 else None
     news = _resolve(instance, raw, storage, own, anywhere=len(usual) > 1)
@@ -217,27 +263,29 @@ def _resolve(
     different pools.
     """
     disks = raw.get("disks") or []
+    kind = TEMPLATES[instance.template]
     stated = _stated(instance, raw)
-    if not stated:  # the pools that the disks name
-        kind = TEMPLATES[instance.template]
-        if kind.local:
-            stated = tuple(
-                dict.fromkeys(_volume_groups(instance, disks) if storage.volumes else ())
-            )
-        elif kind.disk_key:
-            names = [disk.get(kind.disk_key) for disk in disks]
-            stated = tuple(dict.fromkeys((EXTERNAL, name) for name in names if name))
+    groups: list[Pool] = []  # of the disks, and of their metadata
+    if kind.local and storage.volumes and not any(pool[0] == EXTERNAL for pool in stated):
+        groups = _volume_groups(instance, disks, storage, stated)
+    if groups and (storage.volume_groups or not stated):
+        # If nodes list volume groups, those of the disks are required beside the pools of tags
+        stated = tuple(dict.fromkeys((*stated, *groups)))
+    if not stated and kind.disk_key:
+        names = [disk.get(kind.disk_key) for disk in disks]
+        stated = tuple(dict.fromkeys((EXTERNAL, name) for name in names if name))
     if not stated and usual is not None:
         stated = (usual,)
     pools = stated or (() if anywhere else presumed(instance.template))
     external = any(pool[0] == EXTERNAL for pool in pools)
     amounts: dict[Pool, int] = {}  # MiB that the disks take in each pool, on each node
-    if len(pools) == 1 and not external:
-        amounts[pools[0]] = instance.disk
+    drawn = set(groups) if groups and storage.volume_groups else set(pools)
+    if len(drawn) == 1 and not external:
+        amounts[next(iter(drawn))] = instance.disk
     elif pools and not external:
         beside = (instance.kind.metadata,) if instance.kind.metadata else ()
         sizes = [part for size in instance.disk_sizes for part in (size, *beside)]
-        for pool, size in zip(_volume_groups(instance, disks), sizes):
+        for pool, size in zip(groups, sizes):
             amounts[pool] = amounts.get(pool, 0) + size
     draws = tuple((pool, size) for pool, size in amounts.items() if pool in storage.measured)
     instance.keep_in(pools, draws, external)
@@ -267,13 +315,25 @@ def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
     return tuple(found for found in found_tags if found[0] == usual and found != LVM)
 
 
-def _volume_groups(instance: Instance, disks: Sequence[Raw]) -> list[Pool]:
-    """Return the storage pool of each disk; of drbd, also the pool of its metadata."""
+def _volume_groups(
+    instance: Instance, disks: Sequence[Raw], storage: Storage, stated: Sequence[Pool]
+) -> list[Pool]:
+    """Return the storage pool of each disk; of drbd, also the pool of its metadata.
+
+    `stated`: the pools that tags name. A volume group among them is that of disks that name none.
+    If nodes have tags only, a volume group that no tag names is part of ``lvm``: Ganeti names the
+    volume group of each new disk.
+    """
+    listed = storage.volume_groups
+    usual = next((pool for pool in stated if pool in listed), LVM)
     found: list[Pool] = []
     for disk in disks:
-        group = disk.get("vg")
-        found.append((INTERNAL, group) if group else LVM)
+        group, meta = (
+            (INTERNAL, name) if name and storage.knows((INTERNAL, name)) else None
+            for name in (disk.get(key) for key in VG_KEYS)
+        )
+        found.append(group or usual)
         if instance.needs_secondary:
-            meta = disk.get("metavg")
-            found.append((INTERNAL, meta) if meta else found[-1])
+            # Ganeti creates the metadata in its own volume group, if the disk names no other one
+            found.append(meta or (LVM if listed else found[-1]))
     return found

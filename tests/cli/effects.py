@@ -23,7 +23,8 @@ from .excluded import EXCLUDED
 __all__ = ["EFFECTS", "NEEDS_A_SERVER", "Effect"]
 
 NEEDS_A_SERVER = {
-    "--luxi", "--cacert", "--insecure", "--credentials", "--read-timeout", "--even-if-short",
+    "--luxi", "--cacert", "--insecure", "--credentials", "--read-timeout", "--volume-groups",
+    "--even-if-short",
     "--fenced", "--undo", "--watch", "--state", "--probes", "--most-nodes", "--boot-id", "--until",
     *(option.names[0] for option in (*Execution.options, BOOT)),
 }  # fmt: skip

@@ -29,6 +29,7 @@ from scenario import (
     returning,
     trace,
     upkeep,
+    volumes,
 )
 from scenario.runner import Runner, Tally
 from vcluster import host, stage
@@ -53,11 +54,21 @@ _SECTIONS: dict[str, Callable[[Runner, str], None]] = {
     "upkeep": lambda run, _: upkeep.upkeep(run),
     "returning": lambda run, _: returning.returning(run),
     "rescuing": lambda run, _: rescuing.rescuing(run),
+    "volumes": lambda run, _: volumes.volumes(run),
     "manual": lambda run, _: manual.manual(run),
 }
 """Name -> what is done, with the parameters of the allocator; some need what earlier ones made."""
 
-_BEYOND_HAIL = ("trace", "reading", "execution", "upkeep", "returning", "rescuing", "manual")
+_BEYOND_HAIL = (
+    "trace",
+    "reading",
+    "execution",
+    "upkeep",
+    "returning",
+    "rescuing",
+    "volumes",
+    "manual",
+)
 """What Ganeti's own allocator has nothing of."""
 
 

@@ -15,10 +15,34 @@ from iallocator.sources.text import STATUS
 from iallocator.wire.document import VERSION
 from iallocator.wire.fields import describe
 
-__all__ = ["Answers", "Record", "captured", "check_kinds", "master_of", "silent_nodes"]
+__all__ = [
+    "OWN", "Answers", "Record", "VolumeGroups", "captured", "check_kinds", "master_of",
+    "silent_nodes",
+]  # fmt: skip
 
 Record = dict[str, Any]
 """Field (as in LUXI) -> value; None if there is no value."""
+
+
+OWN = "lvm"
+"""The name in documents of the volume group of the cluster, which free disk describes."""
+
+
+class VolumeGroups(NamedTuple):
+    """Represent the volume groups of a cluster; that of the cluster is called `OWN`.
+
+    Attributes
+    ----------
+    of_nodes:
+        Node -> its volume groups as in documents: name, total and free MiB. Nodes that do not
+        answer are missing.
+    of_disks:
+        Instance -> for each disk, its members ``vg`` and ``metavg``. Instances with disks in `OWN`
+        only may be missing.
+    """
+
+    of_nodes: dict[str, list[Record]]
+    of_disks: dict[str, list[Record]]
 
 
 class Answers(NamedTuple):
@@ -32,6 +56,8 @@ class Answers(NamedTuple):
         The cluster.
     groups, nodes, instances, networks:
         Their fields, in the order of the answers.
+    volume_groups:
+        Those of nodes and disks; None if they are not asked for.
     """
 
     where: str
@@ -40,6 +66,7 @@ class Answers(NamedTuple):
     nodes: list[Record]
     instances: list[Record]
     networks: list[Record]
+    volume_groups: VolumeGroups | None = None
 
 
 TEXTS = {
@@ -131,6 +158,7 @@ def captured(answers: Answers) -> Record:
                 raise RequestError("networks", expected)
             networks.setdefault(group, []).append(_name(network, "networks", "uuid"))
 
+    of_nodes, of_disks = answers.volume_groups or ({}, {})
     groups: Record = {}
     for raw in answers.groups:
         uuid = _name(raw, "nodegroups", "uuid")
@@ -148,8 +176,15 @@ def captured(answers: Answers) -> Record:
         "enabled_hypervisors": [default, *others] if default else others,
         "ipolicy": info.get("ipolicy"),
         "nodegroups": groups,
-        "nodes": {_name(raw, "nodes"): _node(raw) for raw in answers.nodes},
-        "instances": {_name(raw, "instances"): _instance(raw) for raw in answers.instances},
+        "nodes": {
+            (name := _name(raw, "nodes")): _node(raw)
+            | ({"volume_groups": of_nodes[name]} if name in of_nodes else {})
+            for raw in answers.nodes
+        },
+        "instances": {
+            (name := _name(raw, "instances")): _instance(raw, of_disks.get(name))
+            for raw in answers.instances
+        },
     } | ({"diskparams": pools} if differ else {})
 
 
@@ -223,7 +258,8 @@ def _node(raw: Record) -> Record:
     }
 
 
-def _instance(raw: Record) -> Record:
+def _instance(raw: Record, volume_groups: list[Record] | None = None) -> Record:
+    """Return the instance in a document; `volume_groups`: the members of each disk about them."""
     status = raw.get("status")
     if status not in STATUS:
         expected = f"expected one of {', '.join(STATUS)}, got {describe(status)}"
@@ -244,7 +280,10 @@ def _instance(raw: Record) -> Record:
         "nodes": [raw.get("pnode"), *(raw.get("snodes") or ())[:1]],
         "disk_template": raw.get("disk_template"),
         "disk_space_total": raw.get("disk_usage") or 0,
-        "disks": [{"size": size, "spindles": own} for size, own in zip(sizes, spindles)],
+        "disks": [
+            {"size": size, "spindles": own, **groups}
+            for size, own, groups in zip(sizes, spindles, volume_groups or [{}] * len(sizes))
+        ],
         "nics": [dict(zip(columns, values)) for values in zip(*columns.values())],
         "tags": raw.get("tags") or [],
         "forthcoming": bool(raw.get("forthcoming")),

@@ -22,6 +22,7 @@ from iallocator.sources.live.document import (
     master_of,
     silent_nodes,
 )
+from iallocator.sources.live.volume_groups import volume_groups_by_luxi, volume_groups_by_rapi
 from iallocator.wire.codec import decode_any
 from iallocator.wire.document import cluster_policy, read_cluster
 
@@ -133,9 +134,16 @@ def mark_offline(node: str) -> str:
 
 def ask(settings: Settings, deadline: Deadline) -> Answers:
     """Return consistent answers of the cluster that `settings` name, all before `deadline`."""
+    # hail, and --compat hail, know no volume groups
+    by_jobs = settings.volume_groups and settings.behaviour.reads_pools
     if settings.luxi is not None:
         path = settings.luxi
-        return _consistent(lambda: ask_luxi(path, deadline, settings.max_input), AGAIN)
+        answers = _consistent(lambda: ask_luxi(path, deadline, settings.max_input), AGAIN)
+        if by_jobs:
+            with LuxiClient(path, settings.max_input) as luxi:
+                groups = volume_groups_by_luxi(answers, luxi, deadline)
+            answers = answers._replace(volume_groups=groups)
+        return answers
 
     if settings.rapi.startswith(FILE):
         stored = StoredAnswers(settings.rapi, settings.max_input)
@@ -149,7 +157,11 @@ def ask(settings: Settings, deadline: Deadline) -> Answers:
         credentials=settings.credentials,
         limit=settings.max_input,
     )
-    return _consistent(lambda: ask_rapi(client, deadline), AGAIN)
+    answers = _consistent(lambda: ask_rapi(client, deadline), AGAIN)
+    if by_jobs:
+        groups = volume_groups_by_rapi(answers, client, deadline)
+        answers = answers._replace(volume_groups=groups)
+    return answers
 
 
 def _consistent(question: Callable[[], Answers], again: int) -> Answers:
@@ -230,7 +242,8 @@ def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
             except (TypeError, KeyError, ValueError):
                 problem = f"expected rows of {len(fields)} fields, each a status and a value"
                 raise LiveError(f"{client.path}: Query {what}", problem) from None
-        return Answers(client.path, info, *answers.values())
+        groups, nodes, instances, networks = answers.values()
+        return Answers(client.path, info, groups, nodes, instances, networks)
 
 
 FILE = "file://"

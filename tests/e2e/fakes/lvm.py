@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -IS
 """Replace the LVM commands that Ganeti runs, without LVM.
 
-The only volume group of the node is a directory below /dev, and a logical volume is a sparse file
-in it. Reporting commands select columns by name, so the values are stored by column.
+A volume group of the node is a directory below /dev, and a logical volume is a sparse file in it.
+Reporting commands select columns by name, so the values are stored by column.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def _mib(text: str) -> int:
 
 
 class VolumeGroup:
-    """Represent the volume group of this node.
+    """Represent a volume group of this node.
 
-    Attributes
+    Parameters
     ----------
     name : str
         Its name.
@@ -65,10 +65,9 @@ class VolumeGroup:
         MiB in all.
     """
 
-    def __init__(self) -> None:
-        described = json.loads((STATE / "volume-group.json").read_text(encoding="utf-8"))
-        self.name: str = described["name"]
-        self.size: int = described["size"]
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.size = size
         self._directory = Path("/dev") / self.name
         self._tags: dict[str, list[str]] = json.loads(TAGS.read_text()) if TAGS.exists() else {}
 
@@ -76,6 +75,16 @@ class VolumeGroup:
     def device(self) -> str:
         """Return the name of the only physical volume."""
         return f"/dev/fakepv-{self.name}"
+
+    def named_by(self, word: str) -> bool:
+        """Return whether an argument is this group, or one of its volumes.
+
+        Parameters
+        ----------
+        word : str
+            ``VG``, ``/dev/VG``, ``VG/LV`` or ``/dev/VG/LV``.
+        """
+        return word.removeprefix("/dev/").split("/")[0] == self.name
 
     def volumes(self) -> dict[str, int]:
         """Return the MiB of each logical volume."""
@@ -200,7 +209,7 @@ class VolumeGroup:
             device |= group | {"pv_attr": "a--"}
             names = list(self.volumes()) if "lv_name" in columns else []
             return [device | {"lv_name": name} for name in names or [""]]
-        narrowed = {self.find(w) for w in wanted if w != self.name}
+        narrowed = {self.find(w) for w in wanted if "/" in w}
         return [
             group
             | {
@@ -219,7 +228,9 @@ class VolumeGroup:
         ]
 
 
-def _report(group: VolumeGroup, command: str, options: dict[str, str], wanted: list[str]) -> None:
+def _report(
+    groups: list[VolumeGroup], command: str, options: dict[str, str], wanted: list[str]
+) -> None:
     asked = options.get("-o") or options.get("--options") or _DEFAULT_COLUMNS[command]
     columns = [_ALIASES[command].get(name, name) for name in asked.split(",")]
     unit = options.get("--units", "m")[0].lower()
@@ -228,8 +239,11 @@ def _report(group: VolumeGroup, command: str, options: dict[str, str], wanted: l
     def show(value: float | str) -> str:
         return value if isinstance(value, str) else f"{value / _UNITS[unit]:.2f}{suffix}"
 
-    for row in group.rows(command, wanted, columns):
-        print("  " + options.get("--separator", " ").join(show(row[column]) for column in columns))
+    for group in groups:
+        own = [word for word in wanted if group.named_by(word)]
+        for row in group.rows(command, own, columns) if own or not wanted else ():
+            words = [show(row[column]) for column in columns]
+            print("  " + options.get("--separator", " ").join(words))
 
 
 def _change(group: VolumeGroup, command: str, options: dict[str, str], words: list[str]) -> None:
@@ -267,11 +281,13 @@ def main() -> int:
     options = dict(pairs)
     with (STATE / "volume-group.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        group = VolumeGroup()
+        described = json.loads((STATE / "volume-groups.json").read_text(encoding="utf-8"))
+        groups = [VolumeGroup(name, size) for name, size in described.items()]
         if command in _ALIASES:
-            _report(group, command, options, words)
+            _report(groups, command, options, words)
         else:
-            _change(group, command, options, words)
+            named = [group for group in groups if any(map(group.named_by, words))]
+            _change((named or groups)[0], command, options, words)
     return 0
 
 

@@ -16,6 +16,8 @@ FIRST_GROUP = "default"  # the name of Ganeti's initial group
 SECOND_GROUP = "annex"
 
 VOLUME_GROUP = "xenvg"
+FAST_GROUP = "fastvg"  # a second volume group, which a scenario adds to some nodes
+VOLUME_GROUPS = "volume-groups.json"  # in `NODE_STATE`: volume group -> MiB
 BRIDGE = "gntbr"
 
 # Ganeti reports the free space of the first template when a request names none

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from vcluster import mounts
-from vcluster.layout import NODE_STATE, VOLUME_GROUP, NodeSpec
+from vcluster.layout import FAST_GROUP, NODE_STATE, VOLUME_GROUP, VOLUME_GROUPS, NodeSpec
 from vcluster.patches import DRBD_STATUS, USERMODE_HELPER
 
 _SSHD_CONFIG = "PermitRootLogin yes\nUsePAM yes\nPrintMotd no\nUseDNS no\n"
@@ -31,7 +31,8 @@ def _own_files() -> None:
         (Path("/run") / name).mkdir()
     Path("/run/lock").chmod(0o1777)
     NODE_STATE.mkdir()
-    mounts.filesystem("tmpfs", Path("/dev") / VOLUME_GROUP)
+    for name in (VOLUME_GROUP, FAST_GROUP):
+        mounts.filesystem("tmpfs", Path("/dev") / name)
     for name in ("/var/lib/ganeti", "/var/log/ganeti", "/etc/ssh", "/root/.ssh"):
         mounts.empty_directory(Path(name))
     mounts.empty_directory(Path("/srv/ganeti/file-storage"))
@@ -65,8 +66,8 @@ def _claims(spec: NodeSpec) -> None:
     arguments = {"NODED": f"--no-mlock -b {spec.address}", "RAPI": f"-b {spec.address}"}
     text = "".join(f'{name}_ARGS="{value}"\n' for name, value in arguments.items())
     mounts.replace_file(Path("/etc/default/ganeti"), text, NODE_STATE)
-    group = {"name": VOLUME_GROUP, "size": spec.disk}
-    (NODE_STATE / "volume-group.json").write_text(json.dumps(group), encoding="utf-8")
+    groups = {VOLUME_GROUP: spec.disk}
+    (NODE_STATE / VOLUME_GROUPS).write_text(json.dumps(groups), encoding="utf-8")
     USERMODE_HELPER.write_text("/bin/true\n", encoding="utf-8")
     DRBD_STATUS.write_text("version: 8.4.11 (api:1/proto:86-101)\n", encoding="utf-8")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from vcluster import mounts, patches
-from vcluster.layout import CLUSTER_IP, CLUSTER_NAME, STORE, VOLUME_GROUP, NodeSpec
+from vcluster.layout import CLUSTER_IP, CLUSTER_NAME, FAST_GROUP, STORE, VOLUME_GROUP, NodeSpec
 
 ALLOCATORS = Path("/usr/lib/ganeti/iallocators")
 SETTINGS = STORE / "capture.json"
@@ -75,7 +75,8 @@ def _storage_directories() -> None:
 
 def _devices() -> None:
     mounts.shadow(Path("/dev"), keep=_DEVICES.__contains__)
-    (Path("/dev") / VOLUME_GROUP).mkdir()
+    for name in (VOLUME_GROUP, FAST_GROUP):
+        (Path("/dev") / name).mkdir()
     shm = Path("/dev/shm")
     shm.mkdir()
     mounts.filesystem("tmpfs", shm, "mode=1777")

@@ -1,0 +1,166 @@
+"""Test nodes that list their volume groups, which says nothing about their other storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.engine import read
+from iallocator.errors import RequestError
+from iallocator.options.settings import Settings
+from iallocator.wire.validation import problems
+from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import run
+
+from .test_pools import places
+from .worlds import answered, internal
+
+
+def groups(lvm: int | None = None, **others: int | None) -> Json:
+    """Return the members of a node with these volume groups, by their free MiB."""
+    named = {**({} if lvm is None else {"lvm": lvm}), **others}
+    listed = [{"name": name, "total": 9000, "free": free} for name, free in named.items()]
+    return {"volume_groups": listed}
+
+
+def two_of_three(**instances: Json) -> Json:
+    """Return three nodes; the second has also the volume group fast, and the third has no lvm."""
+    changes = {"node1": groups(5000), "node2": groups(5000, fast=1000), "node3": groups(fast=2000)}
+    return cluster(3, changes=changes, instances=instances)
+
+
+def disks(*placed: tuple[int, str]) -> list[Json]:
+    """Return disks of these sizes in MiB, in these volume groups; "" names none."""
+    return [{"size": size, **({"vg": vg} if vg else {})} for size, vg in placed]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"disks": disks((999, "fast"))}, {"node2", "node3"}),
+        ({"disks": disks((1000, "fast"))}, {"node3"}),
+        ({"disks": disks((2000, "fast"))}, set()),
+        ({"disks": disks((4999, ""))}, {"node1", "node2"}),
+        ({"disks": disks((4999, "lvm"))}, {"node1", "node2"}),
+        ({"disks": disks((5000, ""))}, set()),
+        ({"disks": disks((9, "gone"))}, set()),
+        ({"disks": disks((9, ""), (9, "fast"))}, {"node2"}),
+        ({"disks": disks((999, "")), "tags": ["iallocator:pool:internal:fast"]},
+         {"node2", "node3"}),
+        ({"disks": disks((1500, "")), "tags": ["iallocator:pool:internal:fast"]}, {"node3"}),
+    ],
+)  # fmt: skip
+def test_disks_require_their_volume_groups(wanted: Json, expected: set[str]) -> None:
+    """A node without the volume group of a disk, or without free space in it, is rejected."""
+    assert places(two_of_three(), disk_template="plain", **wanted) == expected
+
+
+def test_other_storage_is_open() -> None:
+    """The list closes volume groups only: file and shared storage are unchanged."""
+    everywhere = {"node1", "node2", "node3"}
+    for template in ("rbd", "file", "diskless", "ext"):
+        assert places(two_of_three(), disk_template=template) == everywhere, template
+    nas = {"disk_template": "rbd", "storage_pool": "nas"}
+    assert places(two_of_three(), **nas) == everywhere
+
+
+def test_free_space_of_lvm_is_that_of_the_node() -> None:
+    """The figures of ``lvm`` replace those of the node; one group alone changes nothing else."""
+    document = cluster(2, changes={"node1": {"free_disk": 1, **groups(700)}})
+    assert "node1" in places(document, disk_template="plain", disks=disks((699, "")))
+    assert "node1" not in places(document, disk_template="plain", disks=disks((700, "")))
+
+
+def test_metadata_of_drbd_is_in_the_volume_group_of_the_cluster() -> None:
+    """Ganeti creates metadata there, so a node needs both, unless the disk names another one."""
+    changes = {f"node{k}": groups(None if k == 3 else 200, fast=1000) for k in (1, 2, 3)}
+    document = cluster(3, changes=changes)
+    wanted = {"disk_template": "drbd", "disks": disks((999, "fast"))}
+    assert places(document, **wanted) == {"node1", "node2"}
+    beside = {"disk_template": "drbd", "disks": [{"size": 871, "vg": "fast", "metavg": "fast"}]}
+    assert places(document, **beside) == {"node1", "node2", "node3"}
+    beside["disks"][0]["size"] = 872  # type: ignore[index]
+    assert places(document, **beside) == set()
+
+
+def test_tags_choose_nodes_and_disks_take_space_in_their_volume_group() -> None:
+    """A tag that is no volume group restricts the nodes; the free space is that of the disks."""
+    document = two_of_three()
+    document["nodes"]["node2"]["tags"] = ["iallocator:pool:internal:dear"]
+    tagged = {"disk_template": "plain", "tags": ["iallocator:pool:internal:dear"]}
+    assert places(document, **tagged, disks=disks((999, "fast"))) == {"node2"}
+    assert places(document, **tagged, disks=disks((1000, "fast"))) == set()
+    assert places(document, **tagged, disks=disks((1000, "lvm"))) == {"node2"}
+
+
+def test_instance_keeps_to_nodes_with_its_volume_group() -> None:
+    """An evacuation of drbd disks finds the only node with space in the volume group."""
+    held = instance("node2", "node3", disk_template="drbd",
+                    disks=[{"size": 400, "vg": "fast", "metavg": "fast"}])  # fmt: skip
+    document = cluster(5, instances={"one": held}, changes={
+        "node1": groups(5000), "node2": groups(5000, fast=1000), "node3": groups(5000, fast=1000),
+        "node4": groups(5000, fast=528), "node5": groups(5000, fast=529),
+    })  # fmt: skip
+    document["request"] = {
+        "type": "node-evacuate", "instances": ["one"], "evac_mode": "secondary-only",
+    }  # fmt: skip
+    ((moved,), failed, _) = answered(document, "--n1=off")["result"]
+    assert moved[2] == ["node2", "node5"]
+    assert not failed
+
+
+def test_node_without_a_list_has_the_volume_group_of_the_cluster() -> None:
+    """A node that did not answer may have it; it has no other one that some node lists."""
+    document = cluster(2, changes={"node1": groups(5000, fast=5000)})
+    assert places(document, disk_template="plain", disks=disks((9, ""))) == {"node1", "node2"}
+    assert places(document, disk_template="plain", disks=disks((9, "fast"))) == {"node1"}
+
+
+def test_ganeti_names_the_volume_group_of_every_new_disk() -> None:
+    """If nodes have tags only, a volume group without a tag is open to all nodes."""
+    document = cluster(2)
+    document["nodes"]["node1"]["tags"] = ["iallocator:pool:internal:ssd"]
+    wanted: dict[str, Any] = {"disk_template": "plain", "disks": disks((9, "xenvg"))}
+    assert places(document, **wanted) == {"node1", "node2"}
+    assert places(document, **wanted, tags=["iallocator:pool:internal:ssd"]) == {"node1"}
+
+
+def test_compat_hail_does_not_look_at_volume_groups() -> None:
+    """Hail has one volume group per node, that of the cluster."""
+    request = allocate(two_of_three(), disk_template="plain", disks=disks((9, "gone")))
+    assert not answered(request)["success"]
+    assert answered(request, "--compat=hail")["success"]
+
+
+def test_reason_has_the_numbers(tmp_path: Path) -> None:
+    """A full volume group and a missing one have a reason each."""
+    request = allocate(two_of_three(), disk_template="plain", disks=disks((1500, "fast")))
+    file = tmp_path / "request.json"
+    file.write_bytes(as_bytes(request))
+    text = " ".join(run("explain", str(file), "--n1=off").stdout.decode().split())
+    assert "needs 1500 MiB in storage pool internal/fast, 1000 free" in text
+    assert "does not have access to storage pool internal/fast" in text
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({"volume_groups": 5}, "volume_groups: expected a list of objects, got 5"),
+        ({"volume_groups": [{"name": "x"}, {"name": "x"}]},
+         'volume_groups/1/name: expected each pool once, got "x" again'),
+        ({"volume_groups": [{"name": "x"}], "storage_pools": [internal("x")]},
+         'volume_groups/0/name: expected each pool once, got "x" again'),
+        ({"volume_groups": [{"name": "x", "free": -1}]},
+         f"volume_groups/0/free: expected an integer from 0 to {2**53}, got -1"),
+    ],
+)  # fmt: skip
+def test_wrong_lists_are_reported(members: Json, expected: str) -> None:
+    """The parser and ``--validate`` report the first error."""
+    document = allocate(cluster(2), disk_template="plain")
+    document["nodes"]["node1"] |= members
+    with pytest.raises(RequestError) as caught:
+        read(as_bytes(document), Settings())
+    assert str(caught.value) == f"nodes/node1/{expected}"
+    assert f"nodes/node1/{expected}" in problems(as_bytes(document))
