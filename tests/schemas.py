@@ -22,7 +22,11 @@ OF_COMMAND = {
          "reboot", "redistribute", "rescue", "squeeze"),
         "plan",
     ),
-    **{name: name for name in ("capacity", "constraints", "metrics", "repair", "show")},
+    **dict.fromkeys(("ask", "explain"), "explanation"),
+    **{
+        name: name
+        for name in ("capacity", "config", "constraints", "history", "metrics", "repair", "show")
+    },
 }  # fmt: skip
 """Command -> schema of its output with ``--json``."""
 

@@ -137,7 +137,7 @@ def watched(command: Command, rescue: Callable[[Node], PlanResult]) -> PlanResul
     if not own.dry_run:
         state.save()
     done.members["watch"] = {
-        "silent": [{"node": name, "calls": count} for name, count in state.probes.items()],
+        "silent": [{"node": name, "call_count": count} for name, count in state.probes.items()],
         "rescued": sorted(state.rescued),
     }
     return done

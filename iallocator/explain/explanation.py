@@ -249,7 +249,7 @@ class NodeRow:
             "node": node.name,
             "excluded": node.excluded,
             "roles": node.roles.document,
-            "verdict": self.result,
+            "result": self.result,
             "reasons": self.why,
         }
         if self.score is not None:

@@ -79,7 +79,7 @@ def campaign_lines(plan: Json) -> list[str]:
         f"{many(nodes, 'node')} to maintain in {many(len(groups), 'group')}, "
         f"{many(away + after, 'move')}, {copied:.1f} GiB copied, "
         f"about {duration_words(found['estimated_seconds'])}",
-        f"After each group, {AFTER[found['after']]} (--after {found['after']})",
+        f"After each group, {AFTER[found['after_group']]} (--after {found['after_group']})",
     ]
     return lines if groups else lines[:1]
 
@@ -99,12 +99,12 @@ def _work(group: Json, options: Json, drained: Collection[str]) -> Iterable[Sequ
         for node, command in zip(nodes, group["shell_commands"], strict=True):
             yield "run", node, command
     else:
-        yield "by hand", every, "maintain and reboot" if options["reboots"] else "maintain"
+        yield "by hand", every, "maintain and reboot" if options["reboots_nodes"] else "maintain"
     yield "wait", every, "until they answer and their drbd disks are in sync"
     for node, command in zip(nodes, group["check_commands"]):
         yield "check", node, command
     if some:
         yield "undrain", some, ""
     for move in group["placements_after"]:
-        kind = "return" if options["after"] == "back" else "balance"
+        kind = "return" if options["after_group"] == "back" else "balance"
         yield kind, move["instance"], f"to {':'.join(move['nodes'])}"

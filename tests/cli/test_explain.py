@@ -248,7 +248,7 @@ def test_explain_node_says_why_not_there() -> None:
     assert rows[1][2].startswith("FailMem as primary: needs 4096 MiB memory, 3120 free")
     (group,) = json.loads(run(SCARCE, "--node=node3", "--json").stdout)["decisions"][0]["groups"]
     (node,) = group["candidates"]
-    assert (node["node"], node["verdict"]) == ("node3", "refused")
+    assert (node["node"], node["result"]) == ("node3", "refused")
 
 
 def test_explain_node_of_a_later_group_says_what_decided_between_groups() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from iallocator.commands import COMMANDS
+from iallocator.commands import COMMANDS, options_of
 from iallocator.documents.keys import ENVELOPE, KEYS
 from tests.builders import Json
 from tests.command import complaint, json_of, printed, run
-from tests.schemas import SCHEMAS
+from tests.schemas import OF_COMMAND, SCHEMAS, conforms
 
 CLUSTER, REQUEST, GROUPS, DEAD = (
     f"docs/examples/{name}" for name in ("cluster.json", "request.json", "racks.data", "dead.json")
@@ -42,8 +42,11 @@ LINES = {
 }
 """Command -> words of a command line."""
 
-WRITTEN = ("capacity", "constraints", "metrics", "plan", "repair", "show")
+WRITTEN = (*sorted({*OF_COMMAND.values()}), "validation")
 """Schemas of documents in an envelope."""
+
+WITHOUT_DOCUMENT = {"replay", "report", "snapshot"}
+"""Commands without ``--json``."""
 
 
 def document(command: str, *words: str) -> Json:
@@ -63,6 +66,57 @@ def test_document_begins_with_the_envelope(command: str) -> None:
     assert found["cluster"] == ("" if "-t" in LINES[command] else "cluster.example.com")
     assert found["source"] == LINES[command][-1]
     assert found["time"] == "2026-01-02T03:10:00Z"
+
+
+def test_every_command_with_documents_has_a_schema() -> None:
+    """A command has ``--json`` or is known to write something else."""
+    having = {name for name in COMMANDS if any("--json" in one.names for one in options_of(name))}
+    assert having == OF_COMMAND.keys() == COMMANDS.keys() - WITHOUT_DOCUMENT
+    assert having == LINES.keys() | {"history"}
+
+
+@pytest.mark.parametrize("command", LINES)
+def test_document_fits_its_schema(command: str) -> None:
+    """Another program can rely on the published schema."""
+    conforms(document(command), OF_COMMAND[command])
+
+
+MORE = (
+    f"ask allocate --memory=900g --disk=1g --disk-template=plain {CLUSTER}",
+    f"ask allocate --memory=1g --disk=10g --strategy=pacemaker-balanced {CLUSTER}",
+    f"ask allocate --memory=1g --disk=10g --strategy=lost-allocations {CLUSTER}",
+    f"ask allocate --memory=1g --disk=10g --n1=strict --top=3 {CLUSTER}",
+    f"ask evacuate node5 --brief {CLUSTER}",
+    f"ask relocate web1 --strategy=pacemaker-utilization {CLUSTER}",
+    f"explain --brief {REQUEST}",
+    "explain --n1=strict docs/examples/full.json",
+    f"config --n1=strict {CLUSTER}",
+    f"config {REQUEST}",
+)
+"""Command lines with members that not all documents have."""
+
+
+@pytest.mark.parametrize("line", MORE)
+def test_document_with_other_members_fits_its_schema(line: str) -> None:
+    """Each member is described."""
+    command, *words = line.split()
+    conforms(json_of(command, *words), OF_COMMAND[command])
+
+
+def test_history_of_calls_without_an_end_fits_its_schema(tmp_path: Path) -> None:
+    """A call with an answer, one with an error, and one of which no end is recorded."""
+    printed(f"--capture={tmp_path}", REQUEST)
+    assert run(f"--capture={tmp_path}", stdin=b"{}").returncode == 2
+    printed(f"--capture={tmp_path}", REQUEST)
+    next(tmp_path.glob("*3.call.json")).unlink()
+    found = json_of("history", str(tmp_path))
+    conforms(found, "history")
+    first, second, third = found["calls"]
+    assert [one["outcome"] for one in (first, second, third)] == ["success", "error", "no answer"]
+    assert {"group_count", "node_count", "instance_count", "program_version"} <= first.keys()
+    assert second["error"]
+    old = json.loads(printed("history", str(tmp_path), "--json=1"))["calls"][0]
+    assert (old["nodes"], old["version"]) == (first["node_count"], first["program_version"])
 
 
 @pytest.mark.parametrize("command", LINES)
@@ -107,6 +161,7 @@ def test_validation_is_in_the_envelope() -> None:
     done = run("balance", "--validate", "--json", stdin=b"{}")
     found = json.loads(done.stdout)
     assert (done.returncode, found["command"], found["version"]) == (2, "balance", 2)
+    conforms(found, "validation")
     assert found["inputs"][0]["errors"]
     old = json.loads(run("balance", "--validate", "--json=1", stdin=b"{}").stdout)
     assert old == {"valid": False, "inputs": [{"name": "-", "problems": [
@@ -143,14 +198,66 @@ def test_version_of_documents_is_1_or_2(value: str, status: int) -> None:
     assert status == 0 or b"--json: expected 1 or 2" in done.stderr
 
 
-def kinds(part: Json, path: str = "") -> Iterator[tuple[str, str, str]]:
+OF_GANETI = ("response", "transition", "execution")
+"""Members with keys of Ganeti's protocol, or of steps, which the answer to Ganeti has, too."""
+
+OTHERWISE = {
+    "add": "tags: of an instance, or by node",
+    "answer": "a value beside `before` and `other`: of a statistic with the answer",
+    "cpu": "a resource: an amount, or its parts",
+    "disk": "a resource: an amount, or its parts",
+    "memory": "a resource: an amount, or its parts",
+    "other": "what is compared: a node, or a value of a statistic",
+    "remove": "tags: of an instance, or by node",
+}
+"""Keys with values of several types, and the meaning that these have in common."""
+
+
+def kinds(
+    file: str, part: Json, above: tuple[str, ...] = (), entered: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str, str]]:
     """Yield the key, the type of its value, and its path, for every member in a schema."""
+    while "$ref" in part:
+        if part["$ref"] in entered or part["$ref"].startswith("defs."):
+            return
+        entered += (part["$ref"],)
+        file, part = pointed(file, part["$ref"])
     for key, value in part.get("properties", {}).items():
-        yield key, kind_of(value), f"{path}.{key}"
-        inner = value
-        while inner.get("type") == "array" and isinstance(inner.get("items"), dict):
-            inner = inner["items"]
-        yield from kinds(inner, f"{path}.{key}")
+        yield key, of_any(file, value), f"{file}: {'.'.join((*above, key))}"
+        if key not in OF_GANETI:
+            yield from kinds(file, value, (*above, key), entered)
+    for inner in ("items", "then"):
+        if isinstance(part.get(inner), dict):
+            yield from kinds(file, part[inner], above, entered)
+
+
+def pointed(file: str, reference: str) -> tuple[str, Json]:
+    """Return the file and the part of a schema that a reference in `file` names."""
+    target, _, pointer = reference.partition("#")
+    found = SCHEMAS[target or file]
+    for key in pointer.split("/")[1:]:
+        found = found[key]
+    return target or file, found
+
+
+def of_any(file: str, part: Json) -> str:
+    """Return the JSON type of a value: number, string, boolean, object or array; "" if unknown."""
+    while "$ref" in part:
+        file, part = pointed(file, part["$ref"])
+    names = part.get("type", "string" if "enum" in part or "const" in part else "")
+    kept = {one for one in ([names] if isinstance(names, str) else names) if one != "null"}
+    return "or".join(sorted({"number" if one == "integer" else one for one in kept}))
+
+
+def test_key_has_one_type_at_every_depth_of_all_documents() -> None:
+    """A key with values of several types is listed with the meaning that they have in common."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name in WRITTEN:
+        file = f"{name}.schema.json"
+        for key, kind, path in kinds(file, SCHEMAS[file]):
+            found.setdefault(key, {}).setdefault(kind, []).append(path)
+    several = {key: of for key, of in found.items() if len({*of} - {""}) > 1}
+    assert several.keys() == OTHERWISE.keys(), several
 
 
 def kind_of(value: Json) -> str:

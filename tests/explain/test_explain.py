@@ -354,7 +354,7 @@ def test_possible_node_takes_the_instance_where_it_is_the_only_one(
             alone = json.loads(json.dumps(request))
             alone["request"]["restrict-to-nodes"] = [node["node"]]
             takes = respond(alone, *words)["success"]
-            assert takes == (node["verdict"] in ("answer", "possible")), node
+            assert takes == (node["result"] in ("answer", "possible")), node
             if any("FailN1" in why for why in node["reasons"]):
                 rejected += 1
     assert rejected > 0

@@ -55,7 +55,7 @@ def test_gain_of_equal_nodes_is_what_they_hold(nodes: int, added: int) -> None:
     ]
     assert (found["gain"], found["cost"]) == (7 * added, 4 * added)
     assert found["gain_per_cost"] == 7 / 4
-    assert found["proved"]
+    assert found["both_proved"]
 
 
 def test_memory_ratio_counts_for_new_nodes() -> None:
@@ -87,7 +87,7 @@ def test_purchases_are_ordered_by_gain_per_cost() -> None:
     found = purchases(equal_nodes(3, cpus=16), "--n1=strict", *words, *SIZE)
     assert [one["gain_per_cost"] for one in found] == [3.5, 3.5, 1.75, 0.875]
     assert [one["cost"] for one in found] == [2, 4, 8, 8]
-    assert found[2]["nodes"] == {"default": 2}
+    assert found[2]["nodes_by_group"] == {"default": 2}
 
 
 def nodes_of_text(text: str) -> list[list[str]]:
@@ -249,7 +249,7 @@ def test_unfinished_search_gives_no_gain() -> None:
     done = run("capacity", EXAMPLE, "--json", "--time-limit=0", "--add-nodes=1:100g,8g,16")
     assert done.returncode == 3
     (found,) = json.loads(done.stdout)["purchases"]
-    assert (found["gain"], found["gain_per_cost"], found["proved"]) == (None, None, False)
+    assert (found["gain"], found["gain_per_cost"], found["both_proved"]) == (None, None, False)
     text = run("capacity", EXAMPLE, "--time-limit=0", "--add-nodes=1:100g,8g,16").stdout.decode()
     assert "unknown" in text
 

@@ -25,7 +25,10 @@ from tests.seeds import seeds
 
 from .corpus import BASES, KINDS, as_raw, base, combined, paths
 
-WRITTEN = {"capacity", "constraints", "plan", "repair", "response", "show"}
+WRITTEN = {
+    "capacity", "config", "constraints", "explanation", "history", "plan", "repair", "response",
+    "show", "validation",
+}  # fmt: skip
 """Schemas of output; the others are of input."""
 
 REQUESTS = [name for name in SCHEMAS if name.partition(".")[0] not in WRITTEN]

@@ -56,12 +56,12 @@ class Bought:
         gain = count - sum(counts.values()) if known else None
         return {
             "purchase": self.text,
-            "nodes": self.nodes,
+            "nodes_by_group": self.nodes,
             "cost": self.cost,
             "count": count,
             "gain": gain,
             "gain_per_cost": None if gain is None else gain / self.cost,
-            "proved": known and all(_proved(run) for run in (old, new)),
+            "both_proved": known and all(_proved(run) for run in (old, new)),
             "groups": [
                 {
                     "group": group.name,

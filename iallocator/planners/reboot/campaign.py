@@ -146,10 +146,10 @@ class CampaignResult(RebootResult):
             for index, reason in self.away.items()
         ]
         found["campaign"] = {
-            "after": options.after,
+            "after_group": options.after,
             "run_command": options.run,
             "check_command": options.check,
-            "reboots": options.reboots,
+            "reboots_nodes": options.reboots,
             "copied_mib": sum(group["copied_mib"] for group in groups),
             "estimated_seconds": sum(group["estimated_seconds"] for group in groups),
         }

@@ -141,8 +141,8 @@ def _nodes(group: Json, page: PageView) -> Grid:
         cells = [
             page.strong(node["node"]),
             Cell(
-                RESULT_WORDS.get(node["verdict"], node["verdict"]),
-                tone=TONES.get(node["verdict"], ""),
+                RESULT_WORDS.get(node["result"], node["result"]),
+                tone=TONES.get(node["result"], ""),
             ),
             Cell(shown("; ".join(node["reasons"]))),
         ]
