@@ -40,7 +40,7 @@ def _may_ask(module: str) -> bool:
     return bool(_entry(module, MAY_ASK))
 
 
-def test_limits_are_chosen_only_where_the_table_says() -> None:
+def test_limits_are_chosen_only_where_the_table_permits() -> None:
     """Other modules ask an evaluator, which chooses the limits."""
     chosen = {found.module for found in imports() if "checks_for" in found.given}
     wrong = {module for module in chosen if not _entry(module, MAY_CHOOSE_LIMITS)}
@@ -65,7 +65,7 @@ def test_kernels_are_made_only_by_permitted_modules() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_questions_to_the_kernel_are_not_kept_to_be_asked_later() -> None:
+def test_queries_of_the_kernel_are_not_stored() -> None:
     """The rule covers methods that are not called, and names in strings."""
     names = (QUESTIONS - ELSEWHERE_TOO) | MAKERS
     wrong = [
@@ -99,13 +99,13 @@ def _loaded_by_name() -> Iterator[tuple[str, str]]:
             yield module, str(first.value) if isinstance(first, ast.Constant) else ""
 
 
-def test_loading_by_name_is_seen() -> None:
+def test_loading_by_name_is_found() -> None:
     """The loaders of strategies, handlers and commands are found, so the test above can fail."""
     packages = {package_of(module) for module, start in _loaded_by_name() if start}
     assert {"ranking", "handlers", "commands", "compat"} <= packages
 
 
-def test_names_are_taken_from_where_they_are_made() -> None:
+def test_names_are_imported_from_their_definition() -> None:
     """No module re-exports a name of another one, except a package from its own modules."""
     wrong = [f"{module} hands {name} on" for module in sources() for name in _handed_on(module)]
     assert not wrong, "\n".join(wrong)
@@ -166,7 +166,7 @@ def _reader(module: str) -> str:
     return next((name for name in (module, package) if name in MAY_READ), "")
 
 
-def test_tags_are_read_only_where_the_table_says() -> None:
+def test_tags_are_read_only_where_the_table_permits() -> None:
     """Handlers, planners and strategies consult constraints and no tag directly."""
     wrong = [f"{module}:{line} reads tags" for module, line in _reads() if not _reader(module)]
     assert not wrong, "\n".join(wrong)

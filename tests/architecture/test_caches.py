@@ -19,7 +19,7 @@ MARKS = re.compile(
 
 
 @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: f"{cache.file}: {cache.what}")
-def test_cache_has_the_line_that_keeps_it_true_and_a_test(cache: Cache) -> None:
+def test_cache_has_an_invalidation_and_a_test(cache: Cache) -> None:
     """The line occurs once, so that it can be removed; the test exists."""
     source = (PACKAGE / cache.file).read_text(encoding="utf-8")
     assert source.count(cache.line) == 1
@@ -28,7 +28,7 @@ def test_cache_has_the_line_that_keeps_it_true_and_a_test(cache: Cache) -> None:
     assert any(word in name for name in tests)
 
 
-def test_every_file_that_keeps_something_is_listed() -> None:
+def test_every_file_with_a_cache_is_listed() -> None:
     """The file is in the list as a cache, as a memo of facts, or as a bound."""
     listed = {cache.file for cache in CACHES} | MEMOS.keys() | BOUNDS.keys()
     files = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py")}
@@ -37,7 +37,7 @@ def test_every_file_that_keeps_something_is_listed() -> None:
     assert listed <= files.keys(), listed - files.keys()
 
 
-def test_every_cache_renewed_by_hand_has_a_measurement() -> None:
+def test_every_cache_updated_by_hand_has_a_measurement() -> None:
     """The measurement shows that the change counters are too slow."""
     lacking = [f"{cache.file}: {cache.what}" for cache in RENEWED_BY_HAND if not cache.measured]
     assert not lacking, "\n".join(lacking)

@@ -43,13 +43,13 @@ def test_compat_is_read_only_by_permitted_modules() -> None:
     assert not wrong, "\n".join(sorted(wrong))
 
 
-def test_every_deviation_is_asked_for_somewhere() -> None:
+def test_every_deviation_is_used() -> None:
     """A deviation that no code reads has no effect."""
     asked = {name for module, name in _names() if not module.startswith("iallocator.compat")}
     assert {name for name in vars(Behaviour) if not name.startswith("_")} <= asked
 
 
-def test_behaviour_of_hail_differs_in_all_that_it_says() -> None:
+def test_behaviour_of_hail_differs_in_every_listed_deviation() -> None:
     """A behaviour equal to the default is not listed."""
     output = {
         name: value for name, value in vars(HailBehaviour).items() if not name.startswith("_")

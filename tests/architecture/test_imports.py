@@ -142,7 +142,7 @@ def test_imports_for_types_repeat_no_import_at_run_time() -> None:
     assert not twice, "\n".join(twice)
 
 
-def test_n1_is_asked_only_through_its_entries() -> None:
+def test_n1_is_used_only_through_its_entry_points() -> None:
     """Only the verifier knows exact search, because it must not use `FailureTolerance`."""
     exact = {"iallocator.n1", "iallocator.n1.exact"}
     wrong = [
@@ -157,14 +157,14 @@ def test_n1_is_asked_only_through_its_entries() -> None:
 
 
 @pytest.mark.parametrize(("package", "packages"), ONLY_IN.items())
-def test_slow_packages_are_imported_where_that_pays(package: str, packages: set[str]) -> None:
+def test_slow_packages_are_imported_only_where_needed(package: str, packages: set[str]) -> None:
     """Only the packages that become faster by it load the third-party package."""
     wrong = [str(found) for found in _loads(package) if package_of(found.module) not in packages]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("package", ONLY_IN)
-def test_slow_package_is_not_loaded_at_the_start(package: str) -> None:
+def test_slow_package_is_not_loaded_at_start_up(package: str) -> None:
     """The program and the handlers import it only inside functions."""
     graph = _graph(late=False)
     handlers = [module for module in graph if package_of(module) == "handlers"]

@@ -45,13 +45,13 @@ def _entry(module: str) -> str:
     return next((one for one in MAY_ASK if module == one or module.startswith(one + ".")), "")
 
 
-def test_kernel_is_asked_only_where_the_table_says() -> None:
+def test_kernel_is_used_only_where_the_table_permits() -> None:
     """Handlers, constraints, strategies and planners ask an evaluator."""
     wrong = [f"{module}:{line} asks the kernel" for module, line in _asks() if not _entry(module)]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("entry", MAY_ASK)
-def test_every_entry_of_the_table_asks_the_kernel(entry: str) -> None:
+def test_every_entry_of_the_table_uses_the_kernel(entry: str) -> None:
     """A module that no longer uses the kernel is not in the table."""
     assert entry in {_entry(module) for module, _ in _asks()}

@@ -52,7 +52,7 @@ def names(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
             yield from names(node.body, prefix)
 
 
-def test_there_is_a_recipe_for_everything_that_is_often_added() -> None:
+def test_everything_that_is_often_added_has_a_recipe() -> None:
     """Each recipe but that of a package names at least one place."""
     often = {"constraint", "statistic", "strategy", "request type", "disk template", "planner"}
     assert often | {"command", "option", "package"} == set(RECIPES)

@@ -38,7 +38,7 @@ def loaded(raw: bytes, *arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize("command", [*COMMANDS])
-def test_help_loads_nothing_that_only_the_work_of_the_command_needs(command: str) -> None:
+def test_help_loads_nothing_that_only_the_command_itself_needs(command: str) -> None:
     """The options of a command are declared without the modules that do its work."""
     words = [sys.executable, "-S", "-c", SCRIPT, command, "--help"]
     done = subprocess.run(words, capture_output=True, check=True, cwd=PACKAGE.parent)

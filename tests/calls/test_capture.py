@@ -91,7 +91,7 @@ def test_call_is_kept_whole_and_readable_for_the_owner_only(plugin: Plugin) -> N
     assert f"{call['seconds']:.3f} s, 3 nodes, 0 instances; {json.loads(out)['info']}" in line
 
 
-def test_request_that_is_not_understood_is_kept_with_its_error(plugin: Plugin) -> None:
+def test_invalid_request_is_kept_with_its_error(plugin: Plugin) -> None:
     """The error is stored as by `replay`, without the name of Ganeti's temporary file."""
     status, out, err = plugin.run(raw=b'{"request": 3}')
     assert (status, out) == (2, "")
@@ -111,7 +111,7 @@ def test_request_that_is_not_understood_is_kept_with_its_error(plugin: Plugin) -
         (Stopped(SIGNALLED), "interrupted", 130),
     ],
 )
-def test_call_that_ends_without_answer_is_kept(
+def test_call_without_an_answer_is_kept(
     error: BaseException,
     reported: str,
     status: int,
@@ -138,7 +138,7 @@ def test_call_that_ends_without_answer_is_kept(
     assert reported in plugin.log.read_text()
 
 
-def test_request_is_kept_before_the_work(plugin: Plugin) -> None:
+def test_request_is_kept_before_it_is_computed(plugin: Plugin) -> None:
     """A process that is killed before its answer leaves the request."""
     script = (
         "import os, signal, iallocator.engine as engine\n"
@@ -152,14 +152,14 @@ def test_request_is_kept_before_the_work(plugin: Plugin) -> None:
     assert plugin.kept(1, "request.json.gz") == plugin.raw
 
 
-def test_time_that_is_up_is_an_answer_that_is_kept(plugin: Plugin) -> None:
+def test_answer_of_a_request_out_of_time_is_kept(plugin: Plugin) -> None:
     """The answer of an ended search is stored."""
     assert plugin.run("--time-limit=0", "--optimal")[0] == 0
     assert "info" in plugin.call(1)
 
 
 @pytest.mark.parametrize("wrong", ["missing", "file"])
-def test_folder_that_cannot_be_written_is_a_warning_in_the_answer(
+def test_unwritable_folder_is_a_warning_in_the_answer(
     wrong: str, plugin: Plugin, tmp_path: Path
 ) -> None:
     """The exit status is 0, and the answer has the placement; the same applies to the log."""
@@ -174,7 +174,7 @@ def test_folder_that_cannot_be_written_is_a_warning_in_the_answer(
 
 
 @pytest.mark.parametrize(("limit", "left"), [(100, []), (1500, KINDS)])
-def test_disk_that_is_full_is_a_warning_in_the_answer(
+def test_full_disk_is_a_warning_in_the_answer(
     limit: int, left: tuple[str, ...], plugin: Plugin
 ) -> None:
     """If the disk is full before or after the work, no incomplete file is left."""
@@ -194,7 +194,9 @@ def test_disk_that_is_full_is_a_warning_in_the_answer(
         assert plugin.kept(1, "request.json.gz") == raw
 
 
-def test_log_without_a_reader_does_not_stop_an_answer(plugin: Plugin, tmp_path: Path) -> None:
+def test_log_pipe_without_a_reader_does_not_delay_the_answer(
+    plugin: Plugin, tmp_path: Path
+) -> None:
     """The program does not wait for a reader of the pipe."""
     os.mkfifo(tmp_path / "pipe")
     status, out, _ = plugin.run(f"--log={tmp_path / 'pipe'}")
@@ -202,7 +204,7 @@ def test_log_without_a_reader_does_not_stop_an_answer(plugin: Plugin, tmp_path: 
     assert "this call is not logged: No such device or address" in json.loads(out)["info"]
 
 
-def test_number_of_calls_is_kept_in_bounds(plugin: Plugin) -> None:
+def test_number_of_kept_calls_is_limited(plugin: Plugin) -> None:
     """The oldest calls are deleted, with the remains of killed ones; other files stay."""
     (plugin.calls / "notes.txt").write_text("mine")
     (plugin.calls / ".000001.request.json.gz.99.new").write_text("half")
@@ -229,7 +231,7 @@ def test_calls_that_are_too_old_are_deleted(plugin: Plugin) -> None:
     assert {name[:6] for name in plugin.names()} == {"000006"}
 
 
-def test_calls_at_the_same_time_have_numbers_of_their_own(plugin: Plugin) -> None:
+def test_simultaneous_calls_have_different_numbers(plugin: Plugin) -> None:
     """Several processes that write into one folder and one log lose no call."""
     words = [sys.executable, "-m", "iallocator", f"--capture={plugin.calls}", f"--log={plugin.log}"]
 
@@ -283,7 +285,7 @@ MISUSED = {
 
 @pytest.mark.parametrize("known", ["before", "after", "file", "damaged file"])
 @pytest.mark.parametrize("word", MISUSED)
-def test_options_that_are_not_understood_are_logged(
+def test_invalid_options_are_logged(
     word: str, known: str, plugin: Plugin, tmp_path: Path, capsys: Capture
 ) -> None:
     """The log line has the error that Ganeti received, however the log is configured."""
@@ -305,7 +307,7 @@ def test_invalid_options_without_a_log_are_not_logged(plugin: Plugin, capsys: Ca
     assert not plugin.log.exists()
 
 
-def test_how_long_calls_are_kept_is_rejected_where_none_is(capsys: Capture) -> None:
+def test_limits_of_kept_calls_are_rejected_if_none_is_kept(capsys: Capture) -> None:
     """An option without an effect is an error."""
     assert main(["--capture-keep=3", "-"]) == 2
     assert "it goes with --capture FOLDER" in capsys.readouterr().err

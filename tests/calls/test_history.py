@@ -61,7 +61,7 @@ def desk(tmp_path: Path, capsys: Capture) -> Desk:
     return desk
 
 
-def test_history_lists_every_call_with_what_came_of_it(desk: Desk) -> None:
+def test_history_lists_every_call_with_its_outcome(desk: Desk) -> None:
     """The oldest call is first; the request of a killed call is listed, too."""
     status, out, err = desk.output_of("history", str(desk.calls))
     assert (status, err) == (0, "")
@@ -96,14 +96,12 @@ def test_history_lists_every_call_with_what_came_of_it(desk: Desk) -> None:
         (("--days=0",), []),
     ],
 )
-def test_history_lists_what_is_wanted(
-    words: tuple[str, ...], numbers: list[int], desk: Desk
-) -> None:
+def test_history_filters_calls(words: tuple[str, ...], numbers: list[int], desk: Desk) -> None:
     """All filters can be combined; the limit keeps the last calls of the result."""
     assert [call["number"] for call in desk.history(*words)] == numbers
 
 
-def test_history_of_damaged_calls_is_a_history(desk: Desk) -> None:
+def test_history_lists_damaged_calls(desk: Desk) -> None:
     """Damaged files are listed without their content; other files are not calls."""
     (desk.calls / "000001.call.json").write_text("[3]")
     (desk.calls / "000002.call.json").write_text('{"time": "x", "seconds": [], "error": 4}')
@@ -139,7 +137,7 @@ def test_call_is_explained_with_the_settings_that_it_had(desk: Desk, tmp_path: P
     assert desk.output_of("replay", f"{desk.calls}#5", f"--config={file}")[0] == 0
 
 
-def test_explanation_says_if_the_answer_was_another_then(desk: Desk) -> None:
+def test_explanation_reports_that_the_recorded_answer_was_different(desk: Desk) -> None:
     """The options have changed, or there was no answer."""
     call = f"{desk.calls}#1"
     assert "answer then" not in desk.output_of("explain", call)[1]
@@ -173,7 +171,7 @@ def test_captured_calls_are_not_updated(desk: Desk) -> None:
     assert (desk.calls / "000001.response.json.gz").read_bytes() == before
 
 
-def test_number_that_is_no_call_is_rejected(desk: Desk) -> None:
+def test_number_without_a_call_is_rejected(desk: Desk) -> None:
     """The error says where the numbers are listed."""
     for command in ("explain", "replay"):
         status, _, err = desk.output_of(command, f"{desk.calls}#77")
@@ -189,7 +187,7 @@ def test_planners_take_the_cluster_of_a_call(desk: Desk) -> None:
     assert err.startswith("read 1 groups, 3 nodes")
 
 
-def test_words_of_any_kind_are_asked_again_as_they_were(desk: Desk) -> None:
+def test_options_with_blanks_and_quotes_are_replayed(desk: Desk) -> None:
     """Options with blanks and quotes are quoted so that they can be parsed again."""
     document = {**BUSY, "cluster_tags": ["it's a #tag:strategy:pacemaker-minimal"]}
     desk.capture(allocate(document, "app", disk_template="rbd"), "--tag-prefix", "it's a #tag:")
@@ -198,7 +196,7 @@ def test_words_of_any_kind_are_asked_again_as_they_were(desk: Desk) -> None:
     assert reported["request_settings"]["strategy"] == "pacemaker-minimal"
 
 
-def test_what_is_no_file_among_the_calls_is_let_alone(desk: Desk) -> None:
+def test_entry_that_is_not_a_file_is_ignored(desk: Desk) -> None:
     """A pipe would block; a folder or an invalid number is not a call."""
     for name in ("000002.call.json", "000001.response.json.gz"):
         (desk.calls / name).unlink()
@@ -216,7 +214,7 @@ def test_what_is_no_file_among_the_calls_is_let_alone(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("--json",), ("--last=3",)], ids=str)
-def test_history_of_a_folder_without_calls_is_an_error(
+def test_history_of_a_folder_without_calls_fails(
     words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
     """It is probably the wrong folder."""

@@ -51,7 +51,7 @@ def desk(tmp_path: Path, capsys: Capture) -> Desk:
     return Desk(tmp_path, capsys)
 
 
-def test_file_sets_what_no_other_source_sets(desk: Desk) -> None:
+def test_file_sets_options_that_no_other_source_sets(desk: Desk) -> None:
     """Tags of the cluster override the file, and the command line overrides tags; `no` clears."""
     desk.put(cluster_tags=["iallocator:strategy:affinity"])
     text = 'n1 = "off"\nstrategy = "pacemaker-minimal"\ntop = 3\noptimal = true\nseed = 4\n'
@@ -63,7 +63,7 @@ def test_file_sets_what_no_other_source_sets(desk: Desk) -> None:
     assert found["optimal"] == (False, "command line")
 
 
-def test_file_changes_answers_of_requests_and_what_explains_them(desk: Desk) -> None:
+def test_file_changes_answers_of_requests_and_their_explanations(desk: Desk) -> None:
     """The file applies to the plugin's call and explain, and to the command of its table."""
     assert len(json.loads(desk.output_of("top = 2", str(desk.request))[1])["solutions"][0]) > len(
         json.loads(desk.output_of("", str(desk.request))[1])["solutions"][0]
@@ -92,7 +92,7 @@ def test_n1_follows_the_source_with_the_highest_precedence(
     assert desk.settings(text, *words)["n1"][0] == expected
 
 
-def test_cluster_on_the_command_line_takes_the_place_of_that_in_the_file(desk: Desk) -> None:
+def test_cluster_on_the_command_line_replaces_that_of_the_file(desk: Desk) -> None:
     """A file or another source replaces the source in the table of the command."""
     table = '[balance]\nrapi = "nowhere.invalid"\ncredentials = "/none"\nverbose = 1\n'
     for words in ((str(desk.request),), ("--simulate=p,2,10g,4g,2",)):
@@ -101,7 +101,7 @@ def test_cluster_on_the_command_line_takes_the_place_of_that_in_the_file(desk: D
         assert err.startswith("read 1 groups")
 
 
-def test_words_of_a_question_are_no_cluster(desk: Desk) -> None:
+def test_words_of_a_request_are_not_a_cluster(desk: Desk) -> None:
     """The words that follow `ask` are a question; they do not replace the cluster in its table."""
     words = ["ask", "allocate", "--memory=1G", "--disk=1G", "--template=plain", "-v"]
     status, _, err = desk.output_of('[ask]\nsimulate = "p,7,100g,8g,4"\n', *words)
@@ -132,7 +132,7 @@ def test_words_of_a_question_are_no_cluster(desk: Desk) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["", "balance"])
-def test_file_that_is_wrong_is_one_line_and_status_2(
+def test_invalid_file_causes_one_line_and_status_2(
     text: str, expected: str, command: str, desk: Desk
 ) -> None:
     """With an invalid file, the command ends with an error instead of using other settings."""
@@ -151,9 +151,7 @@ def test_file_that_is_wrong_is_one_line_and_status_2(
         ("[balance.deeper]", "deeper: unknown option"),
     ],
 )
-def test_table_that_is_wrong_is_reported_where_it_counts(
-    text: str, expected: str, desk: Desk
-) -> None:
+def test_invalid_table_is_reported_by_its_command(text: str, expected: str, desk: Desk) -> None:
     """The command itself and `config` report an invalid table; requests ignore the table."""
     text = text if text.startswith("[") else f"[balance]\n{text}"
     for command in ("balance", "config"):
@@ -163,7 +161,7 @@ def test_table_that_is_wrong_is_reported_where_it_counts(
     assert desk.output_of(text, str(desk.request))[0] == 0
 
 
-def test_file_is_found_by_environment_or_in_its_place(
+def test_file_is_found_by_the_environment_or_at_its_default_path(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """The default file is optional; a file that is named must exist."""
@@ -191,7 +189,7 @@ def test_cases_are_replayed_without_the_settings_of_this_machine(desk: Desk) -> 
 
 
 @pytest.mark.parametrize("arguments", ["--verbose", "config --json"])
-def test_file_beside_a_case_is_the_one_that_counts(
+def test_file_beside_a_case_replaces_that_of_the_machine(
     arguments: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file beside the case applies to its requests and commands, and replaces the machine's."""

@@ -114,7 +114,7 @@ AT_TOP = [
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_no_option_at_the_top_of_the_file_makes_a_command_fail(
+def test_common_options_of_the_file_make_no_command_fail(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """A command skips an option that it does not have, because requests may need it."""

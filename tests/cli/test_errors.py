@@ -130,7 +130,7 @@ def test_wrong_word_of_an_option_is_reported_with_a_suggestion(
     assert f"(did you mean {meant}" in complaint(run(*words, document))
 
 
-def test_same_file_twice_is_no_contradiction() -> None:
+def test_one_file_given_twice_is_accepted() -> None:
     """Only two different files contradict each other."""
     assert printed("show", "-t", str(TEXT), f"--text-data={TEXT}") == printed(
         "show", "-t", str(TEXT)
@@ -138,7 +138,7 @@ def test_same_file_twice_is_no_contradiction() -> None:
 
 
 @pytest.mark.parametrize(("most", "output"), [(2, "2 moves"), (1, "1 move"), (0, "0 moves")])
-def test_plan_that_ends_at_its_limit_of_moves_names_the_option(most: int, output: str) -> None:
+def test_plan_that_reaches_its_limit_of_moves_names_the_option(most: int, output: str) -> None:
     """The reason has the value of the limit and the name of the option."""
     text = printed("balance", "-l", str(most), str(ROOT / "docs/examples/cluster.json"))
     assert f"  limit of {output} reached (--max-length)\n" in text
@@ -168,7 +168,7 @@ def test_invalid_document_is_reported_with_the_name_of_its_file(
     "words",
     ["--prefer", "unknown", "--min-disk", "--exclude-instances"],
 )
-def test_overlong_words_are_cut_in_messages(words: str, document: str) -> None:
+def test_long_words_are_shortened_in_messages(words: str, document: str) -> None:
     """The line that quotes an argument of any length is short."""
     long = "y" * 5000
     arguments = {
@@ -190,7 +190,7 @@ def test_overlong_words_are_cut_in_messages(words: str, document: str) -> None:
         (b"[" * 500 + b'{"x": 1, "x": 3}' + b"]" * 500, ""),
     ],
 )  # fmt: skip
-def test_bytes_that_are_no_document_are_reported_in_plain_words(
+def test_bytes_that_are_not_a_document_are_reported_in_one_line(
     raw: bytes, reported: str, tmp_path: Path
 ) -> None:
     """The message names the position in the file, and has no terms of codecs or parsers."""
@@ -199,7 +199,7 @@ def test_bytes_that_are_no_document_are_reported_in_plain_words(
     assert reported in complaint(run(str(path)))
 
 
-def test_double_member_of_a_large_document_is_an_error(tmp_path: Path) -> None:
+def test_duplicate_member_of_a_large_document_is_an_error(tmp_path: Path) -> None:
     """The faster parser for large documents drops the first member, but the error is reported."""
     path = tmp_path / "document"
     blank = b" " * 3_000_000
@@ -207,7 +207,7 @@ def test_double_member_of_a_large_document_is_an_error(tmp_path: Path) -> None:
     assert complaint(run(str(path))) == f'{path}: a: expected each member once, got "b" again'
 
 
-def test_double_member_that_decides_nothing_is_a_warning(document: str, capsys: Capture) -> None:
+def test_duplicate_member_without_effect_is_a_warning(document: str, capsys: Capture) -> None:
     """A test document of Ganeti itself has such a member; the last one counts."""
     path = Path(document)
     assert main([document]) == 0
@@ -238,7 +238,7 @@ def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
     ],
     ids=["version", "groups"],
 )  # fmt: skip
-def test_odd_document_is_rejected_with_the_place_but_not_as_hail(
+def test_inconsistent_document_is_rejected_with_the_place_except_with_compat_hail(
     change: dict[str, object], reported: str, checks: tuple[str, ...], tmp_path: Path
 ) -> None:
     """The version is unknown, or two groups have one name. hail checks neither."""
@@ -253,7 +253,7 @@ def test_odd_document_is_rejected_with_the_place_but_not_as_hail(
         assert main(["--compat=hail", str(path)]) == 0
 
 
-def test_policy_of_the_cluster_that_is_partly_there_is_completed(tmp_path: Path) -> None:
+def test_incomplete_policy_of_the_cluster_is_completed(tmp_path: Path) -> None:
     """Sizes that are missing in the policy have the values of the default policy."""
     document = allocate(cluster())
     document["ipolicy"] = {"min": {"disk-size": 1024}, "max": {"memory-size": 2048}, "std": {}}
@@ -268,7 +268,7 @@ def test_policy_of_the_cluster_that_is_partly_there_is_completed(tmp_path: Path)
     assert complaint(run(str(path))).startswith(f"{path}: nodegroups/u/ipolicy/min/memory-size: ")
 
 
-def test_policy_of_the_cluster_that_is_partly_there_binds_groups_without_one() -> None:
+def test_incomplete_policy_of_the_cluster_applies_to_groups_without_one() -> None:
     """The members that are present apply to the group."""
     document = allocate(cluster(nodes=2), memory=4096)
     for one in document["nodegroups"].values():
@@ -314,7 +314,7 @@ def test_nothing_on_a_terminal_shows_the_usage(
         ("balance -p=name", "balance --print-nodes=name"),
     ],
 )
-def test_short_names_and_options_mean_the_whole_ones(
+def test_abbreviated_names_and_options_are_accepted(
     short: str, whole: str, document: str, capsys: Capture
 ) -> None:
     """As in htools, a host name may be cut at a dot, and an option may be a unique prefix."""
@@ -326,7 +326,7 @@ def test_short_names_and_options_mean_the_whole_ones(
     assert output[0].out
 
 
-def test_short_name_that_several_may_be_is_rejected(tmp_path: Path) -> None:
+def test_ambiguous_abbreviation_is_rejected(tmp_path: Path) -> None:
     """All possible names are listed."""
     text = as_bytes(cluster(nodes=2)).decode()
     text = text.replace('"node1"', '"node.a.org"').replace('"node2"', '"node.b.org"')
@@ -351,7 +351,7 @@ def test_print_commands_to_a_file_by_the_short_option(tmp_path: Path) -> None:
     assert target.read_text().startswith("#!/bin/sh")
 
 
-def test_number_that_json_cannot_hold_ends_with_its_place(
+def test_number_that_json_cannot_represent_is_reported_with_its_place(
     document: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
 ) -> None:
     """The document has 1e400, or a computed statistic is NaN: one line names the place."""

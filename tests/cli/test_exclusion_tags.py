@@ -61,7 +61,7 @@ def test_every_command_that_takes_the_option_is_tried() -> None:
 
 
 @pytest.mark.parametrize("command", EXCLUDED, ids=lambda command: command or "request")
-def test_option_says_what_a_tag_of_the_cluster_says(
+def test_option_has_the_effect_of_a_tag_of_the_cluster(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """The output with the option equals that with the tag, and differs from that without both."""

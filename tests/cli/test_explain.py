@@ -69,7 +69,7 @@ def test_explain_possible_request_names_answer_and_runner_up() -> None:
     assert found[-2].startswith("Request successful: Selected group: default, Group default")
 
 
-def test_explain_statistics_table_has_what_made_the_difference_first() -> None:
+def test_explain_sorts_statistics_by_their_share_of_the_difference() -> None:
     """The first row of the table is the largest difference, the last row the score."""
     found = lines(allocate(cluster(instances={"a": instance("node1", "node2")})))
     start = next(k for k, line in enumerate(found) if line.startswith("statistic"))
@@ -137,7 +137,7 @@ def test_explain_json_has_the_same_content() -> None:
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_explain_again_gives_the_same_bytes(form: tuple[str, ...]) -> None:
+def test_explain_is_deterministic(form: tuple[str, ...]) -> None:
     """Two explanations of one request are equal."""
     request = allocate(cluster(nodes=4, instances={"a": instance("node1", "node2")}))
     assert run(request, *form).stdout == run(request, *form).stdout
@@ -207,7 +207,7 @@ def test_explain_every_type_names_instance_and_answer(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
-def test_explain_every_type_without_room_ends_with_success(kind: str) -> None:
+def test_explain_every_type_without_capacity_ends_with_success(kind: str) -> None:
     """An impossible request has a reason, in text and JSON, and exit status 0."""
     request = request_of(kind, {"default": 2})
     request["nodes"]["node2"] |= {"free_memory": 10, "free_disk": 10}
@@ -224,7 +224,7 @@ def test_explain_move_lists_its_steps_in_order() -> None:
     assert "Disks of type plain are on node1 only" in found
 
 
-def test_explain_move_choice_and_offer_have_headings() -> None:
+def test_explain_move_has_headings_for_choice_and_offer() -> None:
     """The reason for the group, and the offer of another group, have their own headings."""
     found = lines(request_of("node-evacuate", {"default": 2, "spare": 2}))
     assert "Other groups for drbd" in found
@@ -238,7 +238,7 @@ SCARCE = allocate(
 """Two nodes of the first group can take the new instance, the third cannot."""
 
 
-def test_explain_node_says_why_not_there() -> None:
+def test_explain_node_has_the_reason_against_that_node() -> None:
     """One row names the missing resource of the node in each role, and no other node is named."""
     found = lines(SCARCE, "--node", "node3")
     assert found[0] == "Warning: cluster has inconsistent data:"
@@ -251,7 +251,7 @@ def test_explain_node_says_why_not_there() -> None:
     assert (node["node"], node["result"]) == ("node3", "refused")
 
 
-def test_explain_node_of_a_later_group_says_what_decided_between_groups() -> None:
+def test_explain_node_of_a_later_group_has_the_decision_between_groups() -> None:
     """A node that could take the instance may be in a group that comes later."""
     found = lines(SCARCE, "--node=node4")
     assert any(line.startswith("node4  possible  score ") for line in found)
@@ -277,7 +277,7 @@ def test_explain_node_where_another_group_is_offered_has_one_row(name: str, row:
     assert re.fullmatch(f"{name}  {row}", line)
 
 
-def test_explain_node_of_a_group_that_is_not_asked_says_so() -> None:
+def test_explain_node_of_a_group_that_was_not_queried_reports_it() -> None:
     """With only one candidate group, the explanation names the groups that were not searched."""
     named = {**SCARCE, "request": {**SCARCE["request"], "group_name": "default"}}
     assert "Out: only group default is asked for" in lines(named, "--node=node4")
@@ -285,7 +285,7 @@ def test_explain_node_of_a_group_that_is_not_asked_says_so() -> None:
     assert "Out: node6 is in group spare, which was not asked" in found
 
 
-def test_explain_instance_leaves_its_decision_only() -> None:
+def test_explain_instance_prints_only_its_decision() -> None:
     """Text and JSON explain one of several instances."""
     request = request_of("node-evacuate", {"default": 4})
     found = lines(request, "--instance", "plain")
@@ -294,7 +294,7 @@ def test_explain_instance_leaves_its_decision_only() -> None:
     assert [decision["instance"] for decision in document["decisions"]] == ["drbd"]
 
 
-def test_explain_brief_says_what_was_decided_and_no_more() -> None:
+def test_explain_brief_has_only_the_decision() -> None:
     """The brief text has the answer or the nearest candidate, and no tables."""
     found = lines(SCARCE, "--brief")
     assert "Answer: node1 with node2 as secondary, in group default" in found
@@ -329,7 +329,7 @@ def test_explain_of_unknown_names_ends_with_two(words: list[str], output: str) -
         (allocate(cluster(1), disk_template="rbd", memory=64), ("--n1=off",)),
     ],
 )
-def test_explain_says_nothing_of_scores_where_they_did_not_decide(
+def test_explain_omits_scores_that_did_not_decide(
     request_: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     """The score is omitted if a strategy decided, or if there was only one candidate."""
@@ -343,7 +343,7 @@ def test_explain_says_nothing_of_scores_where_they_did_not_decide(
     }
 
 
-def test_explain_node_that_only_n1_rejects_says_which_failure() -> None:
+def test_explain_node_that_only_n1_rejects_names_the_failure() -> None:
     """The row of the node names the failure and the instance that cannot be restarted."""
     request = allocate(
         cluster(2, memory=4096, changes={"node2": {"free_memory": 2000}}),

@@ -145,6 +145,6 @@ def test_help_of_requests_lists_rare_options_only_on_demand() -> None:
         ),
     ],
 )
-def test_wrong_words_after_the_program_say_what_to_use(words: str, output: str) -> None:
+def test_wrong_command_is_reported_with_the_usage(words: str, output: str) -> None:
     """The message is one line; the exit status is 2."""
     assert complaint(run(*words.split())) == output

@@ -173,7 +173,7 @@ def test_answer_to_ganeti_has_no_envelope() -> None:
     assert list(json.loads(printed(REQUEST))) == ["success", "info", "result", "solutions"]
 
 
-def test_check_that_tries_no_balancing_has_no_plan() -> None:
+def test_check_without_balancing_has_no_plan() -> None:
     """The document has the keys of a plan only after an attempt to balance."""
     idle, tried = document("check"), document("check", "--simulation")
     assert not {"moves", "scores", "job_sets", "balancing", "problems_after"} & set(idle)

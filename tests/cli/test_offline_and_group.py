@@ -64,7 +64,7 @@ def output_of(command: str, document: Json, *options: str, folder: Path, capsys:
     "command",
     [name for name in COMMANDS if any("--offline" in one.names for one in options_of(name))],
 )
-def test_node_of_the_option_is_offline_as_if_the_document_said_so(
+def test_node_of_the_option_offline_equals_an_offline_node_of_the_document(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """The output is that for a document with the node marked as offline."""
@@ -116,7 +116,7 @@ def test_new_instances_go_to_the_group(group: str) -> None:
     assert members.issuperset(placed)
 
 
-def test_question_about_existing_instances_keeps_to_the_group() -> None:
+def test_request_for_existing_instances_keeps_to_the_group() -> None:
     """Instances of other groups stay; a request for another group is rejected."""
     evacuated = json_of("ask", "evacuate", "node1,node4", "--json", "-Gwest", document=WORLD)
     assert {one[0] for one in evacuated["response"]["result"][0]} == {"w0", "w1", "w2"}

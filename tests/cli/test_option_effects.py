@@ -119,7 +119,7 @@ def with_option(effect: Effect) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(("command", "option"), sorted(EFFECTS), ids=lambda word: word or "request")
-def test_option_that_is_accepted_changes_what_is_said(
+def test_accepted_option_changes_the_output(
     command: str, option: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """The option is the only difference between both runs, except for options that it excludes."""

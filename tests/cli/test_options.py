@@ -47,7 +47,7 @@ def word(option: Option) -> str:
 
 
 @pytest.mark.parametrize(("command", "option"), REJECTED, ids=ids)
-def test_option_that_does_not_act_is_rejected_with_its_reason(
+def test_option_without_effect_is_rejected_with_the_reason(
     command: str, option: Option, capsys: Capture
 ) -> None:
     """One line names the command and the reason; the exit status is 2."""
@@ -62,7 +62,7 @@ def test_option_that_does_not_act_is_rejected_with_its_reason(
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_help_of_a_command_lists_what_acts_there(command: str) -> None:
+def test_help_of_a_command_lists_its_effective_options(command: str) -> None:
     """The whole help lists its own options and the common ones with an effect, each once."""
     own = settings_of(command).options
     lines = printed("help", command, "--all").splitlines()
@@ -75,7 +75,7 @@ def test_help_of_a_command_lists_what_acts_there(command: str) -> None:
     assert len(entries) == len(own) + len(table_of(command, own))
 
 
-def test_every_common_option_says_where_it_acts() -> None:
+def test_every_common_option_lists_the_commands_on_which_it_acts() -> None:
     """An option without an entry has an effect on requests only; an entry names every command."""
     assert WHERE.keys() <= {option.target for option in COMMON}
     for target, (commands, reasons) in WHERE.items():
@@ -99,7 +99,7 @@ def test_every_common_option_says_where_it_acts() -> None:
         ("squeeze", "--prefer=node1", "--avoid=node2,node1"),
     ],
 )
-def test_options_that_cancel_each_other_are_rejected(
+def test_contradictory_options_are_rejected(
     command: str, one: str, other: str, capsys: Capture
 ) -> None:
     """One line names both options; no input is read."""
@@ -121,7 +121,7 @@ def test_options_that_cancel_each_other_are_rejected(
         ),
     ],
 )
-def test_option_that_has_nothing_to_act_on_is_rejected(
+def test_option_without_effect_on_the_input_is_rejected(
     words: list[str], output: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """A new instance moves no other instance, and the command writes no output file."""
@@ -138,7 +138,7 @@ def test_option_that_does_not_exist_is_unknown(capsys: Capture) -> None:
     assert said == "iallocator: unknown option --guess; iallocator help balance --all lists them\n"
 
 
-def test_validate_of_a_planner_looks_at_the_cluster(tmp_path: Path, capsys: Capture) -> None:
+def test_validate_of_a_planner_checks_the_cluster(tmp_path: Path, capsys: Capture) -> None:
     """A document without a valid request is valid for a command that does not read it."""
     path = tmp_path / "cluster.json"
     document = cluster(instances={"a": instance("node1")})
@@ -155,7 +155,7 @@ def test_validate_of_a_planner_looks_at_the_cluster(tmp_path: Path, capsys: Capt
     assert capsys.readouterr() == ("", f"iallocator: {expected}\n")
 
 
-def test_validate_looks_at_the_cluster_from_elsewhere_too(tmp_path: Path, capsys: Capture) -> None:
+def test_validate_checks_a_cluster_from_another_source(tmp_path: Path, capsys: Capture) -> None:
     """A request is valid only if the cluster of the other source can be read."""
     path, data = tmp_path / "request.json", tmp_path / "cluster.data"
     path.write_bytes(as_bytes(allocate(cluster())))
@@ -198,7 +198,7 @@ def test_validate_with_json_prints_one_document(
         ("place", "--strategy=minimal"), ("report", "--html=x"), ("show", "-p"),
     ],
 )  # fmt: skip
-def test_validate_takes_no_option_that_would_not_act(
+def test_validate_rejects_options_without_effect(
     command: str, word: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """The line names an option that has no effect with --validate; no output is written."""

@@ -139,7 +139,7 @@ def test_scores_that_differ_late_have_the_decimals_that_show_it() -> None:
     assert page.score(0.00000312) == "3.1e-06"
 
 
-def test_hbals_notation_of_steps_is_only_in_the_answer_like_hbals() -> None:
+def test_notation_of_hbal_for_steps_is_used_only_with_compat_hail() -> None:
     """A move refers to the steps of the table below it."""
     document = crowded(4)
     text = printed("balance", document=document)
@@ -227,7 +227,7 @@ def test_check_reports_inconsistent_data(shown: Shown) -> None:
     assert json_of("check", "--compat=hail", document=document)["healthy"] is True
 
 
-def test_check_says_whether_the_score_is_high_and_what_makes_it_so() -> None:
+def test_check_reports_if_the_score_is_high_and_why() -> None:
     """The assessment is relative to the nodes and instances of the group."""
     document = crowded()
     text = " ".join(printed("check", document=document).split())

@@ -79,7 +79,7 @@ def test_output_file_with_the_longest_name_is_written(doc: str, tmp_path: Path) 
     assert path.read_bytes().startswith(b"<svg")
 
 
-def test_snapshot_with_a_field_that_there_is_not_writes_nothing(
+def test_snapshot_with_an_unknown_field_writes_nothing(
     doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """An unknown field is an error, because an incomplete snapshot would be misleading."""
@@ -103,9 +103,7 @@ def test_output_file_on_a_full_device_leaves_the_plan_and_reports(
 
 
 @pytest.mark.parametrize("words", WRITERS)
-def test_output_file_that_finds_no_room_stays_as_it_was(
-    words: str, doc: str, tmp_path: Path
-) -> None:
+def test_output_file_on_a_full_disk_stays_unchanged(words: str, doc: str, tmp_path: Path) -> None:
     """If the kernel limits file sizes, no file is left incomplete or empty."""
     folder = tmp_path / "out"
     folder.mkdir()
@@ -122,7 +120,7 @@ def test_output_file_that_finds_no_room_stays_as_it_was(
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"file": "old"}
 
 
-def test_file_of_a_folder_that_finds_no_room_stays_as_it_was(doc: str, tmp_path: Path) -> None:
+def test_file_of_a_folder_on_a_full_disk_stays_unchanged(doc: str, tmp_path: Path) -> None:
     """Neither a stored cluster nor the expected answer of a stored case is left incomplete."""
     case = tmp_path / "case"
     case.mkdir()
@@ -154,7 +152,7 @@ def test_output_to_a_full_device_is_status_1(words: str, doc: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["-v", "balance --json -v", "config --json -v"])
-def test_warnings_without_stderr_stay_out_of_the_answer(words: str, doc: str) -> None:
+def test_warnings_without_stderr_are_not_in_the_answer(words: str, doc: str) -> None:
     """Without stderr no warning is written; stdout has the answer only."""
     done = subprocess.run(
         [*COMMAND, *words.split(), doc], cwd=ROOT, stdout=subprocess.PIPE, check=True,

@@ -58,7 +58,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 @pytest.mark.parametrize("library", [True, False])
-def test_progress_on_a_terminal_is_one_line_that_goes_away(
+def test_progress_on_a_terminal_is_one_line_that_is_erased(
     library: bool, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message stays until the work has ended, with and without the library rich."""
@@ -81,7 +81,7 @@ def test_progress_on_a_terminal_is_one_line_that_goes_away(
     assert not any(thread.name == "progress" for thread in threading.enumerate())
 
 
-def test_progress_into_a_pipe_and_for_the_quiet_is_nothing(
+def test_progress_is_not_shown_in_a_pipe_or_with_quiet(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a terminal, no progress thread is started."""
@@ -93,7 +93,7 @@ def test_progress_into_a_pipe_and_for_the_quiet_is_nothing(
         assert not progress._lines
 
 
-def test_progress_of_what_is_soon_done_loads_nothing() -> None:
+def test_progress_of_a_short_command_loads_nothing() -> None:
     """In the first second no library is loaded, because loading takes longer than most plans."""
     script = (
         "import sys; from iallocator.cli import main; "
@@ -138,7 +138,7 @@ process.run()
         "place --strategy=pacemaker-balanced -t", "check -t",
     ],
 )  # fmt: skip
-def test_ctrl_c_on_a_terminal_prints_what_was_found(words: str, tmp_path: Path) -> None:
+def test_ctrl_c_on_a_terminal_prints_the_plan_so_far(words: str, tmp_path: Path) -> None:
     """Ctrl-C ends the work; the answer found so far is printed, and the line is removed."""
     arguments = [sys.executable, "-c", AT_THE_LINE, *words.split(), crowded(tmp_path, 40, 1500)]
     ours, theirs = pty.openpty()

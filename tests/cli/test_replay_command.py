@@ -74,14 +74,14 @@ def test_replay_of_fixtures_passes() -> None:
     assert two.stdout == one.stdout
 
 
-def test_replay_of_same_answer_says_ok(case: Path) -> None:
+def test_replay_of_an_equal_answer_is_ok(case: Path) -> None:
     """A case with an unchanged answer passes."""
     done = replay(case.parent)
     assert done.stdout == f"ok                  {case}\n1 passed, 0 failed\n"
     assert done.returncode == 0
 
 
-def test_replay_of_other_answer_shows_path_stored_and_now(case: Path) -> None:
+def test_replay_of_a_different_answer_shows_path_and_both_values(case: Path) -> None:
     """Each difference is reported with both values; the exit status is 1."""
     change(case, result=["node1"], success=False, surplus=[1])
     done = replay(case)
@@ -120,7 +120,7 @@ def test_replay_of_unusable_response_fails(case: Path) -> None:
     assert done.returncode == 1
 
 
-def test_replay_with_update_stores_answers_and_says_what_changes(case: Path) -> None:
+def test_replay_with_update_stores_answers_and_reports_changes(case: Path) -> None:
     """After the update the case passes, and a second update changes nothing."""
     change(case, result=["node1"])
     done = replay("--update", case)
@@ -145,7 +145,7 @@ def test_replay_with_update_repairs_layout(case: Path) -> None:
     assert (case / "response.json").read_bytes() == stored
 
 
-def test_replay_of_request_that_is_not_understood_expects_its_error(tmp_path: Path) -> None:
+def test_replay_of_an_invalid_request_expects_its_error(tmp_path: Path) -> None:
     """The expected error is stored in place of a response, and compared like one."""
     case = store(tmp_path / "broken", b"[]")
     stored = json.loads((case / "response.json").read_text())
@@ -182,7 +182,7 @@ def test_replay_passes_options_of_the_command_on(case: Path) -> None:
     assert done.returncode == 1
 
 
-def test_replay_with_keys_compares_only_these(tmp_path: Path) -> None:
+def test_replay_with_keys_compares_only_those_keys(tmp_path: Path) -> None:
     """Only the named keys are compared, so that answers of other programs can be used."""
     (tmp_path / "120000-allocate.abcd.request.json").write_bytes(request())
     answered = {"success": True, "info": "in other words", "result": ["node3"]}
@@ -211,7 +211,7 @@ def test_replay_with_processes_keeps_the_order(tmp_path: Path) -> None:
     assert (three.stdout, three.returncode) == (one.stdout, 1)
 
 
-def test_replay_with_junit_writes_what_came_of_each(case: Path, tmp_path: Path) -> None:
+def test_replay_with_junit_writes_each_result(case: Path, tmp_path: Path) -> None:
     """The file names every case, its differences, and the counts."""
     other = store(case.parent / "other", response={"success": "\x00 no"})
     store(case.parent / "unusable", args="--nonsense", response={})
@@ -249,7 +249,7 @@ def test_replay_on_a_plain_terminal_still_prints(case: Path) -> None:
         (("fixtures", "-j", "0"), "-j: expected a whole number from 1 to 1024"),
     ],
 )
-def test_replay_that_cannot_be_understood_says_why(words: tuple[str, ...], complaint: str) -> None:
+def test_replay_of_invalid_arguments_has_the_reason(words: tuple[str, ...], complaint: str) -> None:
     """Invalid arguments cause one line on stderr and exit status 2; no case runs."""
     done = replay(*words)
     assert done.returncode == 2

@@ -77,7 +77,7 @@ def respond(request: Json, folder: Path, *options: str) -> Json:
     return response
 
 
-def test_allocate_with_room_names_group_score_and_nodes(tmp_path: Path) -> None:
+def test_allocate_with_capacity_names_group_score_and_nodes(tmp_path: Path) -> None:
     """The info line has the form of hail's, because scripts of administrators read it."""
     response = respond(allocate(document(), "web"), tmp_path)
     assert response["success"]
@@ -92,7 +92,7 @@ def test_allocate_with_room_names_group_score_and_nodes(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_allocate_without_room_reports_reasons(tmp_path: Path) -> None:
+def test_allocate_without_capacity_reports_reasons(tmp_path: Path) -> None:
     """An impossible allocation is answered with an empty result and the reasons of each group."""
     response = respond(allocate(document(), "giant", memory=9000), tmp_path)
     assert not response["success"]
@@ -128,7 +128,7 @@ def test_multi_allocate_with_a_giant_counts_and_names_it(tmp_path: Path) -> None
     assert [entry["instance"] for entry in response["solutions"]] == ["web", "giant"]
 
 
-def test_allocate_secondary_with_room_is_one_name(tmp_path: Path) -> None:
+def test_allocate_secondary_with_capacity_is_one_name(tmp_path: Path) -> None:
     """The result is a string, not a list."""
     response = respond(document(type="allocate-secondary", name="plain1"), tmp_path)
     assert response["result"] == "node4"
@@ -137,7 +137,7 @@ def test_allocate_secondary_with_room_is_one_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "source"), [("drbd1", "node2"), ("shared1", "node3")])
-def test_relocate_with_room_is_one_node(name: str, source: str, tmp_path: Path) -> None:
+def test_relocate_with_capacity_is_one_node(name: str, source: str, tmp_path: Path) -> None:
     """The answer is the emptiest node of the group, as new secondary or new primary."""
     request = document(
         type="relocate", name=name, required_nodes=1, relocate_from=[source],

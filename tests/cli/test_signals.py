@@ -76,7 +76,7 @@ def wait_for(file: Path, running: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("number", STATUS)
-def test_signal_while_planning_prints_what_was_found(
+def test_signal_while_planning_prints_the_plan_so_far(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     """An interrupted balance prints the moves found so far, as a complete document."""
@@ -148,7 +148,7 @@ def test_output_in_another_encoding_loses_nothing(arguments: list[str]) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_replay_with_processes_ends_without_a_word(tmp_path: Path) -> None:
+def test_interrupted_replay_with_processes_prints_nothing(tmp_path: Path) -> None:
     """Workers that are ended by a signal print no traceback."""
     (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(2))))
     (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(3))))
@@ -194,7 +194,7 @@ def interrupted_while_printing(arguments: list[str], number: signal.Signals) -> 
 @pytest.mark.parametrize(
     ("number", "words"), [(number, words) for number, every in LONG.items() for words in every]
 )
-def test_signal_while_printing_lets_the_output_be_finished(
+def test_signal_while_printing_completes_the_output(
     number: signal.Signals, words: str, tmp_path: Path
 ) -> None:
     """The plan is complete, and the exit status reports the signal."""
@@ -241,7 +241,9 @@ def test_table_of_commands_to_interrupt_is_complete() -> None:
 
 
 @pytest.mark.parametrize("command", SOMEWHEN)
-def test_signal_somewhen_leaves_a_whole_answer_or_none(command: str, tmp_path: Path) -> None:
+def test_signal_at_a_random_moment_leaves_a_complete_answer_or_none(
+    command: str, tmp_path: Path
+) -> None:
     """At random moments, stdout has a complete document or nothing."""
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
@@ -327,7 +329,7 @@ def test_signal_while_a_pipe_has_no_writer_ends_the_program(
     assert (running.returncode, out, err) == (STATUS[number], b"", b"")
 
 
-def test_signal_comes_before_the_end_of_a_pipe_that_ends_at_the_same_moment() -> None:
+def test_signal_precedes_the_simultaneous_end_of_a_pipe() -> None:
     """A program that is interrupted prints no error about its input."""
     reader, writer = os.pipe()
 

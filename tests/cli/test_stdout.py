@@ -257,7 +257,7 @@ def test_executed_plan_is_the_only_thing_on_stdout(tmp_path: Path, loud: dict[st
     assert json.loads(done.stdout)["execution"]
 
 
-def test_solver_in_a_program_that_imports_us_prints_nothing() -> None:
+def test_solver_prints_nothing_in_a_program_that_imports_the_package() -> None:
     """A program that imports iallocator keeps its stdout; the solver prints no banner on it."""
     script = "import sys; from iallocator.cli import answer; answer(sys.stdin.buffer.read())"
     raw = as_bytes(evacuation(0, "rbd", "all"))
@@ -267,7 +267,7 @@ def test_solver_in_a_program_that_imports_us_prints_nothing() -> None:
     assert done.stdout == done.stderr == b""
 
 
-def test_program_prints_nothing_of_the_solver_on_stderr() -> None:
+def test_messages_of_the_solver_are_not_on_stderr() -> None:
     """The solver's banner is suppressed, not redirected to stderr."""
     done = run_process("--n1=off", "-", stdin=as_bytes(batch()))
     assert json.loads(done.stdout)["success"]
@@ -334,7 +334,7 @@ def test_full_device_is_reported_although_descriptor_1_has_room(loud: dict[str, 
     assert b"iallocator: standard output: No space left on device\n" in done.stderr
 
 
-def test_reader_that_leaves_is_status_1(loud: dict[str, str]) -> None:
+def test_closed_pipe_on_stdout_is_status_1(loud: dict[str, str]) -> None:
     """A closed pipe causes status 1 without a traceback."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -397,7 +397,7 @@ WITH_PAGE = ("balance", "reboot", "compress", "repair", "capacity", "check", "ex
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/proc/self/fd/1"])
 @pytest.mark.parametrize("words", WITH_PAGE)
-def test_page_on_stdout_is_alone_there(words: str, name: str, tmp_path: Path) -> None:
+def test_page_on_stdout_is_the_only_output_there(words: str, name: str, tmp_path: Path) -> None:
     """The page has no table before it; `/dev/stdout` and `-` have one meaning."""
     pytest.importorskip("jinja2")
     lay_out(evacuation(0, "rbd", "all"), tmp_path)
@@ -433,7 +433,7 @@ def test_two_documents_on_stdout_are_rejected(words: str, option: str, other: st
     )
 
 
-def test_output_file_named_stdout_goes_where_the_answer_goes(
+def test_output_file_named_stdout_is_written_to_stdout(
     tmp_path: Path, loud: dict[str, str]
 ) -> None:
     """If stdout is redirected to a file, the drawing follows the table in it."""

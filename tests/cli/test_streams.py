@@ -60,7 +60,7 @@ def ended(words: list[str], folder: Path, **options: Any) -> int:
     return done.returncode
 
 
-def test_page_is_written_where_the_locale_knows_no_letters(tmp_path: Path) -> None:
+def test_page_is_written_in_an_ascii_locale(tmp_path: Path) -> None:
     """Templates are read as UTF-8, and the names on the page are complete."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     words = laid_out("check", tmp_path)
@@ -68,7 +68,7 @@ def test_page_is_written_where_the_locale_knows_no_letters(tmp_path: Path) -> No
     assert "nö中" in (tmp_path / "page").read_text("utf-8")
 
 
-def test_warnings_that_find_no_room_leave_the_answer(tmp_path: Path) -> None:
+def test_warnings_on_a_full_device_leave_the_answer(tmp_path: Path) -> None:
     """With stderr on a full disk, answers are complete, and wrong options are rejected."""
     document = allocate(cluster(3), disk_template="rbd")
     document["nodes"]["node1"]["free_memory"] = 1000  # another is not accounted for
@@ -96,7 +96,7 @@ def test_command_has_the_same_status_in_every_locale(command: str, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_command_with_streams_closed_or_full_says_so_or_nothing(
+def test_command_with_closed_or_full_streams_reports_it_or_is_silent(
     command: str, tmp_path: Path
 ) -> None:
     """The exit status is 0, 1 or 2, and no stream has a traceback."""

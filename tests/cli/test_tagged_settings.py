@@ -31,7 +31,7 @@ def run(folder: Path, document: Json, *words: str) -> int:
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_tag_that_cannot_be_understood_is_reported_once(
+def test_invalid_tag_is_reported_once(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An invalid setting in a tag is reported once, by every command."""

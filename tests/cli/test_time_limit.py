@@ -141,7 +141,9 @@ def test_time_limit_ends_every_path_and_is_reported(path: str, tmp_path: Path) -
     assert any(words in done.stdout + done.stderr for words in SAID), done.stdout[:500]
 
 
-def test_check_raises_once_and_only_inside_of_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_limit_check_raises_once_and_only_in_its_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A loop inside the block is ended at the limit; a loop after the block is not."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
@@ -164,7 +166,9 @@ def test_check_raises_once_and_only_inside_of_the_block(monkeypatch: pytest.Monk
         assert not never.over()
 
 
-def test_check_in_a_block_raises_for_the_limit_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_limit_check_in_an_inner_block_raises_for_the_outer_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """If the inner limit is longer, the outer limit ends the loop."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
@@ -174,7 +178,9 @@ def test_check_in_a_block_raises_for_the_limit_around_it(monkeypatch: pytest.Mon
             deadline.check()
 
 
-def test_check_in_a_held_block_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_limit_check_in_a_protected_block_raises_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A search that must not be cut off asks for the limit; asking counts as its check."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
@@ -189,7 +195,7 @@ def test_check_in_a_held_block_raises_nothing(monkeypatch: pytest.MonkeyPatch) -
         deadline.check()
 
 
-def test_deadline_leaves_time_for_moves_but_no_more_than_half(
+def test_deadline_leaves_at_most_half_of_the_time_for_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A planner uses at most half of the limit, since the plan must be checked and written."""
@@ -205,7 +211,7 @@ def test_deadline_leaves_time_for_moves_but_no_more_than_half(
     Deadline(None).spare(7)
 
 
-def test_limit_that_moves_bring_forward_ends_loops_of_its_block_only(
+def test_limit_shortened_for_moves_ends_only_loops_of_its_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An earlier limit that has passed ends only the loops of its block, not later work."""
@@ -223,7 +229,7 @@ def test_limit_that_moves_bring_forward_ends_loops_of_its_block_only(
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path != "explain"])
-def test_limit_that_ends_something_is_named(
+def test_limit_that_ended_a_computation_is_named(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message has the value of the limit in seconds, also for the default."""
@@ -266,7 +272,7 @@ def test_limit_counts_from_the_start_of_the_program(
 
 
 @pytest.mark.parametrize(("seconds", "late"), [(1, True), (9, False)])
-def test_request_says_if_reading_alone_takes_longer_than_the_limit(
+def test_request_reports_that_reading_exceeded_the_limit(
     seconds: int, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading takes five seconds of a simulated clock: `info` reports the limit of one second."""
@@ -287,7 +293,7 @@ def test_request_says_if_reading_alone_takes_longer_than_the_limit(
 
 
 @pytest.mark.parametrize("path", [p for p in PATHS if PATHS[p][1][1:2] == ("--json",)])
-def test_time_that_is_up_before_planning_begins_leaves_a_document(
+def test_time_limit_reached_before_planning_leaves_a_document(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The output is JSON with the reason for the missing plan, or a plan without moves."""
@@ -308,7 +314,7 @@ def test_time_that_is_up_before_planning_begins_leaves_a_document(
     assert any(text in output.out + output.err for text in SAID)
 
 
-def test_page_of_a_plan_without_time_says_what_is_not_checked(
+def test_page_of_a_plan_without_time_lists_what_is_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page does not report unchecked health and failures as healthy."""
@@ -320,7 +326,7 @@ def test_page_of_a_plan_without_time_says_what_is_not_checked(
 
 
 @pytest.mark.parametrize(("seconds", "late"), [(1, True), (9, False)])
-def test_repair_without_time_leaves_the_rest_for_the_next_time(
+def test_repair_without_time_leaves_the_rest_for_the_next_call(
     seconds: int,
     late: bool,
     tmp_path: Path,
@@ -342,7 +348,7 @@ def test_repair_without_time_leaves_the_rest_for_the_next_time(
     assert ("the time limit of 1 s was reached (--time-limit)" in output.err) is late
 
 
-def test_report_without_time_says_what_is_not_checked(
+def test_report_without_time_lists_what_is_not_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The page has the lists, and reports the limit."""
@@ -366,7 +372,7 @@ def test_report_to_a_file_examines_the_cluster_once(
     assert output.err.count("the time limit of 0 s was reached (--time-limit)") == 1
 
 
-def test_multi_allocate_without_time_fails_those_that_are_left(
+def test_multi_allocate_without_time_fails_the_remaining_instances(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Time is up after the first instance: it is placed, and the others have the reason."""

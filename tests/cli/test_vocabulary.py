@@ -33,7 +33,7 @@ def _path(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize(("form", "old"), [("--settings", "config"), ("--rules", "constraints")])
 @pytest.mark.parametrize("words", [(), ("--json",), ("--help",), ("--validate",)])
-def test_form_of_show_does_what_its_old_name_does(
+def test_option_of_show_equals_its_old_command(
     form: str, old: str, words: tuple[str, ...], path: str
 ) -> None:
     """The old name and the form have the same options and the same output."""

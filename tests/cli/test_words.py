@@ -51,7 +51,7 @@ def test_tables_leave_the_domain_out_and_fit(words: str, text: Path) -> None:
         assert f"(Names above without {DOMAIN})" in out
 
 
-def test_reason_that_is_long_goes_on_below_itself() -> None:
+def test_long_reason_continues_below_itself() -> None:
     """Only the last column is wrapped."""
     stored = FIXTURES / "redistribute"
     for case in sorted(path for path in stored.iterdir() if (path / "request.json").exists()):
@@ -109,7 +109,7 @@ def test_loads_of_groups_are_named() -> None:
         (("--max-length=0",), "Healthy; balancing finds nothing to move"),
     ],
 )
-def test_check_says_first_how_it_is_and_what_balancing_would_do(
+def test_check_begins_with_the_health_and_the_effect_of_balancing(
     words: tuple[str, ...], result: str
 ) -> None:
     """The result is one sentence; kinds of problems with count 0 are omitted."""
@@ -118,7 +118,7 @@ def test_check_says_first_how_it_is_and_what_balancing_would_do(
     assert "0  " not in out
 
 
-def test_check_reports_what_is_wrong_node_by_node(text: Path) -> None:
+def test_check_reports_problems_by_node(text: Path) -> None:
     """Instances with the same problem on one node share a line."""
     out = output_of("check", "-t", text)
     assert "  node3  b1, b2, b3: primary on node3, which is offline\n" in out
@@ -139,7 +139,7 @@ def test_lists_of_a_planner_for_one_group_show_that_group(words: str, capsys: Ca
     assert "a1" not in reported
 
 
-def test_quiet_keeps_complaints(capsys: Capture) -> None:
+def test_quiet_keeps_errors(capsys: Capture) -> None:
     """With --quiet, errors are printed, remarks are not."""
     assert main(["balance", "-q", "-v", "-t", str(TEXT)]) == 0
     assert capsys.readouterr().err == ""
@@ -148,7 +148,7 @@ def test_quiet_keeps_complaints(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("name", ["g.png", "plan.svg", "plan.dot"])
-def test_graph_with_its_file_apart_says_how_to_attach_it(
+def test_graph_without_equals_sign_is_rejected_with_a_hint(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without `=`, the file name would be read as the cluster file."""

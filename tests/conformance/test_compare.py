@@ -24,7 +24,7 @@ sys.modules["compare_checkouts"] = compare
 _loader.exec_module(compare)
 
 
-def test_every_option_is_drawn_or_left_out_for_a_reason() -> None:
+def test_every_option_is_drawn_or_omitted_for_a_reason() -> None:
     tables = [COMMON, *map(options_of, COMMANDS)]
     options = {one.target: one for table in tables for one in table}
     values = {*compare.VALUES, *compare.NODES, *compare.INSTANCES}
@@ -34,7 +34,7 @@ def test_every_option_is_drawn_or_left_out_for_a_reason() -> None:
     assert {*values, *compare.SKIPPED} <= {*options, "json"}
 
 
-def test_checkout_is_equal_to_itself() -> None:
+def test_comparison_of_a_checkout_with_itself_is_equal() -> None:
     done = _compare(ROOT, "--documents=2")
     assert done.returncode == 0, done.stdout
     (total,) = (line for line in done.stdout.splitlines() if line.startswith("all "))

@@ -102,7 +102,7 @@ default|128,1,256,1,1,1|128,1,256,1,1,1;900,8,9000,16,8,12|ext|4.0|32.0
     "words", ["-v", "-C", "-C.script", "-S.saved", "-X", "-S.saved -X", "--no-headers -v"]
 )
 @pytest.mark.parametrize("level", ["1", "9"])
-def test_hsqueeze_asks_for_nodes_as_the_original(words: str, level: str) -> None:
+def test_hsqueeze_powers_on_nodes_as_the_original(words: str, level: str) -> None:
     """Levels that are kept, and that all nodes together do not reach."""
     arguments = ("-t", "c.data", "--minimal-resources", level, "--target-resources", level)
     one = Case("hsqueeze", (*arguments, *words.split()), {"c.data": FULL})
@@ -381,7 +381,7 @@ DAMAGED = (
 
 @installed
 @pytest.mark.parametrize("text", DAMAGED)
-def test_error_in_a_text_file_has_the_words_of_the_original(text: str) -> None:
+def test_error_in_a_text_file_has_the_message_of_the_original(text: str) -> None:
     """The message names the first error; the status is 1."""
     one = Case("hbal", ("-t", "c.data"), {"c.data": text})
     original = theirs(one)

@@ -143,7 +143,7 @@ def test_order_of_keys_changes_no_plan() -> None:
         assert _plan(document, "balance") == plan
 
 
-def test_scan_after_moves_is_as_a_new_one() -> None:
+def test_scan_after_moves_equals_a_new_one() -> None:
     """The values kept between steps equal those of a new scan."""
     from iallocator.constraints import relations_of
     from iallocator.model.node_view import Capacities

@@ -53,7 +53,7 @@ BASES = {
 
 
 @pytest.mark.parametrize("case", BASES)
-def test_allocation_after_what_cannot_run_names_the_chain(case: str) -> None:
+def test_allocation_after_an_instance_that_cannot_run_names_the_chain(case: str) -> None:
     """The instance is placed, because ``db`` may be repaired first.
 
     The answer reports the chain.
@@ -67,7 +67,7 @@ def test_allocation_after_what_cannot_run_names_the_chain(case: str) -> None:
     assert reply["info"].endswith(f"; {name} {AFTER_WEB}, which {AFTER_DB}, which {why}")
 
 
-def test_allocation_after_what_runs_says_nothing_of_it() -> None:
+def test_allocation_after_a_running_instance_omits_the_order() -> None:
     """A chain of running instances is not reported."""
     asked = builders.allocate(world(), memory=512, disk_template="rbd",
                               tags=["iallocator:order:after:web"])  # fmt: skip
@@ -75,7 +75,7 @@ def test_allocation_after_what_runs_says_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("case", BASES)
-def test_check_names_what_runs_though_its_base_cannot(case: str) -> None:
+def test_check_names_an_instance_that_runs_though_its_predecessor_cannot(case: str) -> None:
     """The violated hard constraint sets exit status 1."""
     document, why = BASES[case]
     found = json_of("check", "--n1=off", document=document, status=1)["groups"][0]["findings"]
@@ -86,7 +86,7 @@ def test_check_names_what_runs_though_its_base_cannot(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", BASES)
-def test_constraints_name_orders_that_cannot_be_kept(
+def test_constraints_name_orders_that_cannot_be_satisfied(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The unsatisfiable orders are listed beside the tags that cannot be parsed."""
@@ -101,7 +101,7 @@ def test_constraints_name_orders_that_cannot_be_kept(
     ]
 
 
-def test_rejection_by_a_bond_names_the_node_of_the_other_that_is_down() -> None:
+def test_rejection_by_affinity_names_the_offline_node_of_the_other_instance() -> None:
     """The instance must be on the node of the other instance, which is offline."""
     pair = ["iallocator:colocate:must:web"]
     document = builders.cluster(3, instances={"a": shared("node1", *pair)})

@@ -66,7 +66,7 @@ def test_ignoring_soft_errors_turns_exclusion_into_a_should() -> None:
     assert (shared["members"], shared["strength"]) == (["a", "b"], "should")
 
 
-def test_tags_of_nodes_and_instances_are_listed_with_what_they_mean() -> None:
+def test_tags_of_nodes_and_instances_are_listed_with_their_meaning() -> None:
     """Scores, capacities, stickiness, maintenance, pools, marks and fencing have their origins."""
     tags = [
         "iallocator:score:node2:7", "iallocator:score:node3:-INFINITY", "iallocator:stickiness:4",
@@ -106,7 +106,7 @@ def test_tags_of_nodes_and_instances_are_listed_with_what_they_mean() -> None:
     }  # fmt: skip
 
 
-def test_kind_and_strength_choose_what_is_listed() -> None:
+def test_kind_and_strength_filter_the_list() -> None:
     """Both filters can be combined with the name of an instance."""
     tags = ["iallocator:separate:must:x", "iallocator:separate:should:y"]
     document = builders.cluster(
@@ -117,7 +117,7 @@ def test_kind_and_strength_choose_what_is_listed() -> None:
     assert all(c["kind"] == "apart" for c in _listed(document, "--kind", "apart"))
 
 
-def test_listing_fits_its_schema() -> None:
+def test_list_fits_its_schema() -> None:
     """For random tags, valid and invalid, the output follows its schema."""
     chances = random.Random(2)
     for _ in range(10):

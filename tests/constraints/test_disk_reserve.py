@@ -99,7 +99,7 @@ def test_allocations_with_a_disk_reserve_equal_brute_force(template: str) -> Non
     assert min(outcomes.values()) > 5, outcomes
 
 
-def test_batch_with_a_disk_reserve_is_placed_if_there_is_a_way() -> None:
+def test_batch_with_a_disk_reserve_is_placed_if_possible() -> None:
     """An exact search finds the places of all instances, if all can keep the reserve."""
     outcomes: Counter[bool] = Counter()
     for seed in seeds(25, 400):
@@ -247,7 +247,7 @@ def test_option_precedes_tags_and_the_tag_of_a_node_precedes_others() -> None:
     assert respond(request, "--n1=off", "--disk-reserve=0")["success"]
 
 
-def test_tag_of_a_node_that_is_no_amount_is_reported() -> None:
+def test_tag_of_a_node_without_an_amount_is_reported() -> None:
     """The next source counts."""
     document = cluster(1, disk=1000)
     document["nodes"]["node1"]["tags"] = [f"{TAG}lots"]

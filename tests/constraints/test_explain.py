@@ -34,7 +34,7 @@ def _rejections(decision: Json, node: str) -> list[str]:
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_new_instance_is_reported_which_bond_rejects_a_node(template: str) -> None:
+def test_affinity_that_rejects_a_node_for_a_new_instance_is_named(template: str) -> None:
     """The explanation names the constraint and its tag beside the node."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate(_document(tag, template), memory=1024, disk_template=template)
@@ -45,7 +45,7 @@ def test_new_instance_is_reported_which_bond_rejects_a_node(template: str) -> No
     assert MUST in decision["page"]
 
 
-def test_nowhere_is_left_because_of_a_bond() -> None:
+def test_affinity_that_leaves_no_node_is_named() -> None:
     """The nearest candidate has its constraint as the reason, because its amounts suffice."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate(_document(tag, nodes=1), memory=1024, disk_template="rbd")
@@ -56,7 +56,7 @@ def test_nowhere_is_left_because_of_a_bond() -> None:
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_moved_instance_is_reported_which_bond_rejects_a_node(template: str) -> None:
+def test_affinity_that_rejects_a_node_for_a_moved_instance_is_named(template: str) -> None:
     """All kinds of moves are explained like new instances."""
     tag = "iallocator:separate:must:db"
     document = _document(tag, template, nodes=5)
@@ -68,7 +68,7 @@ def test_moved_instance_is_reported_which_bond_rejects_a_node(template: str) -> 
     assert MUST in _rejections(decision, "node1")
 
 
-def test_violated_soft_of_the_chosen_place_are_listed_with_their_costs() -> None:
+def test_violated_soft_constraints_of_the_answer_are_listed_with_their_penalties() -> None:
     """The only node with free capacity is used, and the violated soft constraint is reported."""
     tag = "iallocator:separate:should:db:0.5"
     document = _document(tag, nodes=2)
@@ -85,7 +85,7 @@ def test_violated_soft_of_the_chosen_place_are_listed_with_their_costs() -> None
     assert any(reported in note for note in decision["notes"])
 
 
-def test_companions_without_room_are_named() -> None:
+def test_colocation_group_without_capacity_is_named() -> None:
     """A node with capacity for only one member of a colocation group of two is rejected."""
     tag = "iallocator:colocate:must:web"
     document = builders.cluster(nodes=2, memory=16384)

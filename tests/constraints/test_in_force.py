@@ -67,7 +67,9 @@ ANYWAY = {
         ("affinity", KEYS | SCORES),
     ],
 )
-def test_listing_has_what_the_strategy_heeds_and_no_more(strategy: str, expected: set[Any]) -> None:
+def test_list_has_only_constraints_that_the_strategy_uses(
+    strategy: str, expected: set[Any]
+) -> None:
     """The strategy is set by option, by a tag of the cluster, or by a tag of the group."""
     assert whats(_world(), f"--strategy={strategy}") == expected
     document = _world()
@@ -78,7 +80,7 @@ def test_listing_has_what_the_strategy_heeds_and_no_more(strategy: str, expected
     assert whats(document) == expected
 
 
-def test_listing_hides_constraints_of_all_instances_by_default() -> None:
+def test_list_omits_constraints_of_all_instances_by_default() -> None:
     """``--all`` shows them, and so does the choice of one instance or one kind."""
     assert not ANYWAY & whats(_world())
     assert whats(_world(), "--all") >= ANYWAY
@@ -87,7 +89,7 @@ def test_listing_hides_constraints_of_all_instances_by_default() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["score", "affinity", "pacemaker-balanced"])
-def test_listing_has_hard_locations_under_every_strategy(strategy: str) -> None:
+def test_list_has_hard_locations_under_every_strategy(strategy: str) -> None:
     """Hard locations apply under every strategy."""
     document = _world()
     document["nodes"]["node2"]["tags"] = ["iallocator:maintenance"]
@@ -98,7 +100,7 @@ def test_listing_has_hard_locations_under_every_strategy(strategy: str) -> None:
     }
 
 
-def test_listing_has_locations_of_the_score_only_where_that_counts() -> None:
+def test_list_has_locations_of_the_score_only_if_they_count() -> None:
     """Desired locations are part of the score, which Pacemaker's strategies ignore."""
     document = builders.cluster(
         1, instances={"web": builders.instance("node1", disk_template="rbd", tags=["rack:1"])},

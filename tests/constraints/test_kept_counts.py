@@ -63,7 +63,7 @@ def compare(rule_counts: RuleCounts, plain: RuleCounts, relations: Relations) ->
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_census_kept_while_instances_move_counts_as_one_made_anew(seed: int) -> None:
+def test_kept_counts_equal_new_counts_while_instances_move(seed: int) -> None:
     """The counts are equal during tentative changes and after them, with removed instances."""
     state, relations = world(seed)
     rng, members = Random(seed), sorted(relations.members_of)
@@ -79,7 +79,7 @@ def test_census_kept_while_instances_move_counts_as_one_made_anew(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_bonds_of_a_scan_kept_while_instances_move_are_those_made_anew(seed: int) -> None:
+def test_kept_penalties_of_a_scan_equal_new_ones_while_instances_move(seed: int) -> None:
     """The penalties of each instance and node are equal."""
     state, relations = world(seed)
     rng, scope = Random(seed), range(len(state.cluster.nodes))

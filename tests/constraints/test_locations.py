@@ -67,9 +67,7 @@ def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
 
 @pytest.mark.parametrize("other", ["-5", "INFINITY"])
 @pytest.mark.parametrize("last", [False, True])
-def test_node_that_one_of_its_scores_forbids_is_forbidden_whatever_others_say(
-    other: str, last: bool
-) -> None:
+def test_node_with_one_score_that_forbids_it_is_forbidden(other: str, last: bool) -> None:
     """Scores of a node are added in any order; minus infinity dominates."""
     document = _world("score of a node", ())
     tags = [f"iallocator:score:{other}", *document["nodes"]["node1"]["tags"]]
@@ -121,7 +119,7 @@ def test_instance_on_a_node_in_maintenance_stays(mode: str) -> None:
 
 
 @pytest.mark.parametrize("how", FORBIDDING)
-def test_hails_ways_know_no_locations(how: str) -> None:
+def test_compat_hail_ignores_locations(how: str) -> None:
     """With ``--compat hail`` the tags are ignored, and node1 is used."""
     owner, tag = FORBIDDING[how]
     tags = [tag] if owner == "instance" else []

@@ -98,7 +98,7 @@ def _sums(
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_counts_say_what_pairs_say(seed: int) -> None:
+def test_counts_equal_sums_over_pairs(seed: int) -> None:
     """Hard constraints, penalties and new violations are equal, as scalars and as arrays."""
     chances = random.Random(seed)
     state, relations = _world(chances)
@@ -188,7 +188,7 @@ TAGS = {
 
 
 @pytest.mark.parametrize("case", TAGS)
-def test_work_grows_with_members_not_with_pairs(
+def test_operations_grow_with_members_and_not_with_pairs(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Twice the members have at most about twice the constraints, and a list twice as long."""
@@ -234,7 +234,7 @@ def test_chain_of_orders_is_reported_in_few_links() -> None:
     assert max(map(len, chains)) < 1000
 
 
-def test_layers_of_orders_are_walked_once() -> None:
+def test_layers_of_orders_are_visited_once() -> None:
     """Ten layers of ten instances have ten billion paths, but are checked in linear time."""
     instances = {
         f"inst{layer}{k}": builders.instance(

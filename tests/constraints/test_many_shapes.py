@@ -21,7 +21,7 @@ TAGS = {
 
 @pytest.mark.parametrize("tag", TAGS.values(), ids=TAGS)
 @pytest.mark.parametrize("command", [("check",), ("check", "--no-simulation"), ("balance",)])
-def test_members_that_ask_for_different_things_cost_a_few_sums_each(
+def test_members_with_different_requirements_need_a_few_sums_each(
     command: tuple[str, ...],
     tag: str,
     tmp_path: Path,

@@ -63,7 +63,7 @@ def test_evacuation_reports_the_soft_order_that_it_drops() -> None:
     assert any("does not wait for" in remark for remark in transition["remarks"])
 
 
-def test_an_instance_that_cannot_be_stopped_stays_or_has_its_node_fenced() -> None:
+def test_instance_that_cannot_be_stopped_stays_or_its_node_is_fenced() -> None:
     """The node is fenced only for a follower that must keep running."""
     stuck = ("iallocator:cannot-stop", "iallocator:no-force-stop")
     instances = {"db": _shared("node1", *stuck), "other": _shared("node1")}
@@ -83,7 +83,7 @@ def test_an_instance_that_cannot_be_stopped_stays_or_has_its_node_fenced() -> No
     assert [steps[number]["instance"] for number in fence["after"]] == ["other"]
 
 
-def test_one_of_the_two_marks_alone_changes_nothing() -> None:
+def test_one_of_the_two_tags_alone_changes_nothing() -> None:
     """An instance that cannot be stopped may be stopped by force, unless a tag forbids it."""
     for tag in ("iallocator:cannot-stop", "iallocator:no-force-stop"):
         response = _evacuated({"db": _shared("node1", tag)}, "db")
@@ -119,7 +119,7 @@ def test_place_passes_the_orders_to_its_transition() -> None:
     assert _waits(plan["transition"]) == {"a": {"b"}, "b": set()}
 
 
-def test_an_order_without_room_is_dropped_with_a_remark() -> None:
+def test_order_that_capacity_prevents_is_dropped_and_reported() -> None:
     """An order that free capacity does not allow is reported, and the moves stay valid."""
     from iallocator.model.moves import FAILOVER_TO, Move
     from iallocator.model.state import State
@@ -176,7 +176,7 @@ def _after_dead() -> Json:
     ],
     ids=["evacuate", "base starts too", "relocate"],
 )  # fmt: skip
-def test_move_off_a_dead_node_says_what_the_instance_waits_for_in_vain(
+def test_move_off_a_dead_node_names_the_instance_that_never_starts(
     request_: Json, reported: list[str]
 ) -> None:
     """The instance must start after one that is stopped, or that is on a dead node."""
@@ -185,7 +185,7 @@ def test_move_off_a_dead_node_says_what_the_instance_waits_for_in_vain(
     assert info.count("starts after") == len(reported)
 
 
-def test_place_starts_what_follows_something_that_it_starts() -> None:
+def test_place_starts_instances_that_must_start_after_one_that_it_starts() -> None:
     """`base` runs again on an online node, and so does `web`; `app` depends on a stopped one."""
     options = ("--strategy=minimal", "--exact-search=no")
     placement = json_of("place", "--verify-plan", *options, document=_after_dead())["placement"]

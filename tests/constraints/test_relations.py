@@ -54,7 +54,7 @@ def test_separate_must_with_a_domain_rejects_the_whole_domain() -> None:
     assert sorted(relations.rejections("d", range(4), relations.rule_counts(WHERE))) == [0, 1]
 
 
-def test_should_costs_its_weight_and_rejects_nothing() -> None:
+def test_should_adds_its_weight_and_rejects_nothing() -> None:
     """A soft constraint has a penalty and rejects no node."""
     tag = ("iallocator:separate:should:web:0.25",)
     relations = _relations({"a": tag, "b": tag, "d": tag})
@@ -62,7 +62,7 @@ def test_should_costs_its_weight_and_rejects_nothing() -> None:
     assert relations.costs("d", range(4), relations.rule_counts(WHERE)) == {0: 0.25, 1: 0.25}
 
 
-def test_must_with_should_is_a_should() -> None:
+def test_must_with_should_is_soft() -> None:
     """The weaker of the two strengths applies to the pair."""
     relations = _relations({"a": ("iallocator:separate:must:web",),
                             "d": ("iallocator:separate:should:web",)})  # fmt: skip
@@ -70,7 +70,7 @@ def test_must_with_should_is_a_should() -> None:
     assert relations.costs("d", range(4), relations.rule_counts(WHERE)) == {0: 1.0}
 
 
-def test_in_order_puts_priorities_first_and_followers_after_their_leaders() -> None:
+def test_in_order_sorts_by_priority_and_then_by_order() -> None:
     """Priority decides first, then order constraints; the rest keeps its order."""
     first = ("iallocator:priority:9", "iallocator:order:after:d")
     relations = _relations({"c": ("iallocator:priority:5",), "b": first})
@@ -78,14 +78,14 @@ def test_in_order_puts_priorities_first_and_followers_after_their_leaders() -> N
     assert [i.name for i in relations.in_order(instances)] == ["d", "b", "c", "a"]
 
 
-def test_in_order_survives_a_circle() -> None:
+def test_in_order_accepts_a_cycle() -> None:
     """Two instances that depend on each other are in the order once each."""
     relations = _relations({"a": ("iallocator:order:after:b",),
                             "b": ("iallocator:order:after:a",)})  # fmt: skip
     assert sorted(i.name for i in relations.in_order(relations.cluster.instances)) == list("abcd")
 
 
-def test_group_of_follows_bonds_of_bonds() -> None:
+def test_colocation_group_includes_indirect_members() -> None:
     """Two names that share a member form one group."""
     relations = _relations({
         "a": ("iallocator:colocate:must:x",),
@@ -103,7 +103,7 @@ def test_group_of_follows_bonds_of_bonds() -> None:
      "colocate:should:x:nan", "separate:should:x:1e400", "separate:should:x:1e10",
      "priority:1_0", "priority:٣", "priority: 1"],
 )  # fmt: skip
-def test_tags_that_cannot_be_understood_are_listed(tag: str) -> None:
+def test_invalid_tags_are_listed(tag: str) -> None:
     """A tag with the prefix but no valid meaning is listed, and constrains no instance."""
     relations = _relations({"d": (f"iallocator:{tag}",)})
     assert relations.unusable == [f"d: iallocator:{tag}"]

@@ -79,7 +79,7 @@ def test_hard_separation_by_domain_uses_different_racks() -> None:
     assert racks == {"rack:0", "rack:1"}
 
 
-def test_should_is_kept_if_it_is_worth_it_and_reported_if_not() -> None:
+def test_should_is_kept_if_its_penalty_outweighs_the_score_and_reported_otherwise() -> None:
     """A soft constraint decides between equal scores; a violated one has its penalty."""
     document = builders.cluster(nodes=2, memory=16384)
     document["nodes"]["node2"]["free_memory"] = 600
@@ -95,7 +95,7 @@ def test_should_is_kept_if_it_is_worth_it_and_reported_if_not() -> None:
     assert places["a"] != places["b"]
 
 
-def test_priority_chooses_first() -> None:
+def test_instance_with_higher_priority_is_placed_first() -> None:
     """Only one of two instances fits, and the one with the higher priority is placed."""
     document = builders.cluster(nodes=1, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 2049
@@ -105,7 +105,7 @@ def test_priority_chooses_first() -> None:
     assert response["result"][1] == ["a"]
 
 
-def test_what_starts_after_a_failed_one_fails_with_it() -> None:
+def test_instance_that_must_start_after_a_failed_one_fails() -> None:
     """A hard order constraint makes the follower depend on the leader."""
     document = builders.cluster(nodes=1, memory=8192)
     batch = _batch(
@@ -121,7 +121,7 @@ def test_what_starts_after_a_failed_one_fails_with_it() -> None:
     assert "starts after leader" in response["info"]
 
 
-def test_evacuation_moves_those_that_belong_together_to_one_node() -> None:
+def test_evacuation_moves_a_colocation_group_to_one_node() -> None:
     """Two members that are both evacuated do not block each other, and end on one node."""
     tags = ["iallocator:colocate:must:web"]
     instances = {
@@ -134,7 +134,7 @@ def test_evacuation_moves_those_that_belong_together_to_one_node() -> None:
     assert places == {"a": "node3", "b": "node3"}
 
 
-def test_evacuation_of_one_does_not_leave_its_partner() -> None:
+def test_evacuation_moves_the_colocated_instance_too() -> None:
     """A member of a colocation group cannot leave another member; the reason says so."""
     tags = ["iallocator:colocate:must:web"]
     instances = {
@@ -148,7 +148,7 @@ def test_evacuation_of_one_does_not_leave_its_partner() -> None:
     assert "together with b" in reason
 
 
-def test_exact_search_keeps_bonds() -> None:
+def test_exact_search_keeps_affinity() -> None:
     """If greedy placement fails, the solver's answer respects separation."""
     document = builders.cluster(nodes=3, memory=16384)
     for name, free in (("node1", 4097), ("node2", 2049), ("node3", 2049)):
@@ -163,7 +163,7 @@ def test_exact_search_keeps_bonds() -> None:
     assert len({places[name] for name in "abc"}) == 3
 
 
-def test_hails_ways_know_no_bonds() -> None:
+def test_compat_hail_ignores_affinity() -> None:
     """With ``--compat hail``, tags of iallocator are ignored."""
     document = builders.cluster(nodes=1, memory=16384)
     tags = ["iallocator:separate:must:db"]

@@ -47,7 +47,7 @@ def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_should_that_no_node_meets_rejects_none_and_is_reported(strategy: str) -> None:
+def test_should_that_every_node_violates_rejects_none_and_is_reported(strategy: str) -> None:
     """On a single node the new instance is placed, and the violation is reported."""
     new = builders.allocate(_world(1), disk_template="rbd", memory=512, tags=[APART])
     response = _asked(new, f"--strategy={strategy}")
@@ -96,7 +96,7 @@ def test_should_counts_in_place(
     assert found["placement"] == {"a": "node1", "b": "node2"}
 
 
-def test_should_that_place_breaks_is_reported(
+def test_should_that_place_violates_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With only one node, both violations are reported, and so is a missing leader."""
@@ -122,7 +122,7 @@ def test_should_that_place_breaks_is_reported(
     ("base", "why"),
     [("absent", "there is no absent"), ("down", "down does not run"), ("big", "big has no place")],
 )
-def test_should_after_something_that_does_not_run_is_reported(
+def test_should_start_after_a_stopped_instance_is_reported(
     strategy: str, base: str, why: str
 ) -> None:
     """The leader is misspelt, stopped, or rejected: the new one is placed, with a report."""
@@ -143,7 +143,7 @@ def test_should_after_something_that_does_not_run_is_reported(
     assert broken.endswith(why)
 
 
-def test_should_with_a_price_counts_between_groups() -> None:
+def test_should_with_a_weight_counts_between_groups() -> None:
     """A group with a violated soft constraint costs more than one without."""
     preference = "iallocator:separate:should:web:1000"
     document = builders.cluster({"default": 1, "far": 1})

@@ -303,7 +303,7 @@ def test_moves_between_groups_must_gain_the_stickiness() -> None:
     assert "i0" not in {move["instance"] for move in plan_of("balance-groups", document)["moves"]}
 
 
-def test_room_is_made_by_instances_that_are_not_pinned() -> None:
+def test_instances_that_are_not_pinned_make_room() -> None:
     """The instance that would move with least traffic stays if it is pinned."""
     residents = {
         "a": instance("node1", memory=2000, disk_template="rbd"),

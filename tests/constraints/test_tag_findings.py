@@ -148,7 +148,7 @@ def test_cycle_of_orders_is_reported_for_each_instance_in_it() -> None:
         assert reported == {"instance a", "instance b"}
 
 
-def test_keys_that_some_nodes_lack_are_listed() -> None:
+def test_placement_keys_that_some_nodes_lack_are_listed() -> None:
     """Utilization and the administrator's keys; nodes do not have keys of customers."""
     document = _world(
         there=["iallocator:utilization:gpu:1", "iallocator:syskey:ssd:1:2", "iallocator:key:x:1:1"],
@@ -175,7 +175,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("tag", FOREIGN)
-def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(tag: str) -> None:
+def test_invalid_tag_of_htools_is_listed(tag: str) -> None:
     """Invalid tags that define the meaning of other tags are also reported in answers."""
     owner, words = FOREIGN[tag]
     tags: Any = {owner: [tag]}
@@ -189,7 +189,7 @@ def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(tag: str) -> None:
     assert (words in output) == ("watcher" in tag)
 
 
-def test_good_tags_are_not_reported() -> None:
+def test_valid_tags_are_not_reported() -> None:
     """Valid tags of every kind, on each type of object, are not reported."""
     document = _world(
         ["iallocator:colocate:should:web:2", "iallocator:keep-running", "iallocator:priority:3",
@@ -209,7 +209,7 @@ def test_good_tags_are_not_reported() -> None:
     assert "tag_findings" not in checked
 
 
-def test_hail_says_nothing_of_tags() -> None:
+def test_compat_hail_does_not_report_tags() -> None:
     """Tags of iallocator have no meaning for hail."""
     for document, _ in CASES.values():
         info = respond(document, "--compat=hail")["info"]

@@ -53,7 +53,7 @@ def crowded() -> Json:
     return builders.cluster({"here": 2, "there": 2}, instances=instances)
 
 
-def test_evacuation_to_another_group_takes_all_of_a_unit() -> None:
+def test_evacuation_to_another_group_moves_all_of_a_unit() -> None:
     """With the option, both instances move to one node there; without it, both stay."""
     homes, failed = evacuated(crowded(), "primary-only", "--inter-group=yes")
     assert failed == []
@@ -63,7 +63,7 @@ def test_evacuation_to_another_group_takes_all_of_a_unit() -> None:
     assert all("group there could take it on" in why for _, why in failed)
 
 
-def test_evacuation_to_another_group_takes_nothing_of_a_unit_that_does_not_fit() -> None:
+def test_evacuation_to_another_group_moves_nothing_of_a_unit_that_does_not_fit() -> None:
     """Only one of them fits."""
     document = crowded()
     for number in (3, 4):
@@ -75,7 +75,7 @@ def test_evacuation_to_another_group_takes_nothing_of_a_unit_that_does_not_fit()
     assert len(failed) == 2
 
 
-def test_relocation_of_one_of_a_unit_is_rejected_with_the_bond() -> None:
+def test_relocation_of_one_instance_of_a_unit_is_rejected_with_the_constraint() -> None:
     """The request moves one instance, so the constraint with the other one is reported."""
     document = builders.cluster(3, instances={"a": shared("node1"), "b": shared("node1")})
     document["request"] = {"type": "relocate", "name": "a", "relocate_from": ["node1"]}
@@ -87,7 +87,7 @@ def test_relocation_of_one_of_a_unit_is_rejected_with_the_bond() -> None:
     assert reply["result"] == ["node2"]
 
 
-def test_unit_with_secondaries_on_two_nodes_is_reported_why_it_cannot_fail_over() -> None:
+def test_reason_why_a_unit_with_secondaries_on_two_nodes_cannot_fail_over() -> None:
     """In mode primary-only each can only fail over to its secondary; mode all moves both."""
     instances = {"a": drbd("node1", "node2"), "b": drbd("node1", "node3")}
     document = builders.cluster(5, instances=instances)

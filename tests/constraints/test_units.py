@@ -91,7 +91,7 @@ def test_balance_does_not_move_half_of_a_unit_that_is_excluded() -> None:
     assert len(plan_of("balance", document, "--n1=off")["moves"]) == 2
 
 
-def test_balance_brings_a_rack_bound_pair_to_another_rack() -> None:
+def test_balance_moves_a_pair_that_must_share_a_rack_to_another_rack() -> None:
     """Two instances that must be in one rack leave a drained rack together."""
     bound = ["iallocator:colocate:must:app:rack"]
     document = builders.cluster(
@@ -148,7 +148,7 @@ def test_balance_repairs_every_hard_constraint_that_it_can() -> None:
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_balance_takes_an_instance_off_a_node_that_is_closed_to_it(template: str) -> None:
+def test_balance_moves_an_instance_off_a_forbidden_node(template: str) -> None:
     """A score of minus infinity is a hard constraint, repaired although the score rises."""
     tags = ["iallocator:score:node1:-INFINITY"]
     nodes = ["node1", "node2"] if template == "drbd" else ["node1"]
@@ -163,7 +163,7 @@ def test_balance_takes_an_instance_off_a_node_that_is_closed_to_it(template: str
 
 
 @pytest.mark.parametrize("tag", ["iallocator:score:-INFINITY", "iallocator:maintenance"])
-def test_balance_brings_nothing_to_a_closed_node(tag: str) -> None:
+def test_balance_moves_nothing_to_a_forbidden_node(tag: str) -> None:
     """Neither a primary nor a secondary is placed on a node that tags close."""
     document = builders.cluster(
         nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}
@@ -174,7 +174,7 @@ def test_balance_brings_nothing_to_a_closed_node(tag: str) -> None:
     assert not any("node4" in move["to"] for move in plan["moves"])
 
 
-def test_balance_leaves_what_runs_on_a_node_in_maintenance() -> None:
+def test_balance_leaves_instances_on_a_node_in_maintenance() -> None:
     """Its primaries stay; their secondaries may move."""
     document = builders.cluster(
         nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}

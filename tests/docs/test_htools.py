@@ -27,7 +27,7 @@ def known(tool: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("names", "tools", "here"), ROWS, ids=[row[0] for row in ROWS])
-def test_option_of_htools_that_is_the_same_is_accepted(names: str, tools: str, here: str) -> None:
+def test_option_of_htools_with_equal_meaning_is_accepted(names: str, tools: str, here: str) -> None:
     """The command for each tool accepts each name of the option."""
     for tool in tools.split(", "):
         if here.startswith("no:") or f"no for {tool}" in here:

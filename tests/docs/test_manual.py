@@ -51,7 +51,7 @@ def test_examples_show_what_the_program_prints() -> None:
     assert (ROOT / "README.md").read_text().count("```console run") == 4
 
 
-def test_readme_is_read_in_a_few_minutes() -> None:
+def test_readme_is_short() -> None:
     """The page has at most 120 lines, and the two commands are within the first ten."""
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 120
@@ -83,7 +83,7 @@ def test_how_to_has_all_sections(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MANUAL, ids=name_of)
-def test_page_starts_with_what_it_is_for(path: Path) -> None:
+def test_page_starts_with_its_purpose(path: Path) -> None:
     """The first paragraph names the purpose of the page."""
     title, empty, first = path.read_text().splitlines()[:3]
     assert title.startswith("# ")
@@ -131,7 +131,7 @@ def test_table_has_a_header(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_have_a_target(path: Path) -> None:
     """The linked files and headings exist."""
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if target.startswith("http"):

@@ -27,7 +27,7 @@ def tracked() -> set[str]:
     return {line.partition("/")[0] for line in listed.splitlines()}
 
 
-def test_source_package_takes_everything_along() -> None:
+def test_source_package_is_complete() -> None:
     """MANIFEST.in names everything at the top of the repository."""
     words = {word for line in (ROOT / "MANIFEST.in").read_text().splitlines()
              if not line.startswith("#") for word in line.split()[1:]}  # fmt: skip

@@ -48,9 +48,7 @@ PLANNERS = {
 
 
 @pytest.mark.parametrize("command", PLANNERS)
-def test_plan_of_every_planner_is_carried_out(
-    command: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_plan_of_every_planner_is_executed(command: str, tmp_path: Path, capsys: Capture) -> None:
     """After the execution, every instance is where the plan places it."""
     answers = shared_cluster()
     if command == "redistribute":
@@ -65,7 +63,7 @@ def test_plan_of_every_planner_is_carried_out(
             assert world.places()[one["instance"]] == one["to"]
 
 
-def test_job_is_submitted_when_what_it_waits_for_is_done(tmp_path: Path) -> None:
+def test_job_is_submitted_after_its_predecessors(tmp_path: Path) -> None:
     """Every opcode has its reason trail and priority; at most `--ahead` jobs wait in the queue."""
     with running(tmp_path, shared_cluster()) as world:
         submit, unfinished = world._submit, []
@@ -92,7 +90,7 @@ def test_job_is_submitted_when_what_it_waits_for_is_done(tmp_path: Path) -> None
         assert all(isinstance(code["reason"][0][2], int) for code in codes)
 
 
-def test_priority_that_no_new_job_may_have_is_set_afterwards(tmp_path: Path) -> None:
+def test_priority_that_a_new_job_cannot_have_is_set_afterwards(tmp_path: Path) -> None:
     """Ganeti accepts new jobs of three priorities only; the others are set afterwards."""
     with running(tmp_path) as world:
         assert carried_out(tmp_path, world, "--priority=-15") == 0
@@ -121,7 +119,7 @@ def test_dry_run_shows_the_jobs_and_submits_none(tmp_path: Path, capsys: Capture
     assert not (tmp_path / "journal").exists()
 
 
-def test_name_that_steers_terminals_is_shown_as_its_code(tmp_path: Path, capsys: Capture) -> None:
+def test_control_characters_in_a_name_are_shown_as_codes(tmp_path: Path, capsys: Capture) -> None:
     """The jobs of a dry run and the report print control characters as codes."""
     answers = shared_cluster()
     for one in answers["instances"]:
@@ -134,16 +132,14 @@ def test_name_that_steers_terminals_is_shown_as_its_code(tmp_path: Path, capsys:
     assert "\u202e" not in output.out + output.err
 
 
-def test_quiet_execution_says_nothing_where_nothing_is_wrong(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_quiet_execution_without_errors_prints_nothing(tmp_path: Path, capsys: Capture) -> None:
     """With --quiet, the name of the journal is not printed."""
     with running(tmp_path, shared_cluster()) as world:
         assert carried_out(tmp_path, world, "--quiet") == 0
     assert capsys.readouterr().err == ""
 
 
-def test_first_job_group_leaves_what_waits(tmp_path: Path, capsys: Capture) -> None:
+def test_first_job_group_leaves_steps_that_wait(tmp_path: Path, capsys: Capture) -> None:
     """The remaining jobs are executed when the journal is resumed."""
     with running(tmp_path, shared_cluster()) as world:
         assert carried_out(tmp_path, world, "--first-job-group", command="squeeze") == 0
@@ -154,9 +150,7 @@ def test_first_job_group_leaves_what_waits(tmp_path: Path, capsys: Capture) -> N
         assert world.found("node2")["offline"]
 
 
-def test_failed_job_stops_what_waits_for_it_and_nothing_else(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_failed_job_stops_only_steps_that_wait_for_it(tmp_path: Path, capsys: Capture) -> None:
     """A node that cannot be drained stays powered on; the other nodes are powered off."""
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"node2"}
@@ -186,7 +180,7 @@ def test_step_by_hand_is_waited_for_until_a_person_confirms_it(
         assert [code["OP_ID"] for job in later for code in job["ops"]] == ["OP_TAGS_SET"] * 3
 
 
-def test_instance_that_moved_meanwhile_is_left_alone(tmp_path: Path, capsys: Capture) -> None:
+def test_instance_that_moved_meanwhile_is_not_moved(tmp_path: Path, capsys: Capture) -> None:
     """The conditions of a job are checked again before it is submitted."""
     with running(tmp_path, shared_cluster()) as world:
 
@@ -224,7 +218,7 @@ def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capt
         assert ["node3"] in world.places().values()
 
 
-def test_target_without_room_is_not_moved_to(tmp_path: Path, capsys: Capture) -> None:
+def test_nothing_moves_to_a_target_without_capacity(tmp_path: Path, capsys: Capture) -> None:
     """Another instance uses the memory before the first jobs."""
     with running(tmp_path, shared_cluster()) as world:
 
@@ -271,7 +265,7 @@ def test_job_that_vanishes_is_checked_by_its_effect(
 
 
 @pytest.mark.parametrize("answer", [7, [], [[1]], {"a": 1}], ids=str)
-def test_answer_that_is_not_understood_is_one_clear_line(
+def test_invalid_answer_is_reported_in_one_line(
     answer: Any, tmp_path: Path, capsys: Capture
 ) -> None:
     """The message names the journal and how to continue; the journal is kept."""
@@ -282,7 +276,7 @@ def test_answer_that_is_not_understood_is_one_clear_line(
 
 
 @pytest.mark.parametrize("cut", [1, 200], ids=["an event", "the head"])
-def test_damaged_journal_is_rejected_and_an_unfinished_line_is_not(
+def test_damaged_journal_is_rejected_and_an_incomplete_last_line_is_accepted(
     cut: int, tmp_path: Path, capsys: Capture
 ) -> None:
     """An incomplete last line is left by a crash; an incomplete line elsewhere is damage."""
@@ -314,7 +308,9 @@ def test_socket_that_closes_is_opened_again(tmp_path: Path, capsys: Capture) -> 
         assert "again in" in capsys.readouterr().err
 
 
-def test_node_that_is_silent_in_the_end_is_asked_again(tmp_path: Path, capsys: Capture) -> None:
+def test_node_that_does_not_answer_at_the_end_is_queried_again(
+    tmp_path: Path, capsys: Capture
+) -> None:
     """The report has the placement of all instances, although a node is silent for a moment."""
     with running(tmp_path) as world:
         memory = world.answers["nodes"][0]["mtotal"]
@@ -346,7 +342,7 @@ def test_cluster_that_is_not_reached_again_leaves_the_journal(
         assert len(world.jobs) == 3
 
 
-def test_interrupted_execution_cancels_what_waits(tmp_path: Path, capsys: Capture) -> None:
+def test_interrupted_execution_cancels_waiting_jobs(tmp_path: Path, capsys: Capture) -> None:
     """Ctrl-C cancels the jobs that have not started; --resume executes them."""
     with running(tmp_path, shared_cluster()) as world:
         world.held = True
@@ -442,7 +438,7 @@ def test_journal_without_x_is_shown(tmp_path: Path, capsys: Capture) -> None:
         assert "as planned" in capsys.readouterr().out
 
 
-def test_cluster_that_does_not_say_its_name_is_left_alone(tmp_path: Path, capsys: Capture) -> None:
+def test_cluster_without_a_name_is_rejected(tmp_path: Path, capsys: Capture) -> None:
     """Without a cluster name there is no lock, so the command ends with one line and no job."""
     with running(tmp_path) as world:
         asked: list[str] = []
@@ -474,7 +470,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_option_that_would_do_nothing_is_rejected(
+def test_option_without_effect_on_an_execution_is_rejected(
     case: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """The message is one line, with exit status 2."""
@@ -493,7 +489,7 @@ def test_every_option_of_executions_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_squeeze_that_does_not_reach_the_reserve_is_not_carried_out(
+def test_squeeze_that_does_not_reach_the_reserve_is_not_executed(
     form: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
     """The plan is printed; it is executed only with a further option."""

@@ -165,9 +165,7 @@ def test_execution_killed_at_any_moment_and_resumed_does_everything_once(
 
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
-def test_execution_with_faults_stops_what_waits_and_nothing_else(
-    tmp_path: Path, depends: bool
-) -> None:
+def test_execution_with_faults_stops_only_steps_that_wait(tmp_path: Path, depends: bool) -> None:
     """Opcodes fail, jobs are cancelled or vanish, steps need a person, the process is killed."""
     for seed in range(CASES):
         rng = Random(seed)
@@ -254,7 +252,7 @@ def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path
     assert world.cluster.jobs[101].status == "canceled"
 
 
-def test_job_in_vain_is_reported_with_the_failed_job(tmp_path: Path) -> None:
+def test_job_without_effect_is_reported_with_the_failed_job(tmp_path: Path) -> None:
     """The second move of an instance depends on the first; the report names the first one only."""
     for seed in range(20):
         world = World(tmp_path / str(seed), Random(seed), depends=True)
@@ -303,9 +301,7 @@ def test_jobs_wait_in_the_queue_no_further_ahead_than_asked(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
-def test_stopped_execution_completes_moves_in_progress_and_begins_no_other(
-    tmp_path: Path, depends: bool
-) -> None:
+def test_stopped_execution_completes_moves_in_progress_only(tmp_path: Path, depends: bool) -> None:
     """After Ctrl-C, each instance is at its old or new place, and waiting jobs are cancelled."""
     cancelled = 0
     for seed in range(CASES):
@@ -341,9 +337,7 @@ def test_stopped_execution_completes_moves_in_progress_and_begins_no_other(
 
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
-def test_failed_jobs_are_retried_from_where_their_instances_are(
-    tmp_path: Path, depends: bool
-) -> None:
+def test_failed_jobs_are_retried_from_the_present_nodes(tmp_path: Path, depends: bool) -> None:
     """When the causes are gone, each step is executed once, except those that others executed."""
     for seed in range(CASES):
         rng = Random(seed)

@@ -86,7 +86,7 @@ def test_journal_that_a_killed_process_began_is_replaced(
         assert main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"]) == 0
 
 
-def test_file_that_is_no_journal_is_not_replaced(tmp_path: Path, capsys: Capture) -> None:
+def test_other_file_is_not_replaced_by_a_journal(tmp_path: Path, capsys: Capture) -> None:
     """The content of the file is kept."""
     journal = tmp_path / "journal"
     with running(tmp_path) as world:
@@ -169,7 +169,7 @@ def test_wrong_event_of_a_journal_is_named(
         assert output in capsys.readouterr().err
 
 
-def test_step_of_a_journal_that_ends_nowhere_is_named(tmp_path: Path, capsys: Capture) -> None:
+def test_step_of_a_journal_without_an_end_is_named(tmp_path: Path, capsys: Capture) -> None:
     """An instance must be on a node after each of its steps; otherwise the plan is not checked."""
     with running(tmp_path) as world:
         journal = tmp_path / "journal"

@@ -70,7 +70,7 @@ def test_directory_that_others_can_enter_is_closed(tmp_path: Path) -> None:
         assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
 
 
-def test_lock_that_was_removed_meanwhile_is_made_again(tmp_path: Path) -> None:
+def test_removed_lock_is_created_again(tmp_path: Path) -> None:
     """A second execution that starts after the removal is rejected nevertheless."""
     lock = ClusterLock("c", str(tmp_path / "run"))
     with lock:

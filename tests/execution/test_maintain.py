@@ -256,7 +256,7 @@ def test_failed_check_is_repeated_without_the_command(tmp_path: Path, capsys: Ca
         assert one.is_as_before(home)
 
 
-def test_node_that_does_not_reboot_in_time_is_named(tmp_path: Path, capsys: Capture) -> None:
+def test_slow_reboot_is_reported(tmp_path: Path, capsys: Capture) -> None:
     """If it reboots later, --resume does not run its command again."""
     with world(tmp_path) as one:
         run = f"echo run {{node}} >> {one.log}"
@@ -315,7 +315,7 @@ def test_new_instance_on_an_empty_node_prevents_its_reboot(tmp_path: Path, capsy
         assert one.ran() == []
 
 
-def test_instance_that_another_person_moved_is_planned_anew(
+def test_instance_moved_during_the_campaign_is_planned_anew(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """The job of the plan cannot go on; the group is given up and planned from the cluster."""

@@ -60,7 +60,7 @@ def fits(world: Running, question: str, capsys: Capture) -> bool:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_room_is_reported_drawn_and_made_and_then_the_request_fits(
+def test_room_is_reported_drawn_and_made_so_that_the_request_fits(
     question: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """One migration frees the capacity; printing the plan changes nothing."""
@@ -122,7 +122,7 @@ def dead_among(answers: Json) -> Json:
 
 
 @pytest.mark.parametrize("words", [["balance"], ["repair"]])
-def test_plan_is_not_carried_out_where_a_node_is_dead(words: Sequence[str], tmp_path: Path) -> None:
+def test_plan_is_not_executed_with_a_dead_node(words: Sequence[str], tmp_path: Path) -> None:
     """No job is submitted, no journal is left, and the message has the remedy."""
     answers = shared_cluster()
     answers["instances"][0]["tags"] = ["ganeti:watcher:autorepair:failover"]
@@ -135,7 +135,7 @@ def test_plan_is_not_carried_out_where_a_node_is_dead(words: Sequence[str], tmp_
         assert not (tmp_path / "journal").exists()
 
 
-def test_plan_is_carried_out_with_assume_offline(tmp_path: Path) -> None:
+def test_plan_is_executed_with_assume_offline(tmp_path: Path) -> None:
     """Steps that do not use the node are executed."""
     with running(tmp_path, dead_among(shared_cluster())) as cluster:
         done = executed(cluster, tmp_path, "balance", "-G", "one", "--assume-offline")

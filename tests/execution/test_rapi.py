@@ -126,7 +126,7 @@ def _without_pauses(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
 
 
-def test_plan_is_carried_out_one_opcode_at_a_time(
+def test_plan_is_executed_one_opcode_at_a_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A job is submitted when its dependencies have ended; power steps are manual."""

@@ -128,7 +128,7 @@ def test_node_that_answers_is_not_rescued(
     assert f"node2 is not dead: {words}" in capsys.readouterr().err
 
 
-def test_machine_that_reaches_no_node_rescues_none(
+def test_master_that_reaches_no_node_rescues_none(
     tmp_path: Path, capsys: Capture, silent_addresses: set[str]
 ) -> None:
     """If no other node answers a ping either, the network of this machine may be down."""
@@ -183,7 +183,7 @@ def test_without_a_program_a_person_confirms_the_fencing(tmp_path: Path, capsys:
         assert world.places()["low"][0] == "node3"
 
 
-def test_person_who_has_fenced_the_node_says_so(tmp_path: Path) -> None:
+def test_option_fenced_confirms_that_the_node_is_off(tmp_path: Path) -> None:
     """With `--fenced`, the out-of-band program is not asked to power the node off."""
     with running(tmp_path, sick(oob_program=OOB)) as world:
         rescued(tmp_path, world, "--fenced")
@@ -252,7 +252,7 @@ def document(**extra: Json) -> Json:
     })  # fmt: skip
 
 
-def test_file_is_planned_only_and_the_node_taken_as_dead() -> None:
+def test_file_is_only_planned_and_its_node_is_dead() -> None:
     """The plan has no moves but those of the node, failovers by priority first."""
     found = json_of("rescue", "node1", document=document())
     conforms(found, "plan")
@@ -272,7 +272,7 @@ def test_new_secondary_is_a_job_of_its_own() -> None:
     assert all(len(job["steps"]) == 1 for job in found["transition"]["jobs"])
 
 
-def test_what_cannot_be_saved_is_named_by_importance() -> None:
+def test_instances_that_cannot_be_saved_are_listed_by_priority() -> None:
     """The reason is about the instance: data on the node alone, or no node left for a secondary."""
     wanted = document(
         plain=instance("node1", disk_template="plain", tags=["iallocator:priority:1"]),

@@ -166,7 +166,7 @@ def test_node_in_maintenance_is_not_watched(case: str, tmp_path: Path, capsys: C
 
 
 @pytest.mark.parametrize("case", ["program", "ping", "master"])
-def test_what_only_a_person_can_do_is_reported(
+def test_steps_that_only_a_person_can_do_are_reported(
     case: str, tmp_path: Path, capsys: Capture, silent_addresses: set[str]
 ) -> None:
     """Without a program to fence it, or if its address answers, the node is not rescued."""
@@ -296,7 +296,7 @@ def test_node_without_a_program_is_set_online_if_it_answers(
         assert kinds(world) == ["NODE_SET_PARAMS node2"] * 2
 
 
-def test_return_of_a_file_is_planned_only() -> None:
+def test_return_of_a_file_is_only_planned() -> None:
     """A drained node is undrained; a node that is online and not drained needs nothing."""
     document = cluster(3, instances={"a": instance("node1", "node2")})
     found = json_of("rescue", "node3", "--return", document=document)

@@ -201,7 +201,7 @@ def test_disks_that_stay_degraded_are_named_and_the_journal_goes_on(
         assert world.places()["i2"] == ["node2", "node3"]
 
 
-def test_by_hand_lists_only_the_nodes_that_are_due(tmp_path: Path, capsys: Capture) -> None:
+def test_by_hand_lists_only_the_nodes_whose_turn_it_is(tmp_path: Path, capsys: Capture) -> None:
     """The nodes of later groups still have instances; a planned stop is not a failure."""
     answers = mirrored_cluster()
     for one in answers["nodes"][:3]:

@@ -77,7 +77,7 @@ class _Process:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_execution_that_was_ended_does_everything_once_when_resumed(
+def test_resumed_execution_does_everything_once(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs that arrived in the queue are found again, the others are submitted; none runs twice."""

@@ -102,7 +102,7 @@ def test_instance_that_may_not_return_stays_with_its_reason(
         assert "instances stay where they are: inst1.example.com: " in err
 
 
-def test_undo_gives_up_only_what_breaks_a_limit(tmp_path: Path, capsys: Capture) -> None:
+def test_undo_omits_only_moves_that_violate_a_limit(tmp_path: Path, capsys: Capture) -> None:
     """If the memory of two instances is in use, only the other instances return."""
     journal = str(tmp_path / "journal")
     with running(tmp_path, shared_cluster()) as world:
@@ -125,7 +125,7 @@ def test_undo_gives_up_only_what_breaks_a_limit(tmp_path: Path, capsys: Capture)
         (("--resume=x",), "--resume goes on with a plan that is made: no --undo"),
     ],
 )
-def test_option_that_does_nothing_beside_undo_is_rejected(
+def test_option_without_effect_with_undo_is_rejected(
     words: tuple[str, ...], output: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """Without a search, options of the search have no effect."""
@@ -135,7 +135,7 @@ def test_option_that_does_nothing_beside_undo_is_rejected(
     assert output in capsys.readouterr().err
 
 
-def test_undo_of_a_file_that_is_no_journal_is_one_line(tmp_path: Path, capsys: Capture) -> None:
+def test_undo_of_another_file_is_reported_in_one_line(tmp_path: Path, capsys: Capture) -> None:
     """The exit status is 2, and the error is printed."""
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))

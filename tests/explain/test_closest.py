@@ -107,7 +107,7 @@ def test_closest_generated_documents_find_the_nearest_pair() -> None:
         assert found == pytest.approx(min(every))
 
 
-def test_limit_that_is_broken_says_what_the_node_lacks() -> None:
+def test_violated_limit_has_the_missing_amount() -> None:
     """The missing amount is above zero if and only if the limit is violated."""
     seen = set()
     for prospect, instance, nodes in prospects(range(40)):

@@ -144,19 +144,19 @@ def test_nodes_generated_document_all_accounted_for(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_failures_generated_document_say_what_came_closest(seed: int) -> None:
+def test_failed_requests_name_the_closest_node(seed: int) -> None:
     """A group without a placement has its nearest candidate; N+1 names failure and instance."""
     for group, entry in asked(generated(seed)):
         assert bool(group.closest) == (not group.placements)
         assert group.n1_rejections or "FailN1" not in entry["failures"]
 
 
-def test_words_every_statistic_has_some() -> None:
+def test_every_statistic_has_a_description() -> None:
     """Every statistic and the penalty have a text."""
     assert set(WORDS) == {statistic.name for statistic in STATISTICS} | {PENALTY}
 
 
-def test_rejection_small_nodes_give_the_numbers() -> None:
+def test_rejection_of_small_nodes_has_the_numbers() -> None:
     """The rejection of a small node has its memory, as primary and as secondary."""
     request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
     assert rejections(decision(request)) == {
@@ -217,13 +217,15 @@ def test_policy_rejection_of_template_lists_the_allowed_ones() -> None:
         ({"vm_capable": False}, "not vm_capable"),
     ],
 )
-def test_node_that_is_not_online_says_why(changes: dict[str, bool], reason: str) -> None:
+def test_explanation_of_a_node_that_is_not_online_has_the_reason(
+    changes: dict[str, bool], reason: str
+) -> None:
     """A node that is drained or offline is excluded with this reason."""
     found = decision(allocate(cluster(changes={"node2": changes})))
     assert [node.excluded for node in found.groups[0].nodes] == [[], [reason], []]
 
 
-def test_node_outside_the_restriction_says_so() -> None:
+def test_explanation_of_a_node_outside_the_restriction_has_the_reason() -> None:
     """A node that the request does not list is excluded with this reason."""
     found = decision(allocate(cluster(), restrict=["node1", "node3"]))
     (excluded,) = found.groups[0].nodes[1].excluded
@@ -231,7 +233,7 @@ def test_node_outside_the_restriction_says_so() -> None:
     assert found.notes == ["Restricted by the request to node1, node3."]
 
 
-def test_unsurvived_under_strict_says_that_it_was_so_before() -> None:
+def test_failure_not_tolerated_before_is_marked_with_strict() -> None:
     """A failure that was not tolerated before the placement is marked."""
     lost = {"a": instance("node1", memory=6000), "b": instance("node2", memory=6000)}
     request = allocate(cluster(nodes=2, instances=lost), memory=100, disk_template="rbd")
@@ -242,7 +244,7 @@ def test_unsurvived_under_strict_says_that_it_was_so_before() -> None:
     assert decision(request, "--n1=no-new").answer is not None
 
 
-def test_group_with_better_score_but_worse_policy_says_so() -> None:
+def test_group_with_a_better_score_but_a_worse_policy_has_the_reason() -> None:
     """The reason names the policy, even if the group has a better score."""
     busy = {f"i{n}": instance("node1", memory=512) for n in range(4)}
     request = allocate(
@@ -262,14 +264,14 @@ def test_group_without_network_names_it() -> None:
     assert group.nodes == []
 
 
-def test_group_that_is_not_asked_says_why() -> None:
+def test_group_that_was_not_queried_has_the_reason() -> None:
     """With a named group, the other groups are listed as not requested."""
     request = allocate(cluster(nodes={"default": 2, "spare": 2}), group_name="spare")
     obstacles = {group.name: group.obstacle for group in decision(request).groups}
     assert obstacles == {"spare": "", "default": "only group spare is asked for"}
 
 
-def test_document_any_order_of_keys_gives_the_same_explanation() -> None:
+def test_order_of_keys_does_not_change_the_explanation() -> None:
     """The explanation does not depend on the order of keys in the request."""
     for seed in range(10):
         request = document(seed, "allocate")
@@ -339,7 +341,7 @@ def tight(small: str, template: str) -> Json:
 @pytest.mark.parametrize("n1", ["no-worse", "no-new", "strict"])
 @pytest.mark.parametrize("template", ["rbd", "plain"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_possible_node_takes_the_instance_where_it_is_the_only_one(
+def test_possible_node_is_the_answer_if_it_is_the_only_one(
     strategy: str, template: str, n1: str
 ) -> None:
     """The answer is the one without explanation, whichever of the nodes is first."""

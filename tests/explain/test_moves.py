@@ -98,7 +98,7 @@ def node_results(decision: Decision) -> dict[str, list[str]]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_decisions_generated_document_agree_with_the_response(
+def test_explained_decisions_agree_with_the_response(
     kind: str, options: tuple[str, ...], seed: int
 ) -> None:
     """Nodes, scores and failures equal those of the response, and contributions add up."""
@@ -147,7 +147,7 @@ def test_secondaries_generated_document_tally_as_in_the_response(
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_elsewhere_generated_document_is_the_offer_of_the_response(
+def test_offer_of_another_group_is_that_of_the_response(
     options: tuple[str, ...], seed: int
 ) -> None:
     """An offer of another group is reported if and only if the response has one."""
@@ -159,7 +159,7 @@ def test_elsewhere_generated_document_is_the_offer_of_the_response(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_explanation_generated_document_is_the_same_again(kind: str, seed: int) -> None:
+def test_explanation_is_deterministic(kind: str, seed: int) -> None:
     """Text and JSON of two explanations are equal, and the response is unchanged."""
     first, again = generated(kind, seed), explained(document(seed, kind))
     assert text(first) == text(again)
@@ -270,7 +270,7 @@ def test_evacuate_pair_reports_the_step_that_fails() -> None:
     ]
 
 
-def test_evacuate_old_primary_that_cannot_keep_the_secondary_says_so() -> None:
+def test_evacuate_names_an_old_primary_that_cannot_hold_the_secondary() -> None:
     """The failover is rejected if the old primary cannot be the temporary secondary."""
     held = {"a": instance("node1", "node2", memory=1024)}
     changes = {"node1": {"free_memory": 0}}
@@ -373,7 +373,7 @@ def test_multi_allocate_one_without_room_leaves_the_others() -> None:
     assert second.groups[0].closest == "node2 lacks 809 MiB memory"
 
 
-def test_multi_allocate_statistics_are_those_of_each_turn() -> None:
+def test_multi_allocate_statistics_are_those_of_each_instance() -> None:
     """The statistics of the second instance start at the end of the first one's."""
     base = allocate(cluster(3), memory=500, disk_template="rbd")["request"]
     wanted = [{**base, "name": name} for name in ("a", "b")]
@@ -419,7 +419,7 @@ def test_multi_evacuate_ends_with_the_first_failure(nodes: int, answers: list[bo
         assert decision.answer.nodes[1:] == new
 
 
-def test_multi_evacuate_nothing_there_says_so() -> None:
+def test_multi_evacuate_of_empty_nodes_is_reported() -> None:
     """The explanation of a request without instances says that there are none."""
     request = {"type": "multi-evacuate", "evac_nodes": ["node2"]}
     found = explained({**cluster(), "request": request})
@@ -436,7 +436,7 @@ def test_amounts_of_a_million_and_more_keep_their_digits() -> None:
     ]
 
 
-def test_group_that_is_out_has_rows_in_the_document_and_none_that_say_nothing_as_text() -> None:
+def test_rejected_group_has_rows_in_the_document_and_no_empty_rows_as_text() -> None:
     """A single node is too few for a drbd instance; the text has this reason once."""
     held = {"a": instance("node1", "node2")}
     given = cluster({"pair": 2, "single": 1}, instances=held)

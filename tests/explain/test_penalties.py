@@ -70,7 +70,7 @@ def test_ranked_lists_are_sorted_by_score_and_penalty(kind: str) -> None:
     assert all(one["penalty"] > 0 for found in lists for one in found if "penalty" in one)
 
 
-def test_info_shows_score_and_penalty_apart() -> None:
+def test_info_shows_score_and_penalty_separately() -> None:
     """Every node of the group has a penalty; the score is the same as in the entry."""
     document = {**CLUSTER, "request": {**NEW["request"], "restrict-to-nodes": ["node2"]}}
     response = respond(document)
@@ -101,7 +101,7 @@ def test_explain_names_the_penalty_that_decided(kind: str) -> None:
     assert {one["node"]: one.get("penalty") for one in rows}["node2"] == 2
 
 
-def test_explain_of_an_answer_with_a_penalty_says_so() -> None:
+def test_explain_names_the_penalty_of_the_answer() -> None:
     """The note names the constraint."""
     document = {**CLUSTER, "request": {**NEW["request"], "restrict-to-nodes": ["node2", "node3"]}}
     text = " ".join(printed("explain", document=document).split())

@@ -70,7 +70,7 @@ def _between_groups(one: Json, options: tuple[str, ...]) -> bool:
     )
 
 
-def test_ganeti_objects_to_pairs_in_the_failed_list() -> None:
+def test_ganeti_rejects_pairs_in_the_failed_list() -> None:
     """The form of hail's failed instances is rejected, so the test above can fail."""
     request = document(1, "multi-allocate")
     names = [one["name"] for one in request["request"]["instances"]]

@@ -68,7 +68,7 @@ def output_of(path: Path, words: list[str], step: float, capsys: Capture) -> tup
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_limit_of_ten_times_the_time_gives_the_same_answer(
+def test_tenfold_time_limit_gives_the_same_answer(
     step: float, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests of all types and every command that searches have byte-equal output and status.

@@ -30,7 +30,7 @@ FEW = 8
 """Requests of a life in the tests."""
 
 
-def test_trace_of_a_seed_is_always_the_same_and_in_order() -> None:
+def test_trace_of_a_seed_is_deterministic_and_in_order() -> None:
     """All policies get the same events; another seed gives other events."""
     events = trace_of(SCENARIOS["shared"], 3, 50)
     assert events == trace_of(SCENARIOS["shared"], 3, 50) == sorted(events)
@@ -49,7 +49,7 @@ def test_life_repeated_has_the_same_outcome(scenario: str, monkeypatch: pytest.M
     assert 0 <= first.kept <= 1
 
 
-def test_life_in_which_nothing_fits_rejects_everything_large(
+def test_simulated_life_rejects_instances_that_never_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every policy rejects instances larger than every node, and loses no instance."""
@@ -62,7 +62,7 @@ def test_life_in_which_nothing_fits_rejects_everything_large(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_packs_says_what_trying_everything_says(seed: int) -> None:
+def test_packs_equals_brute_force(seed: int) -> None:
     """The check of safety equals brute force on small problems."""
     rng = Random(f"packs/{seed}")
     sizes = [rng.randrange(1, 9) for _ in range(5)]
@@ -74,7 +74,7 @@ def test_packs_says_what_trying_everything_says(seed: int) -> None:
     assert packs(sizes, room) is possible
 
 
-def test_failures_are_checked_by_where_instances_may_go() -> None:
+def test_failures_are_checked_by_permitted_nodes() -> None:
     """A drbd instance can fail over to its secondary, a shared one to its whole group."""
     for name, nodes in (("drbd", ["node00", "node01"]), ("groups", ["node00"])):
         world = World(SCENARIOS[name])
@@ -132,20 +132,20 @@ def world(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> Json:
     return allocate(made, disk_template="rbd", **request)
 
 
-def test_best_fit_takes_the_fullest_node_that_has_room() -> None:
+def test_best_fit_chooses_the_fullest_node_with_capacity() -> None:
     """8000 of 10000 MiB are used on node2: 1500 MiB fit there; 2500 MiB go to the next fullest."""
     assert chosen(world(1000, 8000, 4000, memory=1500), "best-fit") == ["node2"]
     assert chosen(world(1000, 8000, 4000, memory=2500), "best-fit") == ["node3"]
 
 
-def test_dot_product_weighs_what_is_asked_with_what_is_free() -> None:
+def test_dot_product_multiplies_requested_and_free_amounts() -> None:
     """Memory is free on node1, cpus on node2; each request goes to the node that suits it."""
     cpus = (40, 2)
     assert chosen(world(2000, 6000, cpus=cpus, memory=3000, vcpus=1), "dot-product") == ["node1"]
     assert chosen(world(2000, 6000, cpus=cpus, memory=100, vcpus=16), "dot-product") == ["node2"]
 
 
-def test_fgd_leaves_no_memory_that_is_useless_for_what_runs_there() -> None:
+def test_fgd_leaves_no_memory_that_fits_no_instance() -> None:
     """50 MiB on node2 leave capacity for an instance of 4000 MiB.
 
     150 MiB would leave too little.
@@ -155,7 +155,7 @@ def test_fgd_leaves_no_memory_that_is_useless_for_what_runs_there() -> None:
     assert chosen(world(3000, 5900, 4000, memory=150), "best-fit") == ["node2"]
 
 
-def test_headroom_counts_without_the_node_that_fails() -> None:
+def test_headroom_excludes_the_failed_node() -> None:
     """The empty node is the largest failure, so that using it reduces no headroom."""
     assert chosen(world(0, 9300, 9000, memory=600), "headroom") == ["node1"]
 
@@ -188,7 +188,7 @@ def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
         assert ONE._replace(**other) not in again
 
 
-def test_records_without_a_file_are_kept_as_long_as_they_live() -> None:
+def test_records_without_a_file_are_kept_in_memory() -> None:
     """Scenarios and policies are in the order of the jobs, runs in the order of the seeds."""
     records = Records(None)
     jobs = [ONE._replace(policy=policy, seed=seed) for seed in (1, 0) for policy in ("b", "a")]
@@ -207,7 +207,7 @@ def test_records_of_lives_without_later_members_have_their_defaults(tmp_path: Pa
     assert Records(path).results([ONE])["drbd"]["hail"] == [LIVED._replace(calm=1.0, broken=0)]
 
 
-def test_program_lives_only_what_is_missing(
+def test_program_simulates_only_missing_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A second run with one more seed simulates only that seed.
@@ -240,7 +240,7 @@ def test_program_lives_only_what_is_missing(
         ("--first=-1", "'-1' is no whole number from 0 on"),
     ],
 )
-def test_program_with_a_wrong_word_says_what_it_takes(
+def test_program_reports_an_invalid_argument_with_the_valid_ones(
     word: str, reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A wrong word is an error, and no simulation starts."""

@@ -22,7 +22,7 @@ from tests.model.make import instance, policy, spec
         ((), ("red",), True),
     ],
 )
-def test_group_lacks_a_network_unless_it_has_all_of_the_instance(
+def test_group_without_one_of_the_networks_of_the_instance_lacks_it(
     networks: tuple[str, ...], needed: tuple[str, ...], lacking: bool
 ) -> None:
     """Every network of every nic must be connected."""

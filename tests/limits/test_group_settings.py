@@ -49,7 +49,7 @@ def moved(document: Json, *options: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("names", list(permutations(("drbd1", "drbd2"))))
 @pytest.mark.parametrize("tagged", ["g1", "g2"])
-def test_failover_ignores_soft_limits_only_in_the_group_that_says_so(
+def test_failover_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
     """The secondary has no free cpus: a soft limit, so only the tagged group's instance moves."""
@@ -59,7 +59,7 @@ def test_failover_ignores_soft_limits_only_in_the_group_that_says_so(
 
 @pytest.mark.parametrize("names", list(permutations(("a", "b"))))
 @pytest.mark.parametrize("tagged", ["g1", "g2"])
-def test_shared_move_ignores_soft_limits_only_in_the_group_that_says_so(
+def test_shared_move_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
     """On shared storage, a is in g1 and b in g2; only the instance of the tagged group moves."""
@@ -71,7 +71,7 @@ def test_shared_move_ignores_soft_limits_only_in_the_group_that_says_so(
 
 @pytest.mark.parametrize("names", list(permutations(("one", "two"))))
 @pytest.mark.parametrize("tagged", ["g2", "g3"])
-def test_change_of_group_ignores_soft_limits_only_in_the_group_that_says_so(
+def test_change_of_group_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
     """Both targets have no free cpus: all instances move to the tagged group."""
@@ -98,7 +98,7 @@ def batch(made: Json, wanted: tuple[tuple[str, str], ...], **members: Any) -> Js
 
 @pytest.mark.parametrize("wanted", list(permutations((("a", "g1"), ("b", "g2")))))
 @pytest.mark.parametrize("tagged", ["g1", "g2"])
-def test_batch_ignores_soft_limits_only_in_the_group_that_says_so(
+def test_batch_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, wanted: tuple[tuple[str, str], ...]
 ) -> None:
     """Five cpus are more than any node may provide; one group ignores that."""
@@ -111,7 +111,7 @@ def test_batch_ignores_soft_limits_only_in_the_group_that_says_so(
 
 @pytest.mark.parametrize("wanted", list(permutations((("a", "g1"), ("b", "g2")))))
 @pytest.mark.parametrize("tagged", ["g1", "g2"])
-def test_batch_breaks_n1_only_in_the_group_that_does_not_ask_for_it(
+def test_batch_violates_n1_only_in_the_group_that_does_not_require_it(
     tagged: str, wanted: tuple[tuple[str, str], ...]
 ) -> None:
     """The other node of its group could not restart an instance of 7000 MiB."""

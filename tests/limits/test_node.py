@@ -84,7 +84,7 @@ EXCLUSIVE = {"ndparams": {"exclusive_storage": True, "spindle_count": 1}, "total
         (9, {"size": 1024}, {"FailPolicy": 1}),
     ],
 )
-def test_node_with_exclusive_storage_needs_spindles_enough(
+def test_node_with_exclusive_storage_needs_enough_spindles(
     free: int, disk: Json, expected: dict[str, int]
 ) -> None:
     """All free spindles may be used; disks with unknown spindles cannot be placed."""
@@ -110,7 +110,7 @@ def test_node_with_several_violated_limits_reports_the_first() -> None:
         ({"free_disk": 1024}, {}, {"FailDisk": 1}),
     ],
 )
-def test_soft_limit_ignored_lets_pass_but_a_hard_one_does_not(
+def test_soft_limit_can_be_ignored_and_a_hard_one_cannot(
     change: Json, members: dict[str, Any], left: dict[str, int]
 ) -> None:
     """With --ignore-soft-errors ratios are ignored; memory and disk are not."""
@@ -118,7 +118,7 @@ def test_soft_limit_ignored_lets_pass_but_a_hard_one_does_not(
     assert failures(one_node(change, **members), "--ignore-soft-errors") == left
 
 
-def test_exclusion_tag_that_is_there_already_rejects_the_node() -> None:
+def test_exclusion_tag_of_a_present_instance_rejects_the_node() -> None:
     """Two primaries with one exclusion tag do not share a node; a secondary does not count."""
     resident = instance("node1", "node2", tags=["service:dns"])
     document = cluster(2, instances={"dns1": resident}, tags=("htools:iextags:service",))
@@ -165,7 +165,7 @@ def test_forthcoming_instance_keeps_its_memory() -> None:
         ("down", 1, "secondary-only", False),
     ],
 )
-def test_memory_of_an_instance_marked_offline_is_asked_of_no_node(
+def test_instance_marked_offline_needs_no_memory(
     state: str, free: int, mode: str, moves: bool
 ) -> None:
     """Its 1024 MiB are not reserved, so a node with any free memory can be its secondary."""
@@ -180,7 +180,7 @@ def test_memory_of_an_instance_marked_offline_is_asked_of_no_node(
 
 
 @pytest.mark.parametrize(("spindles", "words"), [(1, "1 spindle of"), (2, "2 spindles of")])
-def test_spindles_that_are_missing_are_counted_in_words(spindles: int, words: str) -> None:
+def test_missing_spindles_are_counted_in_the_message(spindles: int, words: str) -> None:
     """The words are those of `explain`."""
     request = one_node(
         {**EXCLUSIVE, "free_spindles": 0}, disks=[{"size": 1024, "spindles": spindles}]
@@ -201,7 +201,7 @@ def test_secondary_of_a_forthcoming_instance_keeps_memory_for_it(
 
 
 @pytest.mark.parametrize(("spindles", "words"), [(1, "1 spindle of"), (2, "2 spindles of")])
-def test_spindles_for_a_forthcoming_instance_are_counted_in_words(
+def test_spindles_for_a_forthcoming_instance_are_counted_in_the_message(
     spindles: int, words: str
 ) -> None:
     """Forthcoming spindles are included."""
@@ -215,7 +215,7 @@ def test_spindles_for_a_forthcoming_instance_are_counted_in_words(
     assert f"needs {words} its own, 0 free with forthcoming instances" in json.dumps(found)
 
 
-def test_spindles_that_a_forthcoming_instance_does_not_say_are_room_nowhere() -> None:
+def test_forthcoming_instance_with_unknown_spindles_is_rejected_everywhere() -> None:
     """With unknown spindles, the instance is rejected for any number of free spindles."""
     soon = instance("node1", "node2", forthcoming=True)
     soon["disks"] = [{"size": 1024, "spindles": 1}, {"size": 1024}]
@@ -225,7 +225,7 @@ def test_spindles_that_a_forthcoming_instance_does_not_say_are_room_nowhere() ->
     assert failures({**document, "request": request}) == {"FailSpindles": 1}
 
 
-def test_virtual_cpus_that_are_too_many_are_reported_with_what_the_ratio_allows() -> None:
+def test_too_many_virtual_cpus_are_reported_with_the_number_that_the_ratio_allows() -> None:
     """The limit is cpus times the ratio of the policy, which is 4."""
     found = explain(json.dumps(one_node(vcpus=33)).encode(), Settings()).document(False)
     words = "virtual cpus in use would be 33, 8 cpus at ratio 4 allow 32"
@@ -233,7 +233,7 @@ def test_virtual_cpus_that_are_too_many_are_reported_with_what_the_ratio_allows(
 
 
 @pytest.mark.parametrize("options", [(), ("--compat=hail",)])
-def test_spindles_are_not_asked_of_disks_on_shared_storage(options: tuple[str, ...]) -> None:
+def test_disks_on_shared_storage_need_no_spindles(options: tuple[str, ...]) -> None:
     """A node with exclusive storage has no free spindles, and accepts the instance."""
     shared = one_node(
         {**EXCLUSIVE, "free_spindles": 0}, disk_template="rbd", disks=[{"size": 9, "spindles": 3}]
@@ -242,7 +242,7 @@ def test_spindles_are_not_asked_of_disks_on_shared_storage(options: tuple[str, .
 
 
 @pytest.mark.parametrize(("free", "found"), [(2048, []), (2049, ["node1"])])
-def test_disk_that_forthcoming_instances_leave_must_be_more_than_none(
+def test_free_disk_less_that_of_forthcoming_instances_must_be_above_zero(
     free: int, found: list[str]
 ) -> None:
     """1 GiB is reserved and 1 GiB is requested, so 2 GiB of free disk are not enough."""
@@ -256,7 +256,7 @@ def test_disk_that_forthcoming_instances_leave_must_be_more_than_none(
 NAMES = "local", "restricted", "counts_disk", "forthcoming"
 
 
-def test_checks_known_for_any_instance_are_those_that_matter() -> None:
+def test_checks_that_no_instance_can_fail_are_left_out() -> None:
     """With two queries in any order, each result equals that of the single conditions."""
     limits = ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS, NO_WORSE_LIMITS
     cases = list(product((PRIMARY, SECONDARY, ABANDONED), limits, product((False, True), repeat=4)))
@@ -325,13 +325,13 @@ LATER = [("disk", 8), ("disk", 107), ("number", 1), ("of", 3), ("under", 12)]
 RESERVE = [("memory", 70), ("memory", 70)]
 
 
-def test_what_a_primary_lacks_is_what_would_be_enough() -> None:
+def test_missing_amount_of_a_primary_is_exact() -> None:
     """The missing amount is exact for memory, disk above the reserve, and cpus; now and later."""
     own = [("memory", 10), *DISK, *RESERVE, ("cpus", 38), ("free", 2), ("memory", 20)]
     assert amounts(PRIMARY) == [*own, *LATER, ("cpus", 58)]
 
 
-def test_what_a_secondary_lacks_is_what_would_be_enough() -> None:
+def test_missing_amount_of_a_secondary_is_exact() -> None:
     """The missing amount is exact: memory for the failover, and 1 MiB more."""
     assert amounts(SECONDARY) == [*DISK, ("memory", 11), *RESERVE, *LATER, ("memory", 21)]
 

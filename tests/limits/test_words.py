@@ -70,7 +70,7 @@ def test_disk_space_with_all_disks_in_pools_is_not_checked() -> None:
     }
 
 
-def test_every_limit_has_its_words() -> None:
+def test_every_limit_has_a_message() -> None:
     """The words of limits are looked up by name, only when they are printed."""
     assert {check.words for role in ROLES for check in role.checks if not check.access} <= set(
         dir(words)

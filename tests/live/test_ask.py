@@ -87,7 +87,7 @@ def test_ask_relocate_and_change_group(tmp_path: Path) -> None:
         assert ([group for _, group, _ in placed], failed) == (["two", "two"], [])
 
 
-def test_ask_explains_in_words_and_heeds_the_options_of_requests(tmp_path: Path) -> None:
+def test_ask_explains_in_words_and_accepts_the_options_of_requests(tmp_path: Path) -> None:
     """The explanation has the reason for one node, and the chosen strategy."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     assert "node2" in printed("ask", *NEW, "-m", address, "--node", "node2.example.com")
@@ -105,7 +105,7 @@ def test_ask_explains_in_words_and_heeds_the_options_of_requests(tmp_path: Path)
         ("change-group", "inst1", "--to=nowhere"), ("relocate", "inst1", "--mode=all"),
     ],
 )  # fmt: skip
-def test_ask_something_that_is_no_question_is_one_line(
+def test_invalid_ask_is_reported_in_one_line(
     words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
     """An invalid question is one line and exit status 2."""

@@ -194,7 +194,9 @@ ODD: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize("what", ["info", "groups", "nodes", "instances", "networks"])
-def test_fields_of_wrong_types_are_one_line_or_count(what: str, tmp_path: Path) -> None:
+def test_fields_of_wrong_types_are_reported_in_one_line_or_accepted(
+    what: str, tmp_path: Path
+) -> None:
     """Each field of each answer gets values of every type; the error names a wrong one."""
     command = ["check", "balance"]
     good = rapi_answers()
@@ -385,7 +387,7 @@ def test_drained_queue_is_reported_once_and_at_once(tmp_path: Path) -> None:
     assert "looking for the jobs" not in error
 
 
-def test_execution_gives_up_where_a_server_begins_to_trickle(
+def test_execution_ends_if_a_server_becomes_very_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each query ends at the limit; then the execution ends and releases its lock."""

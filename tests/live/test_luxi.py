@@ -15,7 +15,7 @@ from iallocator.live.stream import LiveError, ServerError
 from .fakes import fake_luxi
 
 
-def test_luxi_call_brings_the_result_of_one_question_after_the_other(tmp_path: Path) -> None:
+def test_luxi_calls_return_results_one_after_the_other(tmp_path: Path) -> None:
     """One connection sends methods with arguments, and returns results.
 
     Large results are complete.
@@ -41,7 +41,7 @@ def test_luxi_call_brings_the_result_of_one_question_after_the_other(tmp_path: P
         (["JobLost", ["Job 7 lost"]], "JobLost: Job 7 lost", "JobLost"),
     ],
 )  # fmt: skip
-def test_luxi_call_that_is_rejected_raises_what_the_server_says(
+def test_rejected_luxi_call_raises_the_error_of_the_server(
     tmp_path: Path, output: Any, problem: str, kind: str
 ) -> None:
     """Both forms of an error raise its text; the connection can be used again."""

@@ -53,9 +53,7 @@ def cpu_loads(folder: Path, capsys: Capture, *words: str) -> tuple[dict[str, flo
     return nodes | shown, "\n".join(" ".join(line) for line in lines if "Warning:" in line)
 
 
-def test_load_of_a_node_is_shared_by_cpus_with_what_it_has_for_itself(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_load_of_a_node_is_divided_among_its_cpus(tmp_path: Path, capsys: Capture) -> None:
     """Four instances with one cpu each, and one cpu of the node, have a fifth of the load each."""
     loads = dict(zip(NODES, (5.0, 1.0, 2.0, 4.0, 0.5), strict=True))
     found, warnings = cpu_loads(tmp_path, capsys, stored(tmp_path, loads))
@@ -86,7 +84,7 @@ def test_load_of_instances_on_xen_is_their_own(tmp_path: Path, capsys: Capture) 
         (lambda loads: None, ("--mond-xen",)),
     ],
 )
-def test_load_that_one_node_does_not_say_counts_nowhere(
+def test_load_is_ignored_if_one_node_does_not_report_it(
     change: Callable[[Json], object], words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
     """A warning, or exit status 1, names the node without a report, and no load is used."""
@@ -131,7 +129,7 @@ def test_mond_options_without_mond_are_rejected(tmp_path: Path, capsys: Capture)
         assert "--mond" in capsys.readouterr().err
 
 
-def test_daemons_are_asked_over_http_each_at_its_node(
+def test_each_daemon_is_queried_over_http_at_its_node(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One daemon answers and one fails, so no measurement is used."""

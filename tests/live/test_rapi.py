@@ -50,7 +50,7 @@ def _no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("IALLOCATOR_RAPI_USER", raising=False)
 
 
-def test_rapi_methods_send_path_query_and_body_and_bring_the_value(server: FakeRapi) -> None:
+def test_rapi_methods_send_path_query_and_body_and_return_the_value(server: FakeRapi) -> None:
     """Lists in the query are several values of one name."""
     client = RapiClient(server.address, cacert=server.cacert)
     assert client.get("/2/nodes?bulk=1") == ["GET", "/2/nodes?bulk=1", None]
@@ -69,7 +69,7 @@ def test_rapi_methods_send_path_query_and_body_and_bring_the_value(server: FakeR
         ("/2/moved", "HTTP 302", 302),
     ],
 )
-def test_rapi_call_that_is_rejected_raises_what_the_server_says(
+def test_rejected_rapi_call_raises_the_error_of_the_server(
     server: FakeRapi, path: str, problem: str, status: int
 ) -> None:
     """The error has the HTTP status; redirections are not followed with a password."""
@@ -79,13 +79,13 @@ def test_rapi_call_that_is_rejected_raises_what_the_server_says(
     assert str(caught.value).startswith(f"https://{server.address}{path}: ")
 
 
-def test_rapi_answer_that_is_no_json_is_an_error(server: FakeRapi) -> None:
+def test_rapi_answer_that_is_not_json_is_an_error(server: FakeRapi) -> None:
     """The error names the address."""
     with pytest.raises(LiveError, match="/2/broken: invalid JSON"):
         RapiClient(server.address, cacert=server.cacert).get("/2/broken")
 
 
-def test_rapi_answer_that_is_late_is_an_error(server: FakeRapi) -> None:
+def test_late_rapi_answer_is_an_error(server: FakeRapi) -> None:
     """The error names the limit."""
     with pytest.raises(LiveError, match=r"/2/slow: no answer within 0\.05 s"):
         RapiClient(server.address, cacert=server.cacert).get("/2/slow", Deadline(0.05))
@@ -115,14 +115,14 @@ def test_rapi_certificate_without_a_trusted_issuer_is_rejected(server: FakeRapi)
     assert RapiClient(server.address, insecure=True).get("/2/a") == ["GET", "/2/a", None]
 
 
-def test_rapi_certificate_that_is_the_servers_own_may_have_any_name(server: FakeRapi) -> None:
+def test_rapi_certificate_given_as_cacert_may_have_any_name(server: FakeRapi) -> None:
     """Ganeti's own certificate has no name, and is identified by its content."""
     address = server.address.replace("localhost", "127.0.0.1")
     client = RapiClient(address, cacert=server.own_certificate)
     assert [client.get("/2/a")[0], client.get("/2/b")[1]] == ["GET", "/2/b"]
 
 
-def test_rapi_cacert_that_is_no_certificate_is_a_usage_error(tmp_path: Path) -> None:
+def test_invalid_rapi_cacert_is_a_usage_error(tmp_path: Path) -> None:
     """The file is missing, or contains something else."""
     (tmp_path / "text").write_text("hello")
     for name in ("text", "missing"):
@@ -147,13 +147,13 @@ def test_rapi_host_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
         ("http://cluster:1/", "http://cluster:1"),
     ],
 )
-def test_base_address_completes_what_is_given(address: str, base: str) -> None:
+def test_base_address_completes_the_host(address: str, base: str) -> None:
     """The default is HTTPS and port 5080."""
     assert base_address(address) == base
 
 
 @pytest.mark.parametrize("address", ["", "ftp://x", "https://", "a b", "x:y", "https://u:p@x"])
-def test_base_address_rejects_what_is_none(address: str) -> None:
+def test_base_address_rejects_an_invalid_address(address: str) -> None:
     """An address with a password in it is rejected, too."""
     with pytest.raises(UsageError):
         base_address(address)

@@ -96,7 +96,7 @@ def test_published_answers_have_the_tables_and_moves_of_hbal() -> None:
     assert ours(f"-mfile://{PUBLISHED}") == theirs(f"-mfile://{PUBLISHED}")
 
 
-def test_recorded_answers_of_both_doors_are_the_same_cluster(
+def test_recorded_answers_of_luxi_and_rapi_are_equal_clusters(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """Nodes, instances and whole plans are equal."""

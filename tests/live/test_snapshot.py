@@ -41,7 +41,7 @@ def test_snapshot_as_text_has_the_tables_and_moves_of_the_cluster(
 
 @needs_hbal
 @pytest.mark.skipif(not shutil.which("hscan"), reason="hscan is not installed")
-def test_snapshot_says_of_a_cluster_what_hscan_says(tmp_path: Path) -> None:
+def test_snapshot_equals_the_output_of_hscan(tmp_path: Path) -> None:
     """The printed lines and the file equal those of hscan."""
     ours_in, theirs_in = tmp_path / "ours", tmp_path / "theirs"
     ours_in.mkdir()
@@ -100,7 +100,7 @@ def test_snapshot_of_several_clusters_writes_those_that_answer(
         ("--request=allocate 'x",), ("-d", "/nowhere"),
     ],
 )  # fmt: skip
-def test_snapshot_that_cannot_be_is_one_line(
+def test_impossible_snapshot_is_reported_in_one_line(
     words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
     """The error is one line, with exit status 2."""

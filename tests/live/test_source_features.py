@@ -120,7 +120,7 @@ def elsewhere(
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_feature_decides_alike_through_every_source(
+def test_feature_has_the_same_effect_through_every_source(
     feature: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """The answer differs from that without the feature, and is equal for all sources."""

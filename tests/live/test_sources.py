@@ -114,7 +114,7 @@ Change = Callable[[Json], object]
         (lambda a: a.update(info=[]), "info"),
     ],
 )
-def test_answers_that_make_no_sense_are_one_line_that_names_the_place(
+def test_invalid_answers_are_reported_in_one_line_with_the_place(
     change: Change, problem: str, tmp_path: Path
 ) -> None:
     """The line has the source and the position of the value; the exit status is 2."""
@@ -127,7 +127,7 @@ def test_answers_that_make_no_sense_are_one_line_that_names_the_place(
     assert re.search(problem, err), err
 
 
-def test_cluster_that_changes_between_questions_is_asked_again(tmp_path: Path) -> None:
+def test_cluster_that_changes_between_queries_is_queried_again(tmp_path: Path) -> None:
     """An instance on a node that was added after the query of nodes causes a second reading."""
     answers = rapi_answers()
     late = answers["nodes"].pop(1)
@@ -144,7 +144,7 @@ def test_cluster_that_changes_between_questions_is_asked_again(tmp_path: Path) -
     assert (status, err, len(asked)) == (0, "", 10)
 
 
-def test_cluster_that_never_fits_together_is_asked_four_times(tmp_path: Path) -> None:
+def test_cluster_that_is_never_consistent_is_queried_four_times(tmp_path: Path) -> None:
     """The cluster is read once and up to three times again.
 
     Then the error names the inconsistency.
@@ -172,7 +172,7 @@ def test_cluster_that_never_fits_together_is_asked_four_times(tmp_path: Path) ->
         (b'{"success": true', "closed after"),
     ],
 )
-def test_luxi_answer_that_is_something_else_is_one_line(
+def test_luxi_answer_of_another_form_is_reported_in_one_line(
     raw: bytes, problem: str, tmp_path: Path
 ) -> None:
     """The message names the query."""
@@ -247,7 +247,7 @@ def test_static_node_memory_counts_where_the_default_hypervisor_is_kvm(tmp_path:
     assert list(shown.values()) == ["4096", "77", "1024"]
 
 
-def test_worlds_have_nodes_that_may_differ() -> None:
+def test_parameters_of_nodes_are_where_rapi_has_them() -> None:
     """The builder stores parameters of nodes at the place where RAPI has them."""
     assert node("a", cpu_speed=2.0, mfree=1)["ndparams"]["cpu_speed"] == 2.0
 

@@ -10,7 +10,7 @@ import sys
 
 from .paths import PATHS
 from .switches import SWITCHES, switched_off
-from .test_matrix import CELLS, test_cell_with_the_feature_the_answer_is_another
+from .test_matrix import CELLS, test_feature_changes_the_answer_of_the_path
 
 TOLD_NO_FIGURES = (
     "a running cluster tells no figures of such nodes: there is no room on them anyway"
@@ -42,7 +42,7 @@ def unnoticed(feature: str) -> list[str]:
     for path, kind in deciding(feature):
         try:
             with switched_off(feature):
-                test_cell_with_the_feature_the_answer_is_another(feature, path, kind)
+                test_feature_changes_the_answer_of_the_path(feature, path, kind)
         except Exception:
             continue
         found.append(f"{path} ({kind})")

@@ -85,7 +85,7 @@ def _holds(what: str, answer: Json) -> bool:
 @pytest.mark.parametrize(
     ("feature", "path", "kind"), CELLS, ids=[" | ".join(cell) for cell in CELLS]
 )
-def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str, kind: str) -> None:
+def test_feature_changes_the_answer_of_the_path(feature: str, path: str, kind: str) -> None:
     """The placement of the subject depends on the feature only."""
     row, column = FEATURES[feature], PATHS[path]
 
@@ -117,7 +117,7 @@ def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str, ki
         assert (without, found) == (BEST, NEXT)
 
 
-def test_pairs_are_cells_or_have_a_reason() -> None:
+def test_pairs_of_feature_and_path_are_tested_or_have_a_reason() -> None:
     """Each new feature and path needs a case or a reason for every combination."""
     cells = [pair for pair in PAIRS if not reason(*pair)]
     impossible = [pair for pair in cells if not _possible(FEATURES[pair[0]], PATHS[pair[1]])]
@@ -153,7 +153,7 @@ WORDS = "tag iallocator:prority:7 is unknown: iallocator:priority is meant, perh
 
 @pytest.mark.parametrize("path", ANSWERED)
 @pytest.mark.parametrize("owner", ["subject", "node"])
-def test_misspelt_tag_is_reported_wherever_it_was_to_decide(path: str, owner: str) -> None:
+def test_misspelt_tag_is_reported_wherever_it_would_decide(path: str, owner: str) -> None:
     """A misspelt tag of the requested instance and of a node is reported."""
     column = PATHS[path]
     scene = column.scene(column.kinds[0], False)

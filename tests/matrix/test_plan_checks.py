@@ -46,7 +46,7 @@ PLANNERS = [
 
 
 @pytest.mark.parametrize("options", REQUESTS.values(), ids=REQUESTS)
-def test_request_on_tagged_documents_breaks_nothing_anew(options: tuple[str, ...]) -> None:
+def test_request_on_tagged_documents_adds_no_violation(options: tuple[str, ...]) -> None:
     """Offline nodes, hard limits, tags and hard constraints are respected in every placement."""
     placed = 0
     for seed in seeds(14, 40):
@@ -58,7 +58,7 @@ def test_request_on_tagged_documents_breaks_nothing_anew(options: tuple[str, ...
 
 
 @pytest.mark.parametrize(("numbers", "command"), PLANNERS)
-def test_plan_on_tagged_documents_breaks_nothing_anew(
+def test_plan_on_tagged_documents_adds_no_violation(
     numbers: range, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No plan violates a constraint that held before, or fails its own verification."""

@@ -14,6 +14,6 @@ def test_features_all_have_a_switch() -> None:
     assert all(feature in FEATURES and path in PATHS for feature, path in BESIDES)
 
 
-def test_cells_of_a_row_notice_that_its_feature_is_off() -> None:
+def test_tests_of_a_feature_fail_if_the_feature_is_off() -> None:
     """The shortest row is tested; ``python -m tests.matrix.switch_off`` tests all."""
     assert unnoticed("keep-running") == []

@@ -32,7 +32,7 @@ OF_DISKS = {
 LOAD = {"cpu_load": 1, "memory_load": 1, "disk_load": 1, "net_load": 1}
 
 
-def test_primary_of_a_running_instance_gives_everything() -> None:
+def test_primary_of_a_running_instance_allocates_every_resource() -> None:
     """It adds memory, disk, spindles and cpus, now and later; one primary.
 
     One unit of each load.
@@ -56,7 +56,7 @@ def test_primary_of_a_running_instance_gives_everything() -> None:
         ({"spindles": None}, {"free_spindles", "free_spindles_later"}),
     ],
 )
-def test_primary_of_a_special_instance_gives_less(
+def test_primary_of_a_stopped_or_forthcoming_instance_allocates_less(
     members: dict[str, Any], without: set[str]
 ) -> None:
     """Instances that are stopped, offline, on shared storage or forthcoming add less."""
@@ -65,7 +65,7 @@ def test_primary_of_a_special_instance_gives_less(
     assert less == {name: n for name, n in everything.items() if name not in without}
 
 
-def test_secondary_gives_disk_spindles_and_disk_load_only() -> None:
+def test_secondary_allocates_disk_spindles_and_disk_load_only() -> None:
     """A secondary uses no memory and no cpus, now or later."""
     assert added(instance().as_secondary) == {
         "disk": -1152, "free_spindles": -3, "spindles": 1, "secondaries": 1, "disk_load": 1,
@@ -73,7 +73,7 @@ def test_secondary_gives_disk_spindles_and_disk_load_only() -> None:
     }  # fmt: skip
 
 
-def test_secondary_of_a_forthcoming_instance_gives_only_later() -> None:
+def test_secondary_of_a_forthcoming_instance_allocates_only_later() -> None:
     """A forthcoming instance uses nothing yet, but its amounts are reserved."""
     assert added(instance(forthcoming=True).as_secondary) == {
         "disk_later": -1152, "free_spindles_later": -3, "spindles_later": 1,

@@ -39,7 +39,7 @@ def test_places_after_steps_follow_from_their_order(
     assert places_after(nodes, steps) == expected
 
 
-def test_steps_applied_to_a_state_move_what_the_instance_takes() -> None:
+def test_steps_applied_to_a_state_move_the_resources_of_the_instance() -> None:
     """The memory moves with the primary; the secondary reserves as much for a failover."""
     one = instance(nodes=(0, 1))
     state = State(cluster(nodes=3, instances=(one,)))
@@ -52,7 +52,7 @@ def test_steps_applied_to_a_state_move_what_the_instance_takes() -> None:
     assert [list(names) for names in state.primaries] == [[], ["web"], []]
 
 
-def test_steps_that_lead_back_leave_the_state_alone() -> None:
+def test_steps_that_lead_back_restore_the_state() -> None:
     """Two failovers restore the state."""
     one = instance(nodes=(0, 1))
     state = State(cluster(instances=(one,)))

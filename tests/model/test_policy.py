@@ -38,7 +38,7 @@ HIGH = spec(memory=1500, cpus=4, disk=2000, disks=2, spindles=5)
         ({"sizes": (1500,) * 3}, "FailDiskCount"),
     ],
 )
-def test_policy_at_the_ends_of_its_interval_includes_them(
+def test_policy_includes_both_ends_of_its_interval(
     members: dict[str, Any], reason: str | None
 ) -> None:
     """Smallest and largest size are accepted; one less or one more is rejected."""
@@ -80,13 +80,13 @@ def test_policy_with_exclusive_storage_counts_the_spindles_of_the_disks() -> Non
     assert one.rejects(instance(spindles=None, spindle_use=3, **usual), False) is None
 
 
-def test_policy_of_diskless_instances_looks_at_no_disk() -> None:
+def test_policy_of_diskless_instances_checks_no_disk() -> None:
     """Sizes and number of disks are ignored for an instance without disks."""
     bare = instance("diskless", sizes=(), vcpus=3, spindle_use=3)
     assert policy((LOW, HIGH)).rejects(bare, False) is None
 
 
-def test_policy_with_two_intervals_admits_what_lies_in_either() -> None:
+def test_policy_with_two_intervals_accepts_sizes_in_either() -> None:
     """A size between the intervals is rejected, with the reason of the first interval."""
     two = policy((spec(), spec(memory=500, cpus=9, disk=9999, disks=9, spindles=9)),
                  (spec(memory=2000, cpus=4), spec(memory=4000, cpus=9, disk=9999, disks=9,
@@ -122,7 +122,7 @@ def test_policy_that_forbids_the_template_rejects_with_fail_disk() -> None:
         ({"spindle_use": 13}, "FailSpindles"),
     ],
 )
-def test_default_policy_has_the_limits_of_the_default(
+def test_default_policy_has_the_documented_limits(
     members: dict[str, Any], reason: str | None
 ) -> None:
     """Without a policy: 128 MiB to 32 GiB, 1 to 8 cpus, up to 16 disks of 1 GiB to 1 TiB."""

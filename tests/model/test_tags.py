@@ -33,7 +33,7 @@ def test_exclusion_tags_are_those_that_begin_with_a_named_prefix(
 
 
 @pytest.mark.parametrize("kind", ["iextags", "desiredlocation"])
-def test_tag_kind_without_a_prefix_means_nothing(kind: str) -> None:
+def test_tag_kind_without_a_prefix_has_no_effect(kind: str) -> None:
     """An empty prefix, which every tag would match, is ignored as in hail."""
     one = instance(tags=("service:dns",))
     InstanceTags((f"htools:{kind}:",)).interpret(one)
@@ -57,7 +57,7 @@ def test_locations_of_nodes_need_the_prefix_and_a_colon() -> None:
     assert [node.locations for node in made.nodes] == [{"rack:a", "power:1"}, set()]
 
 
-def test_migration_tags_let_a_node_receive_from_its_like() -> None:
+def test_migration_tags_let_nodes_with_equal_tags_receive_from_each_other() -> None:
     """A node accepts sources with its own tags, and those of an allowed pair in one direction."""
     made = cluster(
         nodes=3,

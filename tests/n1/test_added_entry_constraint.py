@@ -81,7 +81,7 @@ def test_added_constraint_counts_for_new_instances(
     assert min(told[True], told[False]) > 10, told
 
 
-def test_added_constraint_counts_for_failures_at_the_same_time(
+def test_added_constraint_counts_for_simultaneous_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An instance that cannot be created again is lost; no sum of memory says otherwise."""

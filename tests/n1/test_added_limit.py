@@ -159,7 +159,7 @@ def tolerated(case: Case, rules: Rules) -> list[bool]:
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
-def test_check_accepts_what_brute_force_does(kind: str, mode: str) -> None:
+def test_check_equals_brute_force(kind: str, mode: str) -> None:
     """A new instance is checked on each node, as in an allocation and as in filling a cluster."""
     reported: Counter[bool] = Counter()
     for seed in range(25):
@@ -189,7 +189,7 @@ def test_check_accepts_what_brute_force_does(kind: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
-def test_failures_at_the_same_time_lose_what_brute_force_says(kind: str) -> None:
+def test_simultaneous_failures_equal_brute_force(kind: str) -> None:
     """The loss for every pair of nodes is the least possible."""
     reported: Counter[bool] = Counter()
     for seed in range(12):
@@ -220,7 +220,7 @@ def test_instance_that_cannot_fail_over_keeps_its_place_as_secondary(
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
-def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
+def test_plan_keeps_n1_by_brute_force(kind: str, mode: str) -> None:
     """After a new instance, the whole group and the changed nodes alone have equal results."""
     reported: Counter[bool] = Counter()
     for seed in range(20):
@@ -286,9 +286,7 @@ def test_verifier_rejects_the_failures_that_brute_force_rejects(kind: str, mode:
 
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd"])
-def test_simulation_in_arrays_finds_what_one_by_one_does(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_simulation_in_arrays_equals_one_by_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays handle memory alone; with a further limit they are not used."""
     monkeypatch.setattr("iallocator.n1.simulation.WORTH_ARRAYS", 0)
     monkeypatch.setattr("iallocator.n1.simulation.WORTH_LOADED_ARRAYS", 0)

@@ -31,7 +31,7 @@ from .tight import SIZES, newcomer
 
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
-def test_simulation_answers_as_one_that_has_kept_nothing(
+def test_simulation_equals_one_without_kept_values(
     template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kept heads of queues and forms equal those computed from present queues and values."""
@@ -65,7 +65,7 @@ def test_simulation_answers_as_one_that_has_kept_nothing(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_forms_kept_while_values_change_are_those_made_anew(seed: int) -> None:
+def test_kept_types_of_instances_equal_new_ones_while_values_change(seed: int) -> None:
     """One statistic represents those in proportion to it, as long as they are proportional."""
     rng, nodes = np.random.default_rng(seed), 5
     per_amount = np.zeros((len(COLUMNS), len(STATISTICS), nodes))
@@ -83,7 +83,7 @@ def test_forms_kept_while_values_change_are_those_made_anew(seed: int) -> None:
     assert len(seen) > 1
 
 
-def test_unsettled_failures_asked_at_once_are_those_asked_one_by_one(
+def test_undecided_failures_checked_at_once_equal_those_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kept arrays of queues and free capacity equal the present queues and capacity."""
@@ -113,7 +113,7 @@ def test_unsettled_failures_asked_at_once_are_those_asked_one_by_one(
 
 
 @pytest.mark.parametrize("grown", [0, 1])
-def test_failures_played_through_together_end_as_one_by_one(grown: int) -> None:
+def test_failures_simulated_together_equal_one_by_one(grown: int) -> None:
     """Rows of many lengths are independent, whether nodes are equal or not."""
     text = cluster(6, memory=3000, disk=9000)
     list(text["nodes"].values())[2]["total_memory"] += grown * 1000
@@ -138,7 +138,7 @@ def test_failures_played_through_together_end_as_one_by_one(grown: int) -> None:
     assert min(ends[True], ends[False]) > 10, ends
 
 
-def test_failures_where_no_node_has_room_for_anything_are_lost() -> None:
+def test_failures_without_capacity_on_any_node_are_not_tolerated() -> None:
     """If no node has capacity, no node is scored, and the failure is lost."""
     state = State(read_cluster(cluster(3, memory=3000), Reading(static_kvm_memory=0)))
     leaving = []
@@ -156,7 +156,7 @@ def test_failures_where_no_node_has_room_for_anything_are_lost() -> None:
     assert simulation.lost(range(3), leaving, [None] * 3) == [True] * 3
 
 
-def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:
+def test_extended_queue_requires_the_amounts_of_a_new_one() -> None:
     """The requirement is equal for any new instance, at any position in the order."""
     for seed in range(100):
         chance = Random(seed)

@@ -43,7 +43,7 @@ KINDS = {
 @pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize("fullness", [0.4, 0.95])
-def test_failure_watch_after_moves_says_what_a_new_one_says(
+def test_kept_tolerance_after_moves_equals_a_new_one(
     mode: str, kinds: str, fullness: float
 ) -> None:
     """Instances of all kinds are placed and removed, on a cluster with capacity and a full one.

@@ -22,7 +22,7 @@ from .tight import alone, tight, tolerates
 
 
 @pytest.mark.parametrize(("mode", "first"), [("no-new", 0), ("strict", 1090)])
-def test_failures_not_survived_are_those_of_the_simulation(mode: str, first: int) -> None:
+def test_failures_not_tolerated_are_those_of_the_simulation(mode: str, first: int) -> None:
     """The result has all lost failures of the requested nodes, and no others."""
     reported = set()
     for seed in range(first, first + 30):
@@ -57,7 +57,7 @@ def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
                 assert room.closing(need, {node}, taken) == closing
 
 
-def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None:
+def test_headroom_of_one_group_requires_proved_n1_of_the_others() -> None:
     """If counting does not decide for another group, the headroom is 0."""
     counts = {True: 0, False: 0}
     for seed in range(120):
@@ -75,7 +75,7 @@ def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None
     assert min(counts.values()) > 5
 
 
-def test_slots_are_less_by_what_a_node_gives() -> None:
+def test_slots_decrease_by_what_a_node_loses() -> None:
     """Nodes with 10 MiB free have three slots of 3 MiB each; after 4 MiB are used, two."""
     state = State(read_cluster(cluster(4, memory=10), Reading()))
     assert slots_of_nodes(state, (3, 0), (0, 1)) == (6, 2 * 7)
@@ -100,7 +100,7 @@ def on_fast(count: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("count", "saved"), [(1, True), (2, False)])
-def test_loss_knows_that_a_pool_is_full_before_disk_and_memory_are(count: int, saved: bool) -> None:
+def test_loss_counts_a_full_pool_before_disk_and_memory(count: int, saved: bool) -> None:
     """A packing by memory and disk is used only if all limits accept it."""
     state = State(read_cluster(on_fast(count), Reading()))
     group, rules = state.cluster.groups[0], Rules("no-new")

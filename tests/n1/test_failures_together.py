@@ -139,7 +139,7 @@ def test_state_of_failures_together_is_that_of_brute_force(racks: str) -> None:
 
 @pytest.mark.parametrize("racks", RACKS)
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
-def test_check_of_a_move_knows_failures_together(mode: str, racks: str) -> None:
+def test_check_of_a_move_counts_failures_together(mode: str, racks: str) -> None:
     """A new instance is accepted if and only if brute force, or restarts in order, accept it."""
     seen: Counter[bool] = Counter()
     for seed in range(40):
@@ -169,7 +169,7 @@ def test_check_of_a_move_knows_failures_together(mode: str, racks: str) -> None:
 
 
 @pytest.mark.parametrize("racks", ["pairs", "overlapping"])
-def test_failures_together_simulated_in_arrays_end_as_one_by_one(
+def test_failures_together_simulated_in_arrays_equal_one_by_one(
     racks: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each failure within one group."""
@@ -189,7 +189,7 @@ def test_failures_together_simulated_in_arrays_end_as_one_by_one(
 
 @pytest.mark.parametrize("racks", RACKS)
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
-def test_headroom_of_equal_instances_knows_failures_together(mode: str, racks: str) -> None:
+def test_headroom_of_equal_instances_counts_failures_together(mode: str, racks: str) -> None:
     """Each instance is accepted as by the simulation, and the promised number fits."""
     seen: Counter[bool] = Counter()
     for seed in range(24):
@@ -225,7 +225,7 @@ def test_headroom_of_equal_instances_knows_failures_together(mode: str, racks: s
 
 
 @pytest.mark.parametrize("racks", RACKS)
-def test_instances_not_restarted_after_failures_together_are_as_few_as_can_be(racks: str) -> None:
+def test_instances_not_restarted_after_failures_together_are_as_few_as_possible(racks: str) -> None:
     """The number is that of brute force; restarts in order may restart fewer."""
     seen: Counter[bool] = Counter()
     for seed in range(60):

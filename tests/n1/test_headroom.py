@@ -95,7 +95,7 @@ def results_checked_by_simulation(case: Case) -> Counter[bool | None]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
+def test_headroom_for_a_number_of_instances_is_true_for_all_placements(mode: str) -> None:
     """After the promised number of instances on any nodes, every failure is tolerated.
 
     The updated values equal those of a new object.
@@ -124,7 +124,7 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
     assert promised > 60
 
 
-def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
+def test_undecided_failures_are_those_that_counting_does_not_decide() -> None:
     """Arrays and scalars agree, initially and after further instances."""
     seen: Counter[bool | None] = Counter()
     for seed in seeds(40, 300):
@@ -147,7 +147,7 @@ def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
     assert min(seen.values()) >= 5
 
 
-def test_hopeless_placements_are_those_that_some_failure_loses_for_certain() -> None:
+def test_hopeless_placements_are_those_with_a_failure_proved_not_tolerated() -> None:
     """The least slots of all failures give the result of each failure, also after changes."""
     seen: Counter[bool] = Counter()
     for seed in seeds(60, 300):
@@ -171,7 +171,7 @@ def test_hopeless_placements_are_those_that_some_failure_loses_for_certain() -> 
     assert min(seen[True], seen[False]) >= 5
 
 
-def test_rehearsed_placements_are_believed_as_far_as_the_simulation_keeps_them() -> None:
+def test_speculated_placements_are_accepted_as_far_as_the_simulation_confirms_them() -> None:
     """Guessed placements are accepted as far as the simulation accepts them, and undone exactly."""
     counts: Counter[bool] = Counter()
     for seed in seeds(200, 900):
@@ -234,7 +234,7 @@ def kept(case: Case, new: Instance, node: int) -> bool:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: str) -> None:
+def test_headroom_with_undecided_failures_simulated_equals_the_simulation(mode: str) -> None:
     """The results equal those of the simulation, also after further instances; few are unknown."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(100, 500, 1000):
@@ -259,7 +259,7 @@ def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: s
     assert min(counts[True], counts[False]) > 20
 
 
-def test_counting_while_nodes_fill_says_what_a_new_one_says() -> None:
+def test_counting_while_nodes_fill_equals_a_new_one() -> None:
     """The results for all failures are equal, with an instance of any size on any node."""
     seen = set()
     for seed in range(8):

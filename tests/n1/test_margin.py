@@ -60,7 +60,7 @@ def test_bounds_result_on_generated_documents_is_that_of_the_simulation(mode: st
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_spare_memory_of_a_safe_failure_may_vanish(mode: str) -> None:
+def test_spare_memory_of_a_safe_failure_may_be_used_up(mode: str) -> None:
     """The spare memory can be removed from any single node without changing the result."""
     taken = 0
     for seed in seeds(100, 400):
@@ -101,7 +101,7 @@ def local_cluster(seed: int) -> Json:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_any_two_nodes_may_be_closed_where_the_spare_memory_is_infinite(mode: str) -> None:
+def test_any_two_nodes_may_be_unavailable_if_the_spare_memory_is_infinite(mode: str) -> None:
     """If disk matters, the failure is tolerated even if two targets have no capacity left."""
     closed = 0
     for seed in seeds(150, 900):
@@ -127,7 +127,7 @@ def test_any_two_nodes_may_be_closed_where_the_spare_memory_is_infinite(mode: st
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_failures_played_through_at_once_end_as_one_by_one(
+def test_failures_simulated_at_once_equal_one_by_one(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The array form of the simulation has the same losses."""
@@ -145,7 +145,7 @@ def test_failures_played_through_at_once_end_as_one_by_one(
 
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
-def test_placement_that_sums_clear_breaks_no_failure(mode: str) -> None:
+def test_placement_that_sums_accept_keeps_every_tolerated_failure(mode: str) -> None:
     """`cleared` allows only placements after which each tolerated failure stays tolerated."""
     cleared = 0
     for seed in seeds(300, 1500):

@@ -62,7 +62,7 @@ def parts(
     yield from found
 
 
-def costs_nobody(placed: Placed, new: Sequence[int], nodes: Sequence[str]) -> bool:
+def loses_no_instance(placed: Placed, new: Sequence[int], nodes: Sequence[str]) -> bool:
     """Return whether the `new` ones restart in every failure, and so do all others."""
     free = free_of(placed)
     for failing in nodes:
@@ -118,7 +118,7 @@ def document_of(placed: Placed, tags: dict[int, str], groups: dict[str, int]) ->
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_batch_under_no_worse_is_placed_as_far_as_any_choice_goes(mirrored: bool) -> None:
+def test_batch_under_no_worse_is_placed_as_far_as_possible(mirrored: bool) -> None:
     """Higher priorities are placed first; no instance uses memory that a failover needs."""
     partly = 0
     for seed in seeds(10, 60):
@@ -133,7 +133,7 @@ def test_batch_under_no_worse_is_placed_as_far_as_any_choice_goes(mirrored: bool
         for choice in product([(), *places], repeat=len(sizes)):
             new = [(size, homes) for size, homes in zip(sizes, choice) if homes]
             after = placed + new
-            if has_room(placed, after) and costs_nobody(
+            if has_room(placed, after) and loses_no_instance(
                 after, range(len(placed), len(after)), NAMES[:3]
             ):
                 chosen = [k for k, homes in enumerate(choice) if homes]
@@ -159,7 +159,7 @@ def _wanted(number: int, memory: int, priority: int, mirrored: bool) -> Json:
     return {key: value for key, value in asked.items() if key != "type"} | tags
 
 
-def test_change_of_group_under_no_worse_goes_as_far_as_any_choice() -> None:
+def test_change_of_group_under_no_worse_goes_as_far_as_possible() -> None:
     """An instance that enters a group uses no memory that a failover needs; the others stay."""
     partly = 0
     for seed in seeds(6, 60):
@@ -172,7 +172,7 @@ def test_change_of_group_under_no_worse_goes_as_far_as_any_choice() -> None:
             new = [(size, homes) for size, homes in zip(sizes, choice) if homes]
             after = there + new
             arrived = range(len(there), len(after))
-            if has_room(there, after) and costs_nobody(after, arrived, NAMES[1:]):
+            if has_room(there, after) and loses_no_instance(after, arrived, NAMES[1:]):
                 chosen = [k for k, homes in enumerate(choice) if homes]
                 best = max(best, by_priority(priorities, chosen))
         placed = [(size, ("node1",)) for size in sizes] + there

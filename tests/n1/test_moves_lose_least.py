@@ -83,7 +83,7 @@ def narrow(rng: Random) -> Json:
     return document
 
 
-def test_evacuation_under_no_worse_loses_least_of_all_ways() -> None:
+def test_evacuation_under_no_worse_loses_the_fewest_instances() -> None:
     """No choice of nodes for the moved instances has a smaller loss; `info` names the losses."""
     kinds: Counter[str] = Counter()
     for seed in range(30):
@@ -139,7 +139,7 @@ def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -
     assert (name, nodes) == ("mover", ["node3"])
 
 
-def test_relocate_under_no_worse_reports_what_is_lost_more() -> None:
+def test_relocate_under_no_worse_reports_the_additional_losses() -> None:
     """There is one target node, and an instance needed its memory in a failure."""
     residents = {
         "large": instance("node1", memory=5000, disk_template="rbd"),

@@ -117,7 +117,7 @@ def test_no_worse_lets_no_failure_lose_more_than_a_plain_search_finds(template: 
 
 
 @pytest.mark.parametrize("by_memory", [False, True])
-def test_packing_of_few_items_leaves_out_what_a_plain_search_does(by_memory: bool) -> None:
+def test_packing_of_few_items_equals_a_plain_search(by_memory: bool) -> None:
     """The cost is the least, and no bin is overfull."""
     costs: Counter[bool] = Counter()
     for seed in range(80):
@@ -139,14 +139,14 @@ def test_packing_of_few_items_leaves_out_what_a_plain_search_does(by_memory: boo
     assert min(costs.values()) > 10, costs
 
 
-def test_packing_with_disk_leaves_out_what_has_memory_alone() -> None:
+def test_packing_with_disk_leaves_out_items_that_fit_by_memory_alone() -> None:
     """Memory and disk must both fit on the same bin."""
     items = [Item(4, 10, frozenset({0, 1})), Item(4, 10, frozenset({0, 1}))]
     assert Packing(items, Bins([8, 8], [10, 9])).solve().cost == 1
     assert Packing(items, Bins([8, 8], [20, 9])).solve().cost == 0
 
 
-def test_packing_with_a_ceiling_says_only_whether_that_is_kept() -> None:
+def test_packing_with_a_ceiling_only_decides_if_it_is_kept() -> None:
     """Three halves of two bins: one is left out, never none."""
     items = [Item(6, 0, frozenset({0, 1})) for _ in range(3)]
     found = Packing(items, Bins([10, 10], [0, 0]), most=0).solve()
@@ -167,7 +167,7 @@ def greedy_gets_stuck() -> Json:
     return allocate(made, memory=0, disk_template="rbd")
 
 
-def test_failure_that_another_order_survives_is_lost_only_to_the_simulation() -> None:
+def test_failure_tolerated_in_another_order_fails_only_the_simulation() -> None:
     """Exact search finds the order in which all instances restart."""
     results = {}
     for mode in ("no-new", "no-worse"):
@@ -176,7 +176,7 @@ def test_failure_that_another_order_survives_is_lost_only_to_the_simulation() ->
     assert results == {"no-new": [], "no-worse": [(0,)]}
 
 
-def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_parts_equal_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates decided by sums have the results that they have without sums."""
 
     def results(case: Case) -> list[bool]:

@@ -113,7 +113,7 @@ def test_joint_failures_and_racks_lose_the_expected_instances(template: str) -> 
     assert min(losing, tolerated) > 20
 
 
-def test_hard_pairs_before_do_not_spend_the_search_of_a_pair() -> None:
+def test_earlier_pairs_do_not_use_up_the_operations_of_a_pair() -> None:
     """All instances of the last pair but one fit elsewhere, after 14 other pairs were searched."""
     free = (2151, 3602, 3264, 3756, 3387, 3054)
     homes = (
@@ -139,7 +139,7 @@ def test_hard_pairs_before_do_not_spend_the_search_of_a_pair() -> None:
 
 
 @pytest.mark.parametrize("template", [*MIXED, "mixed"])
-def test_joint_failures_leave_the_state_as_it_is(template: str) -> None:
+def test_joint_failures_leave_the_state_unchanged(template: str) -> None:
     """The state is unchanged for pairs and triples of nodes."""
     document = world(3, template)
     state = State(read_cluster(document, Reading()))
@@ -149,7 +149,7 @@ def test_joint_failures_leave_the_state_as_it_is(template: str) -> None:
     assert state.version == State(read_cluster(document, Reading())).version
 
 
-def test_failures_in_racks_are_played_through_in_arrays_as_one_by_one() -> None:
+def test_failures_of_racks_simulated_in_arrays_equal_one_by_one() -> None:
     """Failure domains change nothing for the moved instances: both forms lose the same nodes."""
     reported = set()
     for seed in range(30):

@@ -69,7 +69,7 @@ def test_check_of_new_instances_equals_the_definition(mode: str) -> None:
     assert sum(no for _, no in reported) > 20
 
 
-def test_check_that_knows_of_a_lost_failure_accepts_nothing() -> None:
+def test_check_with_a_failure_not_tolerated_before_accepts_nothing() -> None:
     """With strict, the definition also accepts no placement of the new instance."""
     lost = 0
     for seed in seeds(80, 400):
@@ -148,7 +148,7 @@ def test_check_rejects_where_it_can_name_a_lost_instance(mode: str) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(10, 40))
-def test_no_new_check_gives_the_same_answers_beside_a_broken_group(seed: int) -> None:
+def test_no_new_check_is_independent_of_a_group_that_fails_n1(seed: int) -> None:
     """A group that violates N+1 affects no other group: answers are those without its load."""
     full = {f"full{k}": instance(f"node{k}", memory=7000, disk_template="rbd") for k in (4, 5)}
     own = {f"own{k}": instance(f"node{k}", memory=1000 + 37 * seed, disk_template="rbd")
@@ -180,7 +180,7 @@ def broken() -> Json:
     )
 
 
-def test_no_new_check_with_a_failure_that_was_lost_before_accepts() -> None:
+def test_no_new_check_accepts_a_failure_not_tolerated_before() -> None:
     """A failure that was not tolerated before does not reject placements that keep the others."""
     assert result_on(broken(), 2)
     assert not result_on(broken(), 2, "strict")
@@ -206,9 +206,7 @@ def without_disk_to_spare(state: str) -> Json:
 
 @pytest.mark.parametrize("state", ["up", "down", "offline"])
 @pytest.mark.parametrize("mode", MODES)
-def test_check_of_a_secondary_that_takes_the_disk_of_a_failover_rejects(
-    mode: str, state: str
-) -> None:
+def test_check_rejects_a_secondary_that_uses_the_disk_of_a_failover(mode: str, state: str) -> None:
     """Disk matters for N+1 even if the instance that uses it is stopped and uses no memory."""
     case = context_of(without_disk_to_spare(state), mode)
     bare = case.cluster.instances[0]
@@ -220,6 +218,6 @@ def test_check_of_a_secondary_that_takes_the_disk_of_a_failover_rejects(
     assert not check.allows(Move(mirrored, (), (0, 2)))
 
 
-def test_off_check_accepts_everything() -> None:
+def test_n1_off_accepts_everything() -> None:
     """Without N+1, nothing is rejected."""
     assert result_on(broken(), 1, "off")

@@ -50,7 +50,7 @@ def spread(sizes: Sequence[int], labels: Sequence[str], free: int) -> Case:
     return context_of(allocate(found, memory=1, disk_template="rbd"), "no-new")
 
 
-def test_failure_of_a_node_with_a_unit_needs_one_node_for_all_of_it() -> None:
+def test_failure_of_a_node_with_a_unit_needs_one_node_for_the_unit() -> None:
     """Two nodes have 150 MiB each, so two instances of 100 MiB cannot restart together."""
     assert tolerates(spread([100, 100], ["", ""], 150), 0)
     case = spread([100, 100], ["a", "a"], 150)
@@ -103,7 +103,7 @@ def test_simulation_of_units_in_arrays_finds_the_same_failures(
     assert lost > 30
 
 
-def test_survived_failure_has_a_place_for_every_unit() -> None:
+def test_tolerated_failure_has_a_place_for_every_unit() -> None:
     """Brute force over all placements confirms every tolerated failure."""
     tolerated = lost = 0
     for seed in seeds(100, 300):

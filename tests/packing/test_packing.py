@@ -62,7 +62,7 @@ def cost(items: Sequence[Item], places: Sequence[int | None], by_memory: bool) -
 
 @pytest.mark.parametrize("by_memory", [False, True], ids=["price", "memory"])
 @pytest.mark.parametrize("kind", ["", "access", "disk", "price", "access disk price others"])
-def test_packing_costs_as_little_as_the_best_of_all_placements(kind: str, by_memory: bool) -> None:
+def test_packing_has_the_lowest_cost_of_all_placements(kind: str, by_memory: bool) -> None:
     """For a few items the search is complete, so its cost and its bound are the optimum."""
     left_out = 0
     for seed in range(120):
@@ -82,9 +82,7 @@ def test_packing_costs_as_little_as_the_best_of_all_placements(kind: str, by_mem
 
 @pytest.mark.parametrize("first_fit", [False, True])
 @pytest.mark.parametrize("kind", ["", "access disk price others"])
-def test_packing_without_a_search_has_a_bound_that_no_packing_breaks(
-    kind: str, first_fit: bool
-) -> None:
+def test_packing_without_a_search_has_a_true_bound(kind: str, first_fit: bool) -> None:
     """With limit 0, the placement is valid, and the bound is at most the optimum."""
     for seed in range(200, 300):
         items, bins = problem(seed, kind)
@@ -105,7 +103,7 @@ def test_first_fit_fills_bins_in_their_order() -> None:
 # Dual feasible functions never refute a packing that exists.
 
 
-def test_measures_of_what_is_packed_keep_to_those_of_the_bins() -> None:
+def test_packed_amounts_are_within_the_capacities_of_the_bins() -> None:
     """For any sharing of bins, the sum of the items' measures is at most that of the bins."""
     rng = random.Random(5)
     for _ in range(60):
@@ -122,7 +120,7 @@ def test_measures_of_what_is_packed_keep_to_those_of_the_bins() -> None:
             assert sum(map(measure, packed)) <= sum(map(measure, bins))
 
 
-def test_measure_of_what_can_be_filled_is_the_best_sum() -> None:
+def test_bound_of_a_subset_sum_is_the_best_sum() -> None:
     """Items of 300 and 500 fill 900 of a bin of 999, all of 1000, and nothing of 299."""
     filled = measures_of([300, 500], 1000)[-1]
     assert [filled(size) for size in (299, 300, 799, 999, 1000, -5)] == [0, 300, 600, 900, 1000, 0]

@@ -98,7 +98,7 @@ def test_browser_follows_links_between_pages(site: Path, show: Show) -> None:
     assert "d0" in page.locator("#rules").inner_text()
 
 
-def test_page_says_what_it_shows(
+def test_page_is_titled_by_what_it_shows(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Title and head have the cluster and the date; the head has source, version, command line."""
@@ -140,7 +140,7 @@ def test_bandwidth_without_a_page_is_rejected(
     assert "--bandwidth" in capsys.readouterr().err
 
 
-def test_matrix_of_failures_says_which_node_takes_over_how_much(write: Write) -> None:
+def test_matrix_of_failures_has_the_amount_that_each_node_takes_over(write: Write) -> None:
     """The row of node1 has the memory of its instances in the column of their secondary."""
     held = {
         "a": instance("node1", "node2", memory=1024),

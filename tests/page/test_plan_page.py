@@ -220,7 +220,7 @@ def test_page_of_a_command_is_well_formed_and_runs_in_a_browser(
     assert page.locator("table.nodes tbody tr").count() == 4
 
 
-def test_page_of_capacity_says_what_would_be_survived_and_why_it_ends(write: Write) -> None:
+def test_page_of_capacity_has_tolerated_failures_and_the_end(write: Write) -> None:
     """Failures, score and groups now and when full; the node that is closest to one more."""
     text = write(
         "capacity", allocate(cluster(3)), "--standard-alloc=30g,1g,1", "--n1=off"
@@ -253,7 +253,7 @@ def test_page_of_capacity_has_the_forecast(write: Write, tmp_path: Path) -> None
     assert table[: table.index("</table>")].count("FailMem") == 9
 
 
-def test_parts_of_a_page_that_scroll_have_names_of_their_own(write: Write) -> None:
+def test_scrollable_parts_of_a_page_have_distinct_names(write: Write) -> None:
     """Screen readers can name each part; no column is without title."""
     path = write("capacity", allocate(cluster(3)), "-l3")
     found = Outline(path.read_text())

@@ -43,7 +43,7 @@ def secondaries_one_by_one(
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_arrivals_asked_at_once_are_rejected_as_one_by_one(seed: int) -> None:
+def test_arrivals_checked_at_once_are_rejected_as_one_by_one(seed: int) -> None:
     """The results are equal while instances leave and arrive, with tags or with pools."""
     document = tagged(seed) if seed % 4 else super_cluster(Random(seed))
     context = Context(read_cluster(document, Reading()), Settings())

@@ -44,7 +44,7 @@ def test_move_to_equal_nodes_is_decided_as_hail_rounds() -> None:
 
 
 @pytest.mark.parametrize("top", [1, 2, 3])
-def test_ways_to_move_are_no_more_than_were_asked_for(top: int) -> None:
+def test_moves_are_at_most_the_requested_number(top: int) -> None:
     """Four nodes are possible, and the option limits the list."""
     (found,) = response(evacuation(5, ("node1", 512)), f"--top={top}")["solutions"]
     assert len(found.get("alternatives", [found])) == top

@@ -35,7 +35,7 @@ def shared(**tags: list[str]) -> Json:
     return made
 
 
-def test_rejection_of_a_move_that_nothing_hinders_is_none() -> None:
+def test_permitted_move_has_no_rejection() -> None:
     """Every other node has free capacity."""
     assert rejection(shared(), (1,)) == ""
 
@@ -49,7 +49,7 @@ def test_rejection_by_a_limit_reports_the_numbers_of_the_node() -> None:
     )
 
 
-def test_rejection_by_migration_tags_names_what_is_required() -> None:
+def test_rejection_by_migration_tags_names_the_required_tags() -> None:
     """node1 has a migration tag that node2 lacks."""
     found = rejection(shared(node1=["x:new"]), (1,))
     assert found == "FailMig: does not receive what node1 requires: x:new"
@@ -59,7 +59,7 @@ def test_rejection_by_migration_tags_names_what_is_required() -> None:
     ("mode", "rejected"),
     [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)],
 )
-def test_rejection_by_n1_names_the_failure_that_is_not_survived(mode: str, rejected: bool) -> None:
+def test_rejection_by_n1_names_the_failure_that_is_not_tolerated(mode: str, rejected: bool) -> None:
     """Web on node2 would use the memory for big if node3 fails; the mode of the group decides."""
     made = cluster(
         3,

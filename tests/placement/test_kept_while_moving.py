@@ -86,7 +86,7 @@ def made_anew(context: Context) -> Context:
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])
 @pytest.mark.parametrize("seed", range(2))
-def test_context_asked_while_instances_move_answers_as_one_made_anew(seed: int, mode: str) -> None:
+def test_context_equals_a_new_one_while_instances_move(seed: int, mode: str) -> None:
     """Scores, limits and N+1 of all nodes are equal, in tentative changes and after moves."""
     rng, settings = Random(seed), Settings()
     settings.n1 = mode

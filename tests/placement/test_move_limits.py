@@ -85,7 +85,7 @@ def test_secondary_that_stays_keeps_memory_for_the_new_primary(free: int, stands
     assert context.evaluator(context.cluster.groups[0]).check(Move(web, (0, 1), (3, 1))) is None
 
 
-def test_nodes_open_after_moves_are_those_of_limits_made_anew() -> None:
+def test_permitted_nodes_after_moves_equal_those_of_new_limits() -> None:
     """The list is best first; each instance is moved before the next query."""
     names = [f"node{k}" for k in range(1, 5)]
     made = {f"i{k}": instance(names[k % 4], memory=900, disk_template="rbd") for k in range(24)}
@@ -106,7 +106,7 @@ def test_nodes_open_after_moves_are_those_of_limits_made_anew() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nodes_that_are_open_to_an_instance_follow_the_state(seed: int) -> None:
+def test_permitted_nodes_of_an_instance_follow_the_state(seed: int) -> None:
     """Their order is that of the present scores, also after moves of other instances."""
     rng = Random(seed)
     held = {f"i{k}": instance("node1", memory=100 + k, disk_template="rbd") for k in range(12)}

@@ -58,7 +58,7 @@ def test_nearest_miss_of_several_groups_is_the_nearest_of_all() -> None:
     assert "; closest in group east: node4 lacks 101 MiB memory" in info(request)
 
 
-def test_nearest_miss_of_policy_is_the_rule() -> None:
+def test_nearest_miss_of_policy_names_the_rule() -> None:
     """If no resource would help, the message names the policy."""
     request = allocate(cluster(2), memory=2 * 10**6, disk_template="plain")
     assert "; outside the policy of the group: 2000000 MiB memory, at most" in info(request)
@@ -97,7 +97,7 @@ def test_nearest_miss_of_no_worse_names_the_instance_that_cannot_be_restarted() 
     assert (found.instance, found.already) == ("small", False)
 
 
-def test_nearest_miss_of_a_secondary_names_the_rule_that_is_in_the_way() -> None:
+def test_nearest_miss_of_a_secondary_names_the_violated_rule() -> None:
     """If a node is in maintenance, no resource would help."""
     held = {"a": instance("node1", "node2")}
     closed = {"node3": {"tags": ["iallocator:maintenance"]}}
@@ -129,7 +129,7 @@ def test_rejected_small_allocate_loads_nothing_slow(template: str) -> None:
     assert not {module.split(".")[0] for module in loaded(as_bytes(request))} & set(SLOW)
 
 
-def test_nearest_pair_is_the_one_that_lacks_least_in_all() -> None:
+def test_nearest_pair_has_the_lowest_missing_sum() -> None:
     """The best primary with its best secondary lacks more than the reversed pair."""
     held = {"held": instance("node3", "node1", memory=3000)}
     changes = {"node1": {"free_memory": 5000}, "node2": {"free_disk": 4000}}

@@ -67,7 +67,7 @@ def test_change_of_group_that_the_policy_rejects_is_counted_as_fail_policy() -> 
     assert "FailMem" not in response["info"]
 
 
-def test_compat_hail_counts_what_the_policy_is_about() -> None:
+def test_compat_hail_counts_the_resource_of_the_policy() -> None:
     """With `--compat hail`, the reasons are hail's."""
     response = respond(small(), "--compat=hail")
     assert set(response["solutions"][0]["failures"]) == {"FailMem"}

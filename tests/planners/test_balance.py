@@ -34,7 +34,7 @@ def snapshot(state: State) -> tuple[object, ...]:
     return rows, list(state.reserved), dict(state.where), [dict(p) for p in state.peers]
 
 
-def test_balance_plan_executed_on_the_model_breaks_no_limit() -> None:
+def test_balance_plan_executed_on_the_model_violates_no_limit() -> None:
     """At every elementary step, the nodes are online and have the capacity."""
     moves = 0
     for name, cluster, group in worlds(seeds(8, 30, 400)):
@@ -58,7 +58,7 @@ def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
 
 
 @pytest.mark.slow
-def test_balance_leaves_the_state_exactly_as_it_was() -> None:
+def test_balance_restores_the_state_exactly() -> None:
     """Planning undoes all its tentative moves exactly."""
     for name, cluster, group in worlds(range(450, 460)):
         place = problem_of(cluster, group)
@@ -126,12 +126,12 @@ def test_balance_command_json_fits_the_schema(path: str) -> None:
     assert plan["scores"]["after"] < plan["scores"]["before"]
 
 
-def test_balance_command_with_no_time_plans_nothing(path: str) -> None:
+def test_balance_command_without_time_plans_nothing(path: str) -> None:
     """--time-limit 0 ends before the first move, and the reason is reported."""
     assert "time is up" in printed("balance", "--time-limit", "0", path, status=3)
 
 
-def test_balance_command_interrupted_prints_what_it_has(
+def test_balance_command_interrupted_prints_the_plan_so_far(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C after the second move: two moves on stdout, exit status 130."""
@@ -151,7 +151,7 @@ def test_balance_command_interrupted_prints_what_it_has(
      ("--group=nope", "--group: unknown group nope"),
      ("--select-instances=nope", "--select-instances: unknown instance nope")],
 )  # fmt: skip
-def test_balance_command_with_an_unknown_name_says_which(
+def test_balance_command_reports_an_unknown_name(
     option: str, problem: str, path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A misspelt name is an error, not an empty plan."""

@@ -71,7 +71,7 @@ def _after(document: Json, plan: Json) -> set[str]:
     ],
     ids=" ".join,
 )
-def test_balance_leaves_every_failure_survivable_that_was(options: tuple[str, ...]) -> None:
+def test_balance_keeps_every_tolerated_failure_tolerated(options: tuple[str, ...]) -> None:
     """Every tolerated failure stays so.
 
     With strict, no instance moves unless all are at the end.
@@ -133,7 +133,7 @@ def test_balance_checks_each_group_by_its_own_tags() -> None:
     raise AssertionError("N+1 makes no difference anywhere")
 
 
-def test_balance_like_hbal_knows_no_n1() -> None:
+def test_balance_with_compat_hail_ignores_n1() -> None:
     """With --compat hail, N+1 is not checked, unless --n1 is given."""
     differs = 0
     for seed in SEEDS:
@@ -150,7 +150,7 @@ def test_balance_like_hbal_knows_no_n1() -> None:
 
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
-def test_failure_guard_agrees_with_the_simulation_after_every_move(mode: str) -> None:
+def test_kept_tolerance_equals_the_simulation_after_every_move(mode: str) -> None:
     """On random walks, updated bounds give the results of new ones."""
     rejected = kept = 0
     for seed in SEEDS:
@@ -201,7 +201,7 @@ def test_balance_under_no_worse_moves_an_instance_off_an_offline_node_without_n1
 
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
-def test_survival_asked_of_two_states_answers_for_each_as_it_is(mode: str) -> None:
+def test_tolerance_of_two_states_is_that_of_each(mode: str) -> None:
     """Two states have equally many changes, but different ones; each has its own result."""
     differed = 0
     for seed in seeds(6, 20):

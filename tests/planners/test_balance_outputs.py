@@ -100,7 +100,7 @@ def test_balance_print_nodes_and_instances_shows_both_moments(
         assert all(re.search(rf"\b{re.escape(name)}\b", part) for name in nodes)
 
 
-def test_balance_of_a_super_cluster_takes_the_worst_group_that_improves(
+def test_balance_of_several_groups_chooses_the_worst_group_that_improves(
     tmp_path: Path, capsys: Output
 ) -> None:
     """Groups are tried by falling score; the first one with a move is balanced."""
@@ -172,7 +172,7 @@ def absurd(seed: int) -> Json:
     "command",
     [("balance",), ("balance", "--compat=hail"), ("squeeze", "--all"), ("check",)],
 )
-def test_plans_for_absurd_worlds_end_and_every_score_is_lower(
+def test_plans_for_extreme_clusters_end_and_every_score_is_lower(
     command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each single move of balance lowers the score, so that no instance moves back and forth."""

@@ -28,7 +28,7 @@ BOUND = ("bound", "gap", "proved", "bound_reason")
 @pytest.mark.parametrize(
     ("planner", "kind"), [(name, kind) for name in COUNTED for kind in COUNTED[name][1]]
 )
-def test_bound_of_a_number_is_never_worse_than_the_best_one(planner: str, kind: str) -> None:
+def test_bound_of_a_number_is_never_worse_than_the_best_number(planner: str, kind: str) -> None:
     """The best number is found by trying everything."""
     bound, known = COUNTED[planner][0], 0
     for seed in seeds(8, 20, 3000):
@@ -52,7 +52,7 @@ def test_bound_of_a_number_is_never_worse_than_the_best_one(planner: str, kind: 
         ("place", 44, "mixed"),  # disks may stay on the offline node
     ],
 )
-def test_no_result_is_wrongly_said_to_be_the_best(planner: str, seed: int, kind: str) -> None:
+def test_no_result_is_wrongly_reported_as_the_best(planner: str, seed: int, kind: str) -> None:
     """A limit that an instance may exceed here, or only later, proves nothing."""
     found = COUNTED[planner][0](seed, kind)
     assert found is not None
@@ -67,7 +67,7 @@ def test_no_result_is_wrongly_said_to_be_the_best(planner: str, seed: int, kind:
         ("compress --n1=strict", SIMULATED, (0, 0.776, False), (0, 0, True)),
     ],
 )
-def test_optimal_finds_a_better_plan_or_a_proof(
+def test_optimal_finds_a_better_plan_or_proves_that_there_is_none(
     command: str, text: str, plain: Result, best: Result, tmp_path: Path
 ) -> None:
     """The program has N+1, chooses which instances leave, and decides what simulation does not."""
@@ -83,7 +83,7 @@ def test_optimal_finds_a_better_plan_or_a_proof(
     assert found("--optimal") == best
 
 
-def test_capacity_is_proved_where_no_instance_is_tried() -> None:
+def test_capacity_of_zero_is_proved_without_a_trial() -> None:
     """The failure of a node is not tolerated already, with all instances in any places."""
     homes = {f"i{k}": instance(f"node{k}", disk_template="rbd", memory=6000) for k in (1, 2, 3)}
     words = ("capacity", "--disk-template=rbd", "--standard-alloc=1g,1g,1", "-")

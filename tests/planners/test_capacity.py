@@ -91,7 +91,7 @@ def test_capacity_json_keeps_its_schema(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(4, 8, 108))
-def test_capacity_of_a_filled_cluster_is_nothing(seed: int, tmp_path: Path) -> None:
+def test_capacity_of_a_full_cluster_is_zero(seed: int, tmp_path: Path) -> None:
     """The saved state has the final figures, and accepts no further instance."""
     path, saved = tmp_path / "cluster.data", tmp_path / "saved"
     path.write_text(cluster(seed))
@@ -164,7 +164,7 @@ def both_ways(patch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 @pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
-def test_capacity_by_what_is_remembered_is_that_of_the_plain_computation(
+def test_capacity_with_kept_values_equals_the_plain_computation(
     template: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -182,7 +182,7 @@ def test_capacity_by_what_is_remembered_is_that_of_the_plain_computation(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(0, 300, 10))
-def test_capacity_of_documents_by_what_is_remembered_is_that_of_the_plain_computation(
+def test_capacity_of_documents_with_kept_values_equals_the_plain_computation(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The documents have pools, exclusive storage, locations, tags and soft limits."""
@@ -247,7 +247,7 @@ def test_capacity_explains_the_policy_before_spindles() -> None:
     assert text.index("FailPolicy: rejected") < text.index("FailSpindles: spindles")
 
 
-def test_capacity_page_has_every_figure_a_person_asks_for() -> None:
+def test_capacity_page_has_every_figure() -> None:
     """The page has used and free amounts, scores, counts by size, and the reason of the end."""
     status, out, err = ask(*SIMULATED, "--disk-template=plain", "--tiered-alloc=10g,2g,2", "-v")
     assert status == 0
@@ -287,7 +287,7 @@ def test_capacity_stops_at_its_limits() -> None:
     assert late["standard"]["reason"] == "time is up"
 
 
-def test_capacity_uses_only_the_nodes_it_may() -> None:
+def test_capacity_uses_only_permitted_nodes() -> None:
     """Nodes can be excluded by option or as offline."""
     words = (*SIMULATED, "--disk-template=drbd", "--no-capacity-checks")
     for choice in ("--restrict-allocation-to=node-01-001,node-01-002", "-Onode-01-003"):
@@ -295,7 +295,7 @@ def test_capacity_uses_only_the_nodes_it_may() -> None:
         assert {node for one in placed for node in one["nodes"]} == {"node-01-001", "node-01-002"}
 
 
-def test_capacity_interrupted_says_what_fitted_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capacity_interrupted_reports_the_instances_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """After Ctrl-C, the instances placed so far are counted."""
     place, left, settled = CapacityState.place, [4], [0]
 
@@ -336,7 +336,7 @@ def test_capacity_without_a_reader_reports_no_progress() -> None:
         (["file.json"], "one cluster at most"),
     ],
 )
-def test_capacity_says_what_is_wrong_with_the_command_line(words: list[str], problem: str) -> None:
+def test_capacity_reports_errors_of_the_command_line(words: list[str], problem: str) -> None:
     """The exit status is 2, and one line is printed."""
     status, out, err = ask(*SIMULATED, *words)
     assert (status, out) == (2, "")
@@ -354,7 +354,7 @@ def test_capacity_without_an_online_node_fails() -> None:
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_capacity_out_of_time_says_so_for_each_way(template: str) -> None:
+def test_capacity_out_of_time_reports_it_for_each_mode(template: str) -> None:
     """The limit applies to both counts together; the results so far are printed."""
     spec = "--simulate=p,60,4t,256g,32"
     done = subprocess.run(
@@ -403,7 +403,7 @@ g|128,1,1024,1,1,1|0,0,0,0,0,0;32768,8,1048576,16,8,12|rbd,plain,drbd,diskless|{
         ("diskless", "0,0,0", 4),
     ],
 )
-def test_capacity_for_what_takes_nothing_is_rejected(
+def test_capacity_for_instances_without_resources_is_rejected(
     kind: str,
     template: str,
     size: str,
@@ -422,7 +422,9 @@ def test_capacity_for_what_takes_nothing_is_rejected(
 
 
 @pytest.mark.parametrize("template", ["rbd", "plain", "drbd"])
-def test_capacity_for_what_takes_only_cpus_ends_with_those(template: str, tmp_path: Path) -> None:
+def test_capacity_for_instances_with_cpus_only_ends_with_cpus(
+    template: str, tmp_path: Path
+) -> None:
     """Two nodes of four cpus have four times as many virtual cpus, less those of the nodes."""
     path = tmp_path / "cluster.data"
     path.write_text(ENDLESS.format(ratio=4.0))

@@ -26,7 +26,7 @@ def newcomer(rng: Random, number: int) -> Instance:
 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 @pytest.mark.parametrize("seed", range(2))
-def test_survival_after_placements_of_all_kinds_is_that_of_a_new_one(seed: int, mode: str) -> None:
+def test_tolerance_after_placements_of_all_kinds_equals_a_new_one(seed: int, mode: str) -> None:
     """Single instances and pairs are placed in any order on a nearly full cluster."""
     rng, nodes = Random(seed), range(4)
     held = {f"i{k}": instance(f"node{k % 4 + 1}", memory=3500, disk_template="rbd") for k in nodes}

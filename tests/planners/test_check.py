@@ -183,7 +183,7 @@ SICK: dict[str, tuple[list[str], list[str], str, list[tuple[str, str, str | None
 
 
 @pytest.mark.parametrize("kind", SICK)
-def test_check_finds_what_is_wrong_and_names_it(kind: str, tmp_path: Path) -> None:
+def test_check_names_each_problem(kind: str, tmp_path: Path) -> None:
     """Each kind has correct names and numbers; the exit status is 1."""
     nodes, instances, tags, expected, text = SICK[kind]
     path = stored(tmp_path, nodes, instances, tags)
@@ -224,7 +224,7 @@ def test_check_with_no_capacity_checks_leaves_failures_out(tmp_path: Path) -> No
     assert check(path, "--no-capacity-checks")[0] == 0
 
 
-def test_check_of_a_split_instance_in_hchecks_way_does_not_die(tmp_path: Path) -> None:
+def test_check_like_hcheck_accepts_an_instance_in_two_groups(tmp_path: Path) -> None:
     """`hcheck` ends with an error for this cluster; `check` does not."""
     nodes, instances, *_ = SICK["split"]
     path = stored(tmp_path, nodes, instances)
@@ -258,7 +258,7 @@ def test_check_without_simulation_scans_no_moves(monkeypatch: pytest.MonkeyPatch
     assert "moves" not in found
 
 
-def test_check_in_hchecks_way_scans_no_moves_of_a_healthy_cluster(
+def test_check_like_hcheck_scans_no_moves_of_a_healthy_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Only unhealthy clusters are balanced by hcheck, so no moves are searched."""
@@ -287,7 +287,7 @@ def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None
     assert done.returncode == 0
 
 
-def test_check_out_of_time_before_balancing_begins_still_reports_what_is_wrong(
+def test_check_out_of_time_before_balancing_reports_problems(
     tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Health is printed without a plan, and stderr has the reason; the status is not 130."""
@@ -314,7 +314,7 @@ def tight() -> Json:
     return builders.cluster(4, memory=8192, instances=residents)
 
 
-def test_check_out_of_time_says_what_is_not_analysed() -> None:
+def test_check_out_of_time_lists_what_is_not_analysed() -> None:
     """If time is too short, the cluster is neither healthy nor broken: exit status 3."""
     assert json_of("check", document=tight())["healthy"] is True
     found = json_of("check", "--time-limit=0", document=tight(), status=3)
@@ -332,7 +332,7 @@ def test_check_out_of_time_says_what_is_not_analysed() -> None:
 
 
 @pytest.mark.parametrize(("command", "status"), [("check", 3), ("report", 0)])
-def test_page_out_of_time_calls_nothing_healthy(command: str, status: int) -> None:
+def test_page_out_of_time_reports_nothing_as_healthy(command: str, status: int) -> None:
     """No sentence, tile or list of the page reports unchecked groups as healthy."""
     page = printed(command, "--html=-", "--time-limit=0", document=tight(), status=status)
     assert "Healthy: nothing is wrong" not in page
@@ -341,7 +341,7 @@ def test_page_out_of_time_calls_nothing_healthy(command: str, status: int) -> No
     assert "Nothing is wrong." not in page
 
 
-def test_check_out_of_time_with_something_wrong_ends_with_status_1() -> None:
+def test_check_out_of_time_with_a_problem_ends_with_status_1() -> None:
     """The problem is known, although other parts are not analysed."""
     document = tight()
     document["nodes"]["node4"]["offline"] = True

@@ -98,7 +98,7 @@ def test_forecast_keeps_to_the_networks_of_the_requests(tmp_path: Path) -> None:
     assert found["counts"] == [6] * 9
 
 
-def test_forecast_keeps_those_apart_that_tags_keep_apart(tmp_path: Path) -> None:
+def test_forecast_keeps_separated_instances_apart(tmp_path: Path) -> None:
     """One instance is on each of three nodes, then no node accepts another."""
     request = asking(memory=100, tags=["iallocator:separate:must:web"])
     found, _ = replayed(tmp_path, cluster(3, memory=8000), [request], "--n1=off")
@@ -106,7 +106,7 @@ def test_forecast_keeps_those_apart_that_tags_keep_apart(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("by", ["request", "group", "option"])
-def test_forecast_goes_by_the_strategy_that_counts(by: str, tmp_path: Path) -> None:
+def test_forecast_uses_the_strategy_in_effect(by: str, tmp_path: Path) -> None:
     """Capacities in tags end the forecast after one per node, for each source of the strategy."""
     slots = {f"node{k}": {"tags": ["iallocator:utilization:slots:1"]} for k in (1, 2)}
     now = cluster(2, memory=8000, changes=slots)
@@ -131,7 +131,7 @@ def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Pat
     assert "there is no group north any more; left out" in output
 
 
-def test_forecast_asks_a_cluster_that_is_not_n_plus_1_as_requests_do(tmp_path: Path) -> None:
+def test_forecast_of_a_cluster_without_n1_equals_requests(tmp_path: Path) -> None:
     """Without N+1, requests are answered, and so is the forecast; hspace stops."""
     full = {"old": instance("node1", memory=7000, disk_template="rbd"),
             "other": instance("node2", memory=4000, disk_template="rbd")}  # fmt: skip
@@ -141,7 +141,7 @@ def test_forecast_asks_a_cluster_that_is_not_n_plus_1_as_requests_do(tmp_path: P
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_forecast_counts_what_a_batch_of_the_same_order_gets(seed: int, tmp_path: Path) -> None:
+def test_forecast_equals_a_batch_in_the_same_order(seed: int, tmp_path: Path) -> None:
     """Each order has as many as ``multi-allocate`` places before the first failure."""
     rng = Random(f"forecast/{seed}")
     template = rng.choice(["rbd", "drbd", "plain"])
@@ -171,14 +171,14 @@ def _order(asked: list[Json], number: int) -> Any:
         yield from rng.sample(asked, len(asked))
 
 
-def test_strategy_without_a_past_is_rejected(tmp_path: Path, capsys: Output) -> None:
+def test_strategy_without_requests_is_rejected(tmp_path: Path, capsys: Output) -> None:
     """Sizes are placed by score, as in hspace: the exit status is 2."""
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", "--strategy=affinity", str(tmp_path / "now.json")]) == 2
     assert "--strategy is for requests (--replay)" in capsys.readouterr().err
 
 
-def test_forecast_with_a_size_that_never_fits_says_so(tmp_path: Path) -> None:
+def test_forecast_reports_a_size_that_never_fits(tmp_path: Path) -> None:
     """Orders end at that size; those that end without capacity are reported separately."""
     found = forecast(tmp_path, [500, 50000])
     assert found["hopeless"] == len(found["counts"]) == 9

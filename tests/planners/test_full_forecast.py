@@ -332,7 +332,7 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", seeds(10, 200))
-def test_archive_gives_back_the_past(seed: int, tmp_path: Path) -> None:
+def test_totals_of_the_past_follow_from_the_archive(seed: int, tmp_path: Path) -> None:
     """Backwards from the present, the jobs give the instances at the end of each day."""
     life = Life(seed, tmp_path)
     start = NOW.timestamp() // DAY * DAY

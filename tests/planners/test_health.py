@@ -57,7 +57,7 @@ def test_health_by_sums_is_that_of_simulated_failures() -> None:
 
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])
-def test_first_lost_failure_is_the_first_of_all(mode: str) -> None:
+def test_first_failure_not_tolerated_is_the_first_of_all(mode: str) -> None:
     """The search for one failure that is not tolerated returns the first of all such failures."""
     found = 0
     for number, (name, cluster, group) in enumerate(worlds(range(20))):

@@ -80,7 +80,7 @@ def test_failures_of_nodes_that_are_offline_are_not_counted(tmp_path: Path, caps
         (("--failures=2", "--machine-readable"), "hcheck has no keys"),
     ],
 )
-def test_what_cannot_be_asked_is_rejected(
+def test_invalid_combinations_of_joint_failures_are_rejected(
     words: tuple[str, ...], why: str, tmp_path: Path, capsys: Output
 ) -> None:
     """The error is one line, with exit status 2."""

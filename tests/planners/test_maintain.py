@@ -55,7 +55,7 @@ def ends(document: Json, plan: Json) -> dict[str, Any]:
 
 @pytest.mark.parametrize("document", [SHARED, MIRRORED], ids=["shared", "mirrored"])
 @pytest.mark.parametrize("after", ["back", "stay", "balance"])
-def test_every_node_is_away_once_and_the_master_is_last(document: Json, after: str) -> None:
+def test_every_node_is_rebooted_once_and_the_master_last(document: Json, after: str) -> None:
     """Each node is drained, emptied, rebooted and undrained once; the master is only rebooted."""
     plan = campaign(document, f"--after={after}")
     assert sorted(away(plan)) == sorted(document["nodes"])
@@ -134,7 +134,7 @@ def test_only_and_skip_choose_nodes() -> None:
     assert (sorted(away(plan)), plan["kept"]) == (["node2", "node3"], [])
 
 
-def test_node_that_is_not_online_is_listed_and_counts_only_if_it_is_asked_for() -> None:
+def test_node_that_is_not_online_is_listed_and_included_only_on_request() -> None:
     """The exit status is 1 only if --only names the node."""
     document = cluster(4, changes={"node2": {"drained": True}, "node3": {"offline": True}})
     plan = campaign(document)
@@ -185,7 +185,7 @@ def test_commands_are_those_of_each_node_in_document_text_and_script() -> None:
     assert order == sorted(order)
 
 
-def test_person_is_asked_for_without_a_command() -> None:
+def test_person_must_act_if_there_is_no_command() -> None:
     """The script waits for a person at each node."""
     done = run("maintain", "--force", "-C", "--only=node1", stdin=as_bytes(SHARED))
     assert b"by hand  node1  maintain and reboot" in done.stdout

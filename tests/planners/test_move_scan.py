@@ -48,7 +48,7 @@ def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
         pytest.param(MoveRules(ignore_soft=True, restricted=True), marks=pytest.mark.slow),
     ],
 )
-def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
+def test_refreshed_scan_equals_a_new_one(rules: MoveRules) -> None:
     """After any moves, good or bad, the refreshed scan ranks like a new one."""
     rng = Random(5)
     for name, cluster, group in worlds(seeds(6, 15, 330)):
@@ -101,7 +101,7 @@ def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
     assert compared > 30
 
 
-def test_scan_trial_leaves_every_number_as_it_was() -> None:
+def test_scan_trial_restores_every_number() -> None:
     """All values that a trial overwrites are restored, and so are barred moves."""
     changed = 0
     for name, cluster, group in worlds(seeds(4, 20, 470)):
@@ -151,7 +151,7 @@ def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "limits", [{"cost": 40_000}, pytest.param({"compound": True}, marks=pytest.mark.slow)]
 )
-def test_balance_without_room_for_moves_makes_the_same_plan(
+def test_balance_without_memory_for_all_moves_makes_the_same_plan(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]
 ) -> None:
     """Moves that are computed on demand equal those that would have been stored."""
@@ -163,7 +163,9 @@ def test_balance_without_room_for_moves_makes_the_same_plan(
     assert sum(len(moves) for _, _, moves in found) > 10
 
 
-def test_scan_without_room_for_moves_ranks_and_bars_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_without_memory_for_all_moves_ranks_and_rejects_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Barred moves stay barred until one of their nodes changes, and trials are forgotten."""
     rng, compared = Random(9), 0
     for name, cluster, group in worlds(seeds(3, 20, 430)):
@@ -196,7 +198,7 @@ def test_scan_without_room_for_moves_ranks_and_bars_alike(monkeypatch: pytest.Mo
     assert compared > 10
 
 
-def test_scan_without_room_for_moves_forgets_sums_that_they_change_no_more(
+def test_scan_without_memory_for_all_moves_drops_sums_that_no_move_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """New moves of an instance that change no sum discard the stored values."""
@@ -250,7 +252,7 @@ def _moves(cluster: Cluster, group: Group) -> list[object]:
 # What each move of a plan changes in the score's statistics, against scores made anew.
 
 
-def test_changes_of_moves_are_the_differences_of_the_terms_worked_out_anew() -> None:
+def test_changes_by_moves_are_the_differences_of_newly_computed_terms() -> None:
     """The moves, good and bad, follow one another; at the end, the state is unchanged."""
     rng, compared = Random(3), 0
     for name, cluster, group in worlds(seeds(8, 20, 390)):

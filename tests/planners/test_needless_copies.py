@@ -65,7 +65,7 @@ def _wandering(cluster: Cluster, rng: random.Random, count: int) -> tuple[State,
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_wandering_instances_go_to_their_last_place_directly(template: str) -> None:
+def test_repeated_moves_of_an_instance_become_one_move(template: str) -> None:
     """With free capacity, each instance has at most one move, or two if both nodes are new."""
     for seed in range(12):
         cluster = _cluster(template, seed)
@@ -155,7 +155,7 @@ def _places(*moves: str) -> tuple[State, list[Move]]:
         (("AB", "BC", "CD", "DA"), ["r:D f"]),
     ],
 )
-def test_moves_of_one_instance_become_the_shortest_way(
+def test_moves_of_one_instance_become_the_shortest_route(
     places: tuple[str, ...], notations: list[str]
 ) -> None:
     """Needless copies and migrations are removed; the final placement is unchanged."""
@@ -206,7 +206,7 @@ def test_balance_copies_less_and_ends_the_same(
         assert saved > 0
 
 
-def test_compat_hail_keeps_the_moves_of_the_peer() -> None:
+def test_compat_hail_keeps_the_moves_of_hbal() -> None:
     """With ``--compat hail``, a plan has the moves of hbal, also needless ones."""
     assert Behaviour.avoids_needless_copies
     assert not HailBehaviour.avoids_needless_copies

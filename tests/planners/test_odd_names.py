@@ -63,7 +63,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_odd_names_are_whole_in_every_form_of_a_plan(odd: str, tmp_path: Path) -> None:
+def test_unusual_names_are_complete_in_every_form_of_a_plan(odd: str, tmp_path: Path) -> None:
     """In every output format, the names are complete and do not change the syntax."""
     document, name = named(odd), f"d{odd}0"
     moved = 0
@@ -87,7 +87,7 @@ def test_odd_names_are_whole_in_every_form_of_a_plan(odd: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_odd_names_are_single_words_of_a_script(odd: str, tmp_path: Path) -> None:
+def test_unusual_names_are_single_words_of_a_script(odd: str, tmp_path: Path) -> None:
     """Each name is one word of the shell command."""
     script = tmp_path / "script"
     done = run("balance", "--all-groups", "-l9", f"-C{script}", stdin=as_bytes(named(odd)))
@@ -106,7 +106,7 @@ def test_odd_names_are_single_words_of_a_script(odd: str, tmp_path: Path) -> Non
     assert {path.name for path in tmp_path.iterdir()} == {"script", "gnt-instance", "words"}
 
 
-def test_page_says_failover_where_the_primary_is_offline() -> None:
+def test_page_has_a_failover_if_the_primary_is_offline() -> None:
     """No instance can be migrated from an offline node."""
     residents = {"a": instance("node1", "node2"), "b": instance("node3", "node2")}
     document = cluster(3, instances=residents, changes={"node1": {"offline": True}})
@@ -115,7 +115,7 @@ def test_page_says_failover_where_the_primary_is_offline() -> None:
     assert "migrate to its secondary" not in page
 
 
-def test_page_says_move_for_local_disks() -> None:
+def test_page_has_a_move_for_local_disks() -> None:
     """An instance on local disks is stopped, copied and started again."""
     residents = {f"i{k}": instance("node1", disk_template="plain") for k in range(6)}
     document = cluster(2, instances=residents)
@@ -126,7 +126,7 @@ def test_page_says_move_for_local_disks() -> None:
     assert "migrate to" not in page
 
 
-def test_explain_says_failover_where_the_primary_is_offline() -> None:
+def test_explain_has_a_failover_if_the_primary_is_offline() -> None:
     """The text describes the effect, which differs from the name of the opcode."""
     document = cluster(
         4, instances={"a": instance("node1", "node2")}, changes={"node1": {"offline": True}}

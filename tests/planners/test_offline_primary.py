@@ -40,7 +40,9 @@ def test_balance_off_an_offline_primary_begins_with_a_failover_or_not_at_all(
     assert [move[: len(kind or "")] for move in made[:1]] == ([kind] if kind else [])
 
 
-def test_balance_as_hbal_copies_off_an_offline_primary_where_it_has_figures(tmp_path: Path) -> None:
+def test_balance_with_compat_hail_copies_off_an_offline_primary_that_has_amounts(
+    tmp_path: Path,
+) -> None:
     """In text files, hbal finds amounts of offline nodes; in documents, they do not count."""
     given = world(node1=OFFLINE, node2=OFFLINE)
     cluster_ = read_cluster(given, Reading())

@@ -44,7 +44,7 @@ SIZE = ("--standard-alloc=1g,1g,1", "--tiered-alloc=1g,1g,1", "--disk-template=r
 
 @pytest.mark.parametrize("nodes", [2, 3, 5])
 @pytest.mark.parametrize("added", [1, 2, 4])
-def test_gain_of_equal_nodes_is_what_they_hold(nodes: int, added: int) -> None:
+def test_gain_of_equal_nodes_is_their_capacity(nodes: int, added: int) -> None:
     """With N+1, one node is the reserve: n nodes of seven instances hold 7 × (n - 1)."""
     document = equal_nodes(nodes, cpus=16)
     spec_of_nodes = f"{added}:100g,8g,16,cost=4"
@@ -69,7 +69,7 @@ def test_memory_ratio_counts_for_new_nodes() -> None:
     assert by_tag["count"] == found["count"]
 
 
-def test_larger_node_gains_only_what_the_others_can_take_over() -> None:
+def test_gain_of_a_larger_node_is_limited_by_the_failover_capacity_of_the_others() -> None:
     """A node of 32 GiB beside two of 8 GiB: its failure leaves 14 instances a place, not more."""
     (found,) = purchases(equal_nodes(2, cpus=64), "--n1=strict", "--add-nodes=1:100g,32g,64", *SIZE)
     assert found["groups"][0]["count_after"] == 14

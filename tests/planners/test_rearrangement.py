@@ -86,7 +86,7 @@ def test_plans_of_small_clusters_are_never_below_the_optimum_and_mostly_reach_it
 
 @pytest.mark.parametrize("mode", ["no-worse", "no-new", "strict"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_state_of_a_plan_loses_no_more_instances_and_the_end_keeps_the_mode(
+def test_no_state_of_a_plan_loses_more_instances_and_the_end_keeps_the_mode_of_n1(
     kind: str, mode: str
 ) -> None:
     """One node is offline. Exact search counts what each failure loses after each move."""

@@ -26,7 +26,7 @@ def _groups(plan: Json) -> list[list[str]]:
     return [sorted(group["nodes"]) for group in plan["reboots"]]
 
 
-def test_two_nodes_with_one_secondary_go_together_where_it_has_room() -> None:
+def test_two_nodes_with_a_common_secondary_are_in_one_group_if_it_has_capacity() -> None:
     """Their instances have one secondary, so hroller keeps these nodes apart."""
     both = {"a": instance("node1", "node3"), "b": instance("node2", "node3")}
     _, plan = _planned(cluster(3, instances=both))
@@ -38,7 +38,7 @@ def test_two_nodes_with_one_secondary_go_together_where_it_has_room() -> None:
     assert len(plan["reboots"]) == 3
 
 
-def test_shared_storage_leaves_comes_back_and_keeps_n1() -> None:
+def test_instances_on_shared_storage_leave_and_return_with_n1_kept() -> None:
     """Of three nodes, one is rebooted at a time, so that two keep N+1."""
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
     _, plan = _planned(cluster(3, instances=shared))
@@ -51,7 +51,7 @@ def test_shared_storage_leaves_comes_back_and_keeps_n1() -> None:
     assert len(plan["reboots"]) == 2
 
 
-def test_node_that_cannot_be_away_is_left_with_a_reason() -> None:
+def test_node_that_cannot_be_emptied_is_left_out_with_a_reason() -> None:
     """An instance without another node prevents the reboot, and the status reports it."""
     both = {"a": instance("node1", disk_template="ext", memory=6000),
             "b": instance("node2", disk_template="ext", memory=1000)}  # fmt: skip
@@ -115,7 +115,7 @@ def test_full_evacuation_gives_every_instance_two_other_nodes() -> None:
         assert all(len(set(nodes)) == 2 for nodes in away.values())
 
 
-def test_groups_of_tagged_clusters_break_nothing_while_they_are_away() -> None:
+def test_groups_of_tagged_clusters_violate_nothing_while_they_are_rebooted() -> None:
     """Limits, pools, tags and affinity hold during each group, checked by the document alone."""
     moved = 0
     for seed in range(12):
@@ -129,7 +129,7 @@ def test_groups_of_tagged_clusters_break_nothing_while_they_are_away() -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--full-evacuation",)])
-def test_instances_that_share_an_exclusion_tag_at_home_may_share_it_while_away(
+def test_instances_that_share_an_exclusion_tag_before_may_share_it_during_the_reboot(
     options: tuple[str, ...],
 ) -> None:
     """Two drbd instances share a tag on node1, and may share it on node2 during the reboot."""
@@ -141,7 +141,9 @@ def test_instances_that_share_an_exclusion_tag_at_home_may_share_it_while_away(
 
 
 @pytest.mark.parametrize("nodes", [2, 3])
-def test_shared_storage_shares_an_exclusion_tag_while_away_as_at_home(nodes: int) -> None:
+def test_instances_on_shared_storage_share_an_exclusion_tag_during_the_reboot_as_before(
+    nodes: int,
+) -> None:
     """Instances that share a tag on one node move to one node, but not to that of a third one."""
     web = {"tags": ["service:web"], "disk_template": "ext"}
     homes = {"a": "node1", "b": "node1"} | ({"c": "node2"} if nodes == 3 else {})

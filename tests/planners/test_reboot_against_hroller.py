@@ -53,7 +53,7 @@ def _nodes(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
-def test_groups_are_never_more_than_hrollers(
+def test_number_of_groups_is_at_most_that_of_hroller(
     options: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
     """The nodes are equal, in as many groups or fewer, with the master last."""
@@ -62,14 +62,14 @@ def test_groups_are_never_more_than_hrollers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
-def test_groups_of_hundreds_of_clusters_are_never_more_than_hrollers(
+def test_number_of_groups_of_hundreds_of_clusters_is_at_most_that_of_hroller(
     options: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
     """Many clusters have no more groups than with hroller."""
     assert _compared(range(8, 150), options, tmp_path, capsys) > 40
 
 
-def test_lines_without_titles_are_hrollers(tmp_path: Path, capsys: Capture) -> None:
+def test_lines_without_titles_are_those_of_hroller(tmp_path: Path, capsys: Capture) -> None:
     """If there is only one answer, the lines with one node each are equal."""
     path = tmp_path / "cluster.data"
     text = rolling_cluster(3, nodes=2)

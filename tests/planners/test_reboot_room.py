@@ -33,7 +33,7 @@ def _crowded(rng: Random) -> dict[str, Any]:
     return cluster({"east": 3, "west": 2}, memory=10000, instances=instances)
 
 
-def test_set_that_sums_reject_is_rejected_when_it_is_tried() -> None:
+def test_set_that_sums_reject_is_rejected_by_simulation() -> None:
     """Each rejected set of two or more nodes is also rejected by brute force."""
     rejected = 0
     for seed in range(40):

@@ -98,7 +98,7 @@ def test_script_of_a_planner_has_the_steps_of_the_transition_in_a_legal_order(
 
 
 @pytest.mark.parametrize("command", PLANNERS)
-def test_job_sets_of_a_planner_can_be_made_one_after_the_other(
+def test_job_sets_of_a_planner_can_be_executed_one_after_the_other(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each move is named once, and starts where the earlier moves left its instance."""
@@ -150,7 +150,7 @@ def test_command_off_an_offline_node_is_a_failover() -> None:
 @pytest.mark.parametrize(
     ("program", "power", "fence"), [(None, True, False), ("", False, False), ("/oob", True, True)]
 )
-def test_command_for_power_waits_for_a_hand_where_no_program_reaches_it(
+def test_command_for_power_is_by_hand_without_an_out_of_band_program(
     program: str | None, power: bool, fence: bool
 ) -> None:
     """If the program is unknown, powering on is tried, and fencing is manual."""
@@ -169,7 +169,7 @@ def test_job_sets_of_moves_without_common_nodes_are_one() -> None:
     assert job_sets([{1, 2}, {3, 4}, {5}]) == [[0, 1, 2]]
 
 
-def test_job_sets_of_a_move_to_a_busy_node_begins_anew() -> None:
+def test_move_to_a_busy_node_begins_a_new_job_set() -> None:
     """A set ends before the first move of a node that is in the set."""
     assert job_sets([{1, 2}, {3}, {2, 4}, {1}]) == [[0, 1], [2, 3]]
 

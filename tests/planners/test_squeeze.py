@@ -51,7 +51,7 @@ def test_squeeze_frees_nodes_with_the_fewest_instances_first() -> None:
     assert "in all" in reasons(plan)["node2"]
 
 
-def test_squeeze_takes_preferred_nodes_first_and_avoided_ones_last() -> None:
+def test_squeeze_frees_preferred_nodes_first_and_avoided_ones_last() -> None:
     """The options decide among the possible nodes."""
     document = cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in (1, 2, 3, 4)})
     options = (*MASTER, ONE_LEFT, "--prefer=node4", "--avoid=node2")
@@ -72,7 +72,7 @@ def test_squeeze_leaves_drbd_instances_by_default() -> None:
     assert not freed & {name for move in plan["moves"][-1:] for name in move["to"]}
 
 
-def test_squeeze_with_all_moves_what_is_not_auto_balanced(tmp_path: Path) -> None:
+def test_squeeze_with_option_all_moves_instances_that_are_not_auto_balanced(tmp_path: Path) -> None:
     """Instances that balancing must not move are moved with --all only."""
     text = text_cluster_of("i1|128|0|1|running|N|node2||ext||1|-")
     path = tmp_path / "cluster.data"
@@ -176,7 +176,7 @@ def test_squeeze_leaves_no_node_for_a_second_run_to_free(tmp_path: Path) -> None
     assert (compat["action"], compat["switched_nodes"]) == ("none", [])
 
 
-def test_squeeze_takes_a_node_of_unknown_size_for_the_smallest(
+def test_squeeze_regards_a_node_of_unknown_size_as_the_smallest(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """In a captured request, nodes that are off report no sizes."""
@@ -192,7 +192,7 @@ def test_squeeze_takes_a_node_of_unknown_size_for_the_smallest(
 
 
 @pytest.mark.slow
-def test_squeeze_with_two_levels_does_not_flap(tmp_path: Path) -> None:
+def test_squeeze_with_two_thresholds_does_not_oscillate(tmp_path: Path) -> None:
     """After the plan, a second run makes no moves: neither level is violated."""
     path = tmp_path / "cluster.data"
     switched = 0
@@ -272,7 +272,7 @@ def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path) -> None
     ]
 
 
-def test_squeeze_says_why_a_node_cannot_be_freed() -> None:
+def test_squeeze_has_the_reason_why_a_node_cannot_be_freed() -> None:
     """The table names every node that stays, and the reason."""
     document = cluster(
         3,
@@ -288,14 +288,14 @@ def test_squeeze_says_why_a_node_cannot_be_freed() -> None:
     assert "local" in lines["node3"]
 
 
-def test_squeeze_with_no_time_powers_down_nothing() -> None:
+def test_squeeze_without_time_powers_down_nothing() -> None:
     """--time-limit 0 ends before the first set of nodes, and the output says so."""
     plan = plan_of("squeeze", cluster(3), *MASTER, "--time-limit=0", status=3)
     assert (plan["action"], plan["switched_nodes"]) == ("none", [])
     assert plan["groups"][0]["reason"] == "time is up"
 
 
-def test_squeeze_interrupted_prints_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_squeeze_interrupted_prints_the_plan_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C during the search: stdout has a complete plan, and the exit status is 130."""
     import iallocator.commands.plans as command
 
@@ -325,7 +325,7 @@ def test_squeeze_interrupted_prints_what_it_has(monkeypatch: pytest.MonkeyPatch)
      ("--group=nope", "--group: unknown group nope"),
      ("--target-resources=-1", "a number from 0 to 9007199254740992")],
 )  # fmt: skip
-def test_squeeze_with_an_unusable_value_says_which(
+def test_squeeze_names_an_invalid_value(
     option: str, problem: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """A misspelt name is an error."""

@@ -151,7 +151,7 @@ def test_squeeze_powers_nodes_on_and_others_down_in_one_plan(tmp_path: Path) -> 
     assert _idle(second)
 
 
-def test_squeeze_that_cannot_reach_the_minimum_moves_only_what_helps(tmp_path: Path) -> None:
+def test_squeeze_that_cannot_reach_the_minimum_makes_only_useful_moves(tmp_path: Path) -> None:
     """If moves do not reduce the missing amount, the plan has none."""
     options = ("--ignore-soft-errors", "--target-resources=2", "--minimal-resources=1")
     first, second = _twice(text_cluster(21), tmp_path, *options)

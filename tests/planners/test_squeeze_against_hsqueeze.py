@@ -73,7 +73,7 @@ def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PEER_FILES, ids=lambda path: path.stem)
-def test_squeeze_of_files_of_others_does_what_hsqueeze_does(path: Path) -> None:
+def test_squeeze_of_files_of_other_programs_equals_hsqueeze(path: Path) -> None:
     """The action is equal, for the same number of nodes."""
     theirs, mine = hsqueeze(path), ours(path, *FREELY)
     assert (mine["action"], len(mine["switched_nodes"])) == (theirs.action, len(theirs.nodes))

@@ -52,7 +52,7 @@ def _possible(cluster: Cluster, reserve: Headroom, tolerance: FailureTolerance) 
 
 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "off"])
-def test_amounts_call_hopeless_only_what_no_arrangement_can_do(mode: str) -> None:
+def test_sums_reject_only_sets_that_cannot_be_freed(mode: str) -> None:
     """Two or three of four nodes are powered down; each proof by sums is correct."""
     output: set[str] = set()
     for seed in range(30):

@@ -83,7 +83,7 @@ def _freeable(document: Json, off: set[str]) -> bool:
     )
 
 
-def test_exact_search_frees_whatever_can_be_freed_and_proves_the_rest() -> None:
+def test_exact_search_frees_all_possible_nodes_and_proves_it() -> None:
     """It frees more than greedy moves on some clusters, and its proofs are correct."""
     more = proofs = 0
     for seed in (*range(30), 77, 122):
@@ -125,7 +125,7 @@ def _with_units(seed: int) -> Json:
 
 
 @pytest.mark.parametrize("seed", [244, 682])
-def test_exact_search_moves_units_whole(seed: int) -> None:
+def test_exact_search_moves_units_together(seed: int) -> None:
     """It frees a node that greedy moves do not, by moving a colocation group as a whole."""
     document = _with_units(seed)
     greedy = _squeeze(document, "--exact-search=no")

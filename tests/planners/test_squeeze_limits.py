@@ -52,7 +52,7 @@ def _squeeze(document: Json, *options: str) -> Json:
 
 
 @pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
-def test_squeeze_keeps_to_migration_tags_when_nodes_are_freed(search: str) -> None:
+def test_squeeze_keeps_migration_tags_when_it_frees_nodes(search: str) -> None:
     """An instance from an old system moves only to a node with that system."""
     moves = 0
     for seed in SEEDS:
@@ -66,7 +66,7 @@ def test_squeeze_keeps_to_migration_tags_when_nodes_are_freed(search: str) -> No
 
 
 @pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
-def test_squeeze_keeps_to_soft_limits_when_nodes_are_freed(search: str) -> None:
+def test_squeeze_keeps_soft_limits_when_it_frees_nodes(search: str) -> None:
     """No move violates an exclusion tag or the cpu ratio on the target node."""
     moves = 0
     for seed in SEEDS:
@@ -118,7 +118,7 @@ def _carried_out(document: Json, plan: Json) -> Json:
 @pytest.mark.parametrize(
     "search", [pytest.param("--exact-search=yes", marks=pytest.mark.slow), "--exact-search=no"]
 )
-def test_squeeze_leaves_every_failure_survivable_that_was(search: str) -> None:
+def test_squeeze_keeps_every_tolerated_failure_tolerated(search: str) -> None:
     """At the end no remaining node is worse; with strict every failure is tolerated."""
     freed = {"no-new": 0, "strict": 0, "off": 0}
     for seed in SEEDS:
@@ -152,7 +152,7 @@ def test_squeeze_checks_each_group_by_its_own_tags() -> None:
     assert _squeeze(document)["switched_nodes"] == ["node3"]
 
 
-def test_squeeze_like_hsqueeze_knows_no_n1() -> None:
+def test_squeeze_with_compat_hail_ignores_n1() -> None:
     """With --compat hail the last node takes all instances, unless N+1 is requested."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
     document = cluster(2, instances=held)
@@ -161,7 +161,7 @@ def test_squeeze_like_hsqueeze_knows_no_n1() -> None:
     assert plan["switched_nodes"] == []
 
 
-def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on() -> None:
+def test_squeeze_moves_instances_of_a_standby_node_after_it_is_powered_on() -> None:
     """The instance does not run there, so it fails over after the node is online."""
     full = {f"full{k}": instance("node1", memory=1900, disk_template="rbd") for k in range(4)}
     left = {f"left{k}": instance("node2", memory=900, disk_template="rbd") for k in range(6)}
@@ -176,7 +176,7 @@ def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on() -> None:
     assert all(step["kind"] == "failover" and online < step["number"] for step in moved)
 
 
-def test_squeeze_heeds_where_instances_of_other_groups_go() -> None:
+def test_squeeze_respects_moves_of_other_groups() -> None:
     """Each alone could move to the third room; two that must be in different rooms cannot."""
     apart = ["iallocator:separate:must:web:room"]
     rooms = {"node1": "room:1", "node2": "room:3", "node3": "room:2", "node4": "room:3"}
@@ -227,7 +227,7 @@ def test_squeeze_moves_of_several_steps_keep_the_limits_at_every_step(mode: str)
     assert freed > 40
 
 
-def test_squeeze_takes_another_way_where_a_step_is_not_allowed() -> None:
+def test_squeeze_takes_another_route_if_a_step_is_forbidden() -> None:
     """The secondary cannot receive the instance: the new primary gets the disks first."""
     tags = {"node1": "os:new", "node2": "os:new", "node3": "os:old"}
     document = cluster(

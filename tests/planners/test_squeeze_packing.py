@@ -29,7 +29,7 @@ def _squeeze(shape: Shape, *options: str, status: int = 0) -> Json:
 
 
 @pytest.mark.parametrize(("template", "option"), [("rbd", "--all"), ("drbd", "--drbd")])
-def test_packing_alone_makes_plans_that_hold(
+def test_packed_plan_without_balancing_is_valid(
     template: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before any balancing, the packed plan frees nodes and has correct scores."""
@@ -47,7 +47,7 @@ def test_packing_alone_makes_plans_that_hold(
     assert packed["scores"]["after"] == packed["moves"][-1]["score"] > 0
 
 
-def test_squeeze_balances_once_where_packing_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_squeeze_balances_only_the_last_packed_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many sets of nodes are tested, and only the last one is balanced."""
     runs: list[object] = []
     follow = Attempt.follow
@@ -76,7 +76,7 @@ def test_packing_moves_instances_off_an_offline_node(
     assert len(plan["switched_nodes"]) > 1
 
 
-def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
+def test_capacities_and_order_of_bins_equal_plain_sums() -> None:
     """While instances come and go, the free capacity and the order equal those of plain sums."""
     rng = random.Random(5)
     cluster = read_cluster(document(Shape(6, "drbd", per_node=4, crowding=0.3)), Reading())
@@ -106,7 +106,7 @@ def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
         assert next(rooms.in_order()) == max(nodes, key=plain)
 
 
-def test_packing_asks_nodes_in_the_order_of_their_room_at_any_time(
+def test_packing_tries_nodes_in_the_order_of_their_free_capacity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each move reduces the free capacity of a node, which is then tried later."""
@@ -125,7 +125,7 @@ def test_packing_asks_nodes_in_the_order_of_their_room_at_any_time(
     assert asked > 9
 
 
-def test_packing_looks_at_what_a_secondary_that_stays_reserves() -> None:
+def test_packing_counts_the_reserve_of_a_secondary_that_stays() -> None:
     """A new primary changes the reserve of the secondary, which the packing must include."""
     shape = Shape(4, "drbd", per_node=6, fullness=0.6, seed=6)
     plan = _squeeze(shape, "--all", "--exact-search=no")

@@ -86,7 +86,7 @@ def life(tmp_path: Path) -> Life:
     return Life(tmp_path)
 
 
-def test_nothing_moves_without_history_and_the_reason_is_told(life: Life) -> None:
+def test_nothing_moves_without_history_and_the_reason_is_reported(life: Life) -> None:
     plan = life.round(2)
     assert plan["moves"] == []
     assert "the history spans 0.0 hours" in plan["reason"]
@@ -114,7 +114,7 @@ def test_moves_only_in_permitted_hours(life: Life) -> None:
     assert life.round(26.6, "--hours=22-4")["moves"]
 
 
-def test_plan_that_was_not_carried_out_is_made_again(life: Life) -> None:
+def test_plan_that_was_not_executed_is_made_again(life: Life) -> None:
     life.day()
     first = life.round(24.2, apply=False)
     again = life.round(24.5)
@@ -209,7 +209,7 @@ def test_history_is_bounded(life: Life) -> None:
     assert len(list((life.folder / "history").iterdir())) == 11
 
 
-def test_instances_that_come_go_and_change_size_do_not_disturb(life: Life) -> None:
+def test_new_removed_and_resized_instances_do_not_matter(life: Life) -> None:
     life.day()
     life.places["new"] = "node1"
     life.busy["new"] = 0.1

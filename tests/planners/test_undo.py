@@ -10,7 +10,7 @@ from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
 
 
-def test_instance_with_a_drained_initial_node_stays_and_others_return() -> None:
+def test_undo_leaves_an_instance_whose_initial_node_is_drained() -> None:
     """A drained secondary is also the home of the primary, which stays.
 
     The third instance has capacity at home only after the second one has returned.

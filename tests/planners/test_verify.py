@@ -221,13 +221,13 @@ WRONG: dict[str, tuple[Plan, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_verify_moves_that_break_one_limit_names_it(case: str) -> None:
+def test_verify_moves_names_the_violated_limit(case: str) -> None:
     """The verifier finds the error, whatever planner made the plan."""
     plan, words = WRONG[case]
     assert words in plan.problems()
 
 
-def test_verify_moves_that_begin_elsewhere_ends_there() -> None:
+def test_verify_moves_ends_at_a_move_that_begins_on_another_node() -> None:
     """Later moves cannot be checked."""
     plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"), ("i", "fa:node3"))
     assert plan.problems() == ""
@@ -259,19 +259,19 @@ BETWEEN: dict[str, tuple[Plan, str]] = {
 
 
 @pytest.mark.parametrize("case", BETWEEN)
-def test_verify_moves_between_groups_names_what_the_group_rejects(case: str) -> None:
+def test_verify_moves_names_the_limit_of_the_other_group(case: str) -> None:
     """If instances may change their group, the new group must accept them."""
     plan, words = BETWEEN[case]
     assert words in plan.problems(between_groups=True)
 
 
-def test_verify_moves_between_groups_by_way_of_both_is_right() -> None:
+def test_verify_moves_accepts_a_route_through_both_groups() -> None:
     """A secondary in another group is a step on the way there."""
     plan = Plan(world({"i": drbd("node1", "node2")}, nodes=TWO), ("i", "r:node3 f r:node4"))
     assert plan.problems(between_groups=True) == ""
 
 
-def test_verify_moves_that_leave_something_on_a_freed_node_says_so() -> None:
+def test_verify_moves_reports_an_instance_left_on_a_freed_node() -> None:
     """A node to be powered down must be empty, and accepts no instance any more."""
     plan = Plan(world({"i": rbd("node1"), "j": rbd("node2")}), ("i", "fa:node2"))
     assert plan.problems(leaving=frozenset({0})) == ""
@@ -279,13 +279,13 @@ def test_verify_moves_that_leave_something_on_a_freed_node_says_so() -> None:
     assert "node2 is not empty: i" in plan.problems(leaving=frozenset({1}))
 
 
-def test_verify_moves_to_a_node_that_is_powered_on_first_is_right() -> None:
+def test_verify_moves_accepts_moves_to_a_node_that_is_powered_on_first() -> None:
     """The node is offline only in the initial state."""
     plan = Plan(world({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2"))
     assert plan.problems(coming=frozenset({1})) == ""
 
 
-def test_verify_moves_off_a_dead_node_may_break_soft_limits() -> None:
+def test_verify_moves_accepts_soft_violations_off_a_dead_node() -> None:
     """The moves are forced; hard limits apply nevertheless."""
     tagged = {"i": rbd("node1", tags=["service:a"]), "j": rbd("node2", tags=["service:a"])}
     dead = {"node1": {"offline": True}}
@@ -301,7 +301,7 @@ SPREAD = (("d", "fa:node2"), ("e", "fa:node3"))
 @pytest.mark.parametrize(
     ("mode", "lost"), [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)]
 )
-def test_verify_moves_checks_n1_in_the_mode_that_counts(mode: str, lost: bool) -> None:
+def test_verify_moves_checks_n1_in_the_effective_mode(mode: str, lost: bool) -> None:
     """The second move uses the last capacity for the large instance."""
     found = Plan(world(FRAGMENTING), *SPREAD, n1=mode).problems()
     assert ("the failure of node1" in found) is lost
@@ -316,7 +316,7 @@ def test_verify_moves_with_n1_of_a_group_overrides_that_of_the_rest() -> None:
     assert plan.problems() == ""
 
 
-def test_verify_transition_says_what_its_end_breaks() -> None:
+def test_verify_transition_names_the_limit_violated_at_its_end() -> None:
     """The final placement of steps is checked against the constraints for moves."""
     for case in ("exclusion tags", "together", "apart", "hard score", "another group"):
         plan, words = WRONG[case]
@@ -326,7 +326,7 @@ def test_verify_transition_says_what_its_end_breaks() -> None:
         assert words in plan.of_steps(), case
 
 
-def test_verify_transition_that_stops_what_keeps_running_says_so() -> None:
+def test_verify_transition_reports_a_stop_of_an_instance_that_must_keep_running() -> None:
     """A step that stops an instance for a while is not allowed for one that must keep running."""
     full = {"a": rbd("node1", memory=6000), "b": rbd("node2", memory=6000)}
     both = {n: {**one, "tags": ["iallocator:keep-running"]} for n, one in full.items()}
@@ -338,7 +338,7 @@ def test_verify_transition_that_stops_what_keeps_running_says_so() -> None:
     assert "must keep running, and is stopped" in reported
 
 
-def test_verify_transition_to_a_drained_node_says_so() -> None:
+def test_verify_transition_reports_a_drained_target() -> None:
     """No instance may move to a drained node."""
     plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"))
     assert plan.of_steps() == ""
@@ -354,7 +354,9 @@ def test_verify_transition_to_a_drained_node_says_so() -> None:
         ("iallocator:separate:must:web", "apart from b (tag iallocator:separate:must:web)"),
     ],
 )
-def test_transition_without_waits_of_those_apart_is_rejected(tag: str, output: str) -> None:
+def test_transition_without_waits_between_separated_instances_is_rejected(
+    tag: str, output: str
+) -> None:
     """One instance arrives at the node that the other one leaves at the same moment."""
     document = world({"a": rbd("node1", tags=[tag]), "b": rbd("node2", tags=[tag])})
     plan = Plan(document, ("b", "fa:node3"), ("a", "fa:node2"))
@@ -362,7 +364,7 @@ def test_transition_without_waits_of_those_apart_is_rejected(tag: str, output: s
     assert output in plan.of_steps()
 
 
-def test_transition_that_starts_something_too_early_is_rejected() -> None:
+def test_transition_that_starts_an_instance_too_early_is_rejected() -> None:
     """Both restart elsewhere after their node has failed, and no dependency orders them."""
     tags = ["iallocator:order:after:a"]
     document = world(

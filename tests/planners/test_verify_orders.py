@@ -32,7 +32,7 @@ def transition(count: int, chances: Random) -> SimpleNamespace:
     return SimpleNamespace(steps=steps, cluster=None)
 
 
-def test_a_random_order_of_steps_keeps_every_wait() -> None:
+def test_random_order_of_steps_keeps_every_wait() -> None:
     """Each step occurs once, after its dependencies; seeds give different orders."""
     made = transition(60, Random(1))
     orders = set()
@@ -46,7 +46,7 @@ def test_a_random_order_of_steps_keeps_every_wait() -> None:
 
 
 @pytest.mark.parametrize("walk", ["shuffled", "side_by_side"])
-def test_a_walk_through_many_steps_costs_a_few_lines_each(walk: str) -> None:
+def test_check_of_many_steps_executes_few_lines_for_each(walk: str) -> None:
     """Twice as many steps take about twice as many executed lines."""
     lines = []
     for count in (150, 300):

@@ -96,7 +96,7 @@ def both(context: Context, scope: Sequence[int]) -> tuple[Kernel, Kernel]:
 
 @pytest.mark.parametrize("ask", [singles, pairs, uneven_pairs, secondaries])
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
-def test_kernels_of_both_forms_agree(seeds: range, ask: Ask) -> None:
+def test_kernels_with_and_without_arrays_agree(seeds: range, ask: Ask) -> None:
     """Candidates, scores, failures and ranks are equal, one by one or all at once."""
     feasible = 0
     for seed in seeds:
@@ -113,7 +113,7 @@ def test_kernels_of_both_forms_agree(seeds: range, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(("nodes", "template"), [(60, "drbd"), (90, "drbd"), (60, "rbd")])
-def test_kernels_of_both_forms_agree_on_many_nodes(nodes: int, template: str) -> None:
+def test_kernels_with_and_without_arrays_agree_on_many_nodes(nodes: int, template: str) -> None:
     """Many candidates are nearly equal, on full and other nodes."""
     for fullness, memory in ((0.4, 2048), (0.9, 9000)):
         shape = Shape(nodes, template, fullness=fullness)
@@ -129,7 +129,7 @@ def test_kernels_of_both_forms_agree_on_many_nodes(nodes: int, template: str) ->
 
 
 @pytest.mark.parametrize("ask", [pairs, uneven_pairs, secondaries])
-def test_scores_of_some_rows_at_a_time_are_those_of_all_at_once(
+def test_scores_of_blocks_of_rows_equal_those_of_all_rows(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scores are equal to the last bit, for any number of rows."""
@@ -162,7 +162,9 @@ def test_most_promising_pairs_come_in_the_order_of_all_pairs(
             assert found[0] == found[1], seed
 
 
-def test_pairs_are_those_of_the_time_they_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_are_those_of_the_state_when_they_were_requested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Scores are correct, though they are computed after an update of the kernel."""
     monkeypatch.setattr("iallocator.scoring.arrays.MANY", -1)
     for seed in seeds(3, 20, 70):
@@ -205,7 +207,7 @@ def test_best_pair_of_many_nodes_is_found_by_scoring_few(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("tagged", [False, True])
-def test_soft_constraint_lets_few_pairs_of_many_nodes_be_scored(
+def test_few_pairs_of_many_nodes_are_scored_with_a_soft_constraint(
     tagged: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No pair is scored before it is requested, with a constraint on the instance or without."""
@@ -263,7 +265,7 @@ def test_kernel_score_of_a_candidate_equals_score_after_placing_it(ask: Ask) -> 
                     assert context.kernel(scope).score() == pytest.approx(score, abs=2e-9), seed
 
 
-def test_kernel_scores_of_both_forms_agree_as_things_are() -> None:
+def test_kernel_scores_of_the_present_state_agree_with_and_without_arrays() -> None:
     """The score of the current state is equal in both forms."""
     for seed in seeds(50, 200):
         for scalar, arrays, *_ in questions(seed):

@@ -37,7 +37,9 @@ def placed(seed: int, kind: str, options: Sequence[str] = ()) -> list[tuple[Plac
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 @pytest.mark.parametrize("kind", KINDS)
-def test_placement_of_any_request_breaks_no_hard_limit(kind: str, options: tuple[str, ...]) -> None:
+def test_placement_of_any_request_violates_no_hard_limit(
+    kind: str, options: tuple[str, ...]
+) -> None:
     """The remaining memory, disk space and spindles are above zero."""
     wrong = [
         f"{kind} {seed}: {placement.name} on {placement.nodes}: {problems}"
@@ -80,7 +82,7 @@ def test_failover_to_a_secondary_that_is_not_online_fails(ailment: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["allocate", "multi-allocate"])
-def test_placement_of_a_new_instance_breaks_no_soft_limit(kind: str) -> None:
+def test_placement_of_a_new_instance_violates_no_soft_limit(kind: str) -> None:
     """Ratios, exclusion tags, N+1 of the node and the policy hold for new instances."""
     wrong: list[str] = []
     for seed in SEEDS:
@@ -97,7 +99,7 @@ def test_placement_of_a_new_instance_breaks_no_soft_limit(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", MOVES[1:])
-def test_moved_and_failed_together_are_what_was_asked(kind: str) -> None:
+def test_moved_and_failed_instances_are_those_of_the_request(kind: str) -> None:
     """Every instance of the request either moves or is reported as failed, once."""
     for seed in SEEDS:
         response = response_to(seed, kind)
@@ -107,7 +109,7 @@ def test_moved_and_failed_together_are_what_was_asked(kind: str) -> None:
         assert len(jobs) == len(moved), seed
 
 
-def test_allocated_and_failed_together_are_the_batch() -> None:
+def test_allocated_and_failed_instances_are_those_of_the_batch() -> None:
     """Every instance of a batch is either placed or reported as failed, once."""
     for seed in SEEDS:
         response = response_to(seed, "multi-allocate")

@@ -19,7 +19,7 @@ RANKS = {"preferred": 0, "last_resort": 1, "unallocable": 2}
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 @pytest.mark.parametrize("kind", KINDS)
-def test_score_reported_equals_score_counted_again(kind: str, options: tuple[str, ...]) -> None:
+def test_reported_score_equals_a_new_computation(kind: str, options: tuple[str, ...]) -> None:
     """Every score in a response is that of the cluster after the placement."""
     wrong: list[str] = []
     for seed in SEEDS:
@@ -103,7 +103,7 @@ def test_top_placements_are_sorted_distinct_and_led_by_the_answer(count: int) ->
     assert listed > 12
 
 
-def test_top_placements_are_as_many_as_there_are_up_to_n() -> None:
+def test_top_lists_all_placements_up_to_n() -> None:
     """Without N+1 every feasible placement can be listed."""
     for seed in seeds(12, 100):
         for entry in response_to(seed, "allocate", "--top=5", "--n1=off")["solutions"]:

@@ -135,7 +135,7 @@ def test_place_then_remove_restores_the_state(seed: int, rng: Random) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
-def test_instances_placed_alike_are_as_if_placed_one_by_one(seed: int, rng: Random) -> None:
+def test_instances_placed_at_once_equal_instances_placed_one_by_one(seed: int, rng: Random) -> None:
     """Loads are equal to the last digit, and so are stamps; a tentative change undoes all of it."""
     state = settled(seed)[0].state
     one = Instance(
@@ -176,7 +176,7 @@ def test_moves_there_and_back_restore_the_state(seed: int, rng: Random) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 8])
-def test_state_after_any_moves_equals_counting_again(count: int) -> None:
+def test_state_after_any_moves_equals_a_new_state(count: int) -> None:
     """Every column of every node follows from the document and the current placement."""
     for seed in seeds(30, 80):
         context, new = settled(seed)
@@ -226,7 +226,7 @@ def figures(plain: Plain, node: str) -> Iterator[tuple[str, float]]:
 
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
-def test_copy_of_a_state_is_equal_and_changes_by_itself(seed: int, rng: Random) -> None:
+def test_copy_of_a_state_is_equal_and_independent(seed: int, rng: Random) -> None:
     """The copy has equal content in equal order; a change of one does not affect the other."""
     context, new = settled(seed)
     twin = context.state.copy()
@@ -262,7 +262,7 @@ def pretended(state: State, rng: Random) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_stamps_and_version_of_a_state_tell_what_differs(seed: int) -> None:
+def test_versions_of_a_state_identify_differences(seed: int) -> None:
     """Equal stamps mean unchanged nodes; equal versions mean an unchanged state, in trials, too."""
     context, new = settled(seed)
     state, rng = context.state, Random(seed)

@@ -82,7 +82,7 @@ def test_key_at_one_level_twice_counts_as_set_last() -> None:
     assert chosen(new(top, tag, placement_keys=[room(2)])) == ["node2"]
 
 
-def test_key_without_level_is_the_clusters_at_the_top_and_the_servers_below() -> None:
+def test_key_without_level_has_the_level_of_its_object() -> None:
     """A key without a level has the level of the place where it is set."""
     document = {**rooms(3), "placement_keys": [room(3)]}
     assert chosen(new(document)) == ["node3"]
@@ -91,7 +91,7 @@ def test_key_without_level_is_the_clusters_at_the_top_and_the_servers_below() ->
     assert chosen(new(document, placement_keys=below)) == ["node2"]
 
 
-def test_keys_of_classes_with_one_name_do_not_meet() -> None:
+def test_keys_of_different_classes_with_equal_names_are_distinct() -> None:
     """A customer key does not hide a system key, nor does it match the node's own key."""
     document = rooms(3)
     keys = [room(2, "cluster"), {**room(3, "server"), "class": "customer"}]
@@ -113,7 +113,7 @@ def test_threshold_has_to_be_exceeded() -> None:
     assert chosen(new(document, fast, "iallocator:key:_a:1:5"), "--msav-steps=1") == ["node3"]
 
 
-def test_round_thresholds_fall_evenly() -> None:
+def test_thresholds_of_rounds_decrease_evenly() -> None:
     """Ten rounds from 80 to -10: of two neighbours in one round, the customer's choice wins."""
     for threshold in range(80, 0, -10):
         above, below = (threshold + 9.5) / 100, (threshold + 0.5) / 100
@@ -140,7 +140,7 @@ def test_rejection_when_no_threshold_is_exceeded() -> None:
 # memory
 
 
-def test_free_memories_both_have_to_exceed_size_and_overhead() -> None:
+def test_free_memory_of_both_kinds_must_exceed_size_and_overhead() -> None:
     """Both unallocated and free memory must exceed the needed amount."""
     for free, ratio, fits in ((5120, "1", False), (5121, "1", True), (8192, "0.625", False),
                               (8192, "0.6251", True)):  # fmt: skip
@@ -150,7 +150,7 @@ def test_free_memories_both_have_to_exceed_size_and_overhead() -> None:
         assert ask(new(document, memory=4096), "--affinity-overhead=0")["success"]
 
 
-def test_stopped_instances_take_no_memory_and_lend_no_keys() -> None:
+def test_stopped_instances_need_no_memory_and_add_no_keys_to_their_node() -> None:
     """Only running instances count as allocated memory and in the customer round."""
     tags = ["iallocator:key:acme:1:1"]
     document = cluster(
@@ -220,7 +220,7 @@ def test_info_names_no_key_and_no_other_instance() -> None:
     assert "topology" in reported
 
 
-def test_explain_says_what_decided() -> None:
+def test_explain_names_the_rule_that_decided() -> None:
     """`explain` has the rule, the numbers, and their keys."""
     tags = {f"node{n}": {"tags": [f"iallocator:key:_gpu:{n}"]} for n in (1, 2)}
     reported = explained(new(cluster(2, memory=65536, changes=tags), "iallocator:key:_gpu:2:30"))
@@ -239,7 +239,7 @@ BAD_TAGS = (
 
 
 @pytest.mark.parametrize("tag", BAD_TAGS)
-def test_bad_tag_of_a_node_is_remarked_and_does_not_count(tag: str) -> None:
+def test_invalid_tag_of_a_node_is_reported_and_ignored(tag: str) -> None:
     """An invalid tag of a node is reported and ignored."""
     document = new(cluster(1, changes={"node1": {"tags": [tag]}}), "iallocator:syskey:fast:1:-90")
     command = [sys.executable, "-m", "iallocator", "--strategy=affinity", "--n1=off"]
@@ -254,7 +254,7 @@ def test_bad_tag_of_a_node_is_remarked_and_does_not_count(tag: str) -> None:
     ["iallocator:key:fast:1", "iallocator:syskey:fast:one:1", "iallocator:specialkey:disk:0:1",
      "iallocator:syskey:_fast:1:1", "iallocator:key:fast:1:inf"],
 )  # fmt: skip
-def test_bad_tag_of_an_instance_is_remarked_and_does_not_count(tag: str) -> None:
+def test_invalid_tag_of_an_instance_is_reported_and_ignored(tag: str) -> None:
     """An invalid tag of an instance is reported and ignored."""
     command = [sys.executable, "-m", "iallocator", "--strategy=affinity", "--n1=off"]
     raw = as_bytes(new(cluster(1), tag))
@@ -269,7 +269,7 @@ def test_bad_tag_of_an_instance_is_remarked_and_does_not_count(tag: str) -> None
      ({"weight": None}, "weight"), ({"name": ""}, "name"),
      ({"class": "special", "name": "#DISK"}, "name")],
 )  # fmt: skip
-def test_bad_key_in_a_list_is_an_error_with_its_place(change: Json, where: str) -> None:
+def test_invalid_key_in_a_list_is_an_error_with_its_place(change: Json, where: str) -> None:
     """An invalid key in a list is an error, because documents are written by programs."""
     bad = room(1) | change
     for document, path in (
@@ -286,7 +286,7 @@ def test_bad_key_in_a_list_is_an_error_with_its_place(change: Json, where: str) 
     ["--msav-steps=0", "--msav-steps=x", "--initial-msav=high", "--final-msav=nan", "--seed=-1",
      "--affinity-overhead=-5"],
 )  # fmt: skip
-def test_bad_option_is_rejected(words: str) -> None:
+def test_invalid_option_is_rejected(words: str) -> None:
     """The error has the expected form of the option."""
     with pytest.raises(UsageError, match="expected "):
         ask(new(cluster(1)), words)
@@ -318,7 +318,7 @@ def _named(word: str, modules: Iterable[str]) -> list[str]:
     return [module for module in modules if word in module]
 
 
-def test_exact_search_takes_no_node_that_the_keys_reject() -> None:
+def test_exact_search_uses_no_node_that_the_keys_reject() -> None:
     """A node that fails all rounds is rejected, also in exact search."""
     document = rooms(2)
     tags = {"good": [], "bad": [f"iallocator:syskey:room:{n}:-99" for n in (1, 1.5)]}

@@ -197,7 +197,7 @@ def unsticky(kind: str, document: Json, response: Json, world: World) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("start", [0, SEEDS])
-def test_affinity_on_random_documents_is_the_plain_answer(kind: str, start: int) -> None:
+def test_affinity_on_random_documents_equals_a_plain_implementation(kind: str, start: int) -> None:
     """Nodes, failures and sticky keys equal those of the rules applied one by one."""
     wrong = [found for seed in range(start, start + SEEDS) if (found := mismatch(seed, kind))]
     assert not wrong, "\n".join(wrong)
@@ -219,7 +219,7 @@ def test_affinity_random_documents_cover_every_outcome() -> None:
     assert all(min(counts) >= 2 for counts in outcomes.values()), outcomes
 
 
-def test_affinity_ranks_all_nodes_as_the_plain_telling() -> None:
+def test_affinity_ranks_all_nodes_as_the_plain_implementation() -> None:
     """With --top, the whole rank of each group equals that of the second implementation."""
     for seed in range(SEEDS):
         rng = Random(f"top {seed}")
@@ -233,7 +233,7 @@ def test_affinity_ranks_all_nodes_as_the_plain_telling() -> None:
             assert shown == ranked, seed
 
 
-def test_affinity_ranks_only_what_the_limits_of_nodes_left() -> None:
+def test_affinity_ranks_only_nodes_that_the_limits_accept() -> None:
     """On full nodes, the strategy ranks only those that can host the instance."""
     narrowed = 0
     for seed in range(2 * SEEDS):
@@ -278,7 +278,7 @@ def test_affinity_with_a_seed_draws_among_equals_only() -> None:
 
 
 @pytest.mark.parametrize("tagged", [False, True])
-def test_affinity_after_placements_is_what_pairwise_comparison_finds(tagged: bool) -> None:
+def test_affinity_after_placements_equals_pairwise_comparison(tagged: bool) -> None:
     """The rank is equal for all nodes, most and few, wherever the instance runs."""
     whole = document(Shape(20, "rbd", per_node=3, fullness=0.3))
     rng = random.Random(tagged)

@@ -23,7 +23,7 @@ def ranks(context: Context, moved: Instance) -> list[tuple[int, ...]]:
         return [nodes for _, nodes in ranked.candidates.ranked()]
 
 
-def test_affinity_asked_for_the_same_instance_while_others_move_ranks_anew() -> None:
+def test_affinity_ranks_an_instance_anew_after_others_have_moved() -> None:
     """Memory that other instances use decides the round of each node."""
     made = {
         f"i{k}": instance(f"node{k % 4 + 1}", memory=600 + 100 * k, disk_template="rbd")

@@ -37,7 +37,7 @@ def lost(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> tuple[
 
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
-def test_rank_of_every_candidate_is_what_it_loses(seed: int) -> None:
+def test_rank_of_every_candidate_is_its_lost_allocations(seed: int) -> None:
     """All rows are in order and have the same cluster scores, with peers of the primary."""
     raw = document(seed, "allocate")
     cluster = read_cluster(raw, Reading())

@@ -55,7 +55,7 @@ def test_ratio_multiplies_the_memory_for_instances(free: int) -> None:
     assert not _fits(document, 128, "--memory-ratio=1")
 
 
-def test_memory_that_is_missing_is_not_lent() -> None:
+def test_ratio_does_not_apply_to_missing_memory() -> None:
     """Of a node with one instance less, 300 MiB are neither free nor accounted for."""
     document = _full(700)
     del document["instances"]["i3"]

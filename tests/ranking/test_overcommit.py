@@ -32,7 +32,7 @@ def _asked(document: Json, *options: str, memory: int = GIB, **members: Any) -> 
 
 
 @pytest.mark.parametrize("on_group", [False, True])
-def test_contention_ratio_lets_more_be_allocated_than_the_node_has(on_group: bool) -> None:
+def test_contention_ratio_allows_more_allocated_memory_than_the_node_has(on_group: bool) -> None:
     """64 x 1 GiB on 64 GiB, ratio 2, with 30 GiB free: there is capacity for one more."""
     tags = ["iallocator:ram-contention:2"]
     document = _full(30 * GIB, group_tags=tuple(tags)) if on_group else _full(30 * GIB, *tags)
@@ -40,13 +40,13 @@ def test_contention_ratio_lets_more_be_allocated_than_the_node_has(on_group: boo
     assert not _asked(document, "--strategy=score")["success"]
 
 
-def test_contention_ratio_does_not_lend_memory_that_is_really_used() -> None:
+def test_contention_ratio_does_not_apply_to_memory_in_use() -> None:
     """Both free memories must exceed the size and the overhead: 2048 MiB do not."""
     document = _full(2 * GIB, "iallocator:ram-contention:2")
     assert not _asked(document, "--strategy=affinity")["success"]
 
 
-def test_contention_ratio_is_the_limit_of_what_is_allocated() -> None:
+def test_contention_ratio_limits_the_allocated_memory() -> None:
     """Ratio 1.02 of 64 GiB leaves 1310 MiB: less than an instance and the overhead."""
     document = _full(30 * GIB, "iallocator:ram-contention:1.02")
     assert not _asked(document, "--strategy=affinity")["success"]
@@ -68,7 +68,7 @@ def _advertised(machines: int, free: int) -> Json:
 
 
 @pytest.mark.parametrize("kind", ["utilization", "balanced", "minimal"])
-def test_advertised_capacity_lets_more_be_allocated_than_the_node_has(kind: str) -> None:
+def test_advertised_capacity_allows_more_allocated_memory_than_the_node_has(kind: str) -> None:
     """6144 MiB advertised on 4096: a fifth instance of 1024 MiB fits."""
     document, option = _advertised(4, 1500), f"--strategy=pacemaker-{kind}"
     tags = ["iallocator:utilization:memory:1024"]
@@ -78,7 +78,7 @@ def test_advertised_capacity_lets_more_be_allocated_than_the_node_has(kind: str)
     assert not _asked(document, "--strategy=pacemaker-default", tags=tags)["success"]
 
 
-def test_place_keeps_what_advertised_capacity_holds(
+def test_place_keeps_instances_that_fit_the_advertised_capacity(
     tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Five instances on a node that advertises memory for six stay there."""
@@ -102,7 +102,7 @@ def _promising(home: str, *nodes: str, **members: Any) -> Json:
 
 
 @pytest.mark.parametrize(("free", "home"), [(900, "node1"), (1100, "node2")])
-def test_place_moves_nothing_to_where_too_little_is_really_free(
+def test_place_moves_nothing_to_nodes_with_too_little_free_memory(
     free: int, home: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Web prefers node2, but needs 1024 MiB of free memory, whatever node2 advertises."""
@@ -116,7 +116,7 @@ def test_place_moves_nothing_to_where_too_little_is_really_free(
 
 
 @pytest.mark.parametrize(("free", "moved"), [(900, []), (1100, ["web"])])
-def test_failover_needs_memory_that_is_really_free(free: int, moved: list[str]) -> None:
+def test_failover_needs_free_memory(free: int, moved: list[str]) -> None:
     """The secondary advertises enough memory in both cases, and has it free in one."""
     document = _promising("node1", "node2")
     document["nodes"]["node2"]["free_memory"] = free
@@ -130,7 +130,7 @@ def test_failover_needs_memory_that_is_really_free(free: int, moved: list[str]) 
         assert "900 MiB really free" in reply["result"][1][0][1]
 
 
-def test_key_of_a_group_counts_for_its_nodes_unless_they_say_otherwise() -> None:
+def test_key_of_a_group_counts_for_its_nodes_without_that_key() -> None:
     """A tag of the group sets the key on both nodes; the node's own value wins."""
     document = cluster(2, memory=65536)
     document["nodegroups"]["uuid-default"]["tags"] = ["iallocator:key:room:1"]

@@ -72,7 +72,9 @@ def described(seed: int, tagged: bool) -> Json:
 @every_kind
 @pytest.mark.parametrize("tagged", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_new_instance_goes_where_the_rules_say(kind: str, tagged: bool, seed: int) -> None:
+def test_new_instance_goes_to_the_node_that_the_rules_choose(
+    kind: str, tagged: bool, seed: int
+) -> None:
     """Of the possible nodes by score, the simple rules choose the answer."""
     document = allocate(world(seed, tagged), disk_template="rbd", **described(seed, tagged))
     possible = [p["nodes"][0] for p in scored(document)["solutions"][0].get("placements", [])]
@@ -103,7 +105,7 @@ def test_pair_is_the_best_primary_and_then_the_best_secondary(kind: str, seed: i
 
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
-def test_moves_go_where_the_rules_say(kind: str, seed: int) -> None:
+def test_moves_go_to_the_node_that_the_rules_choose(kind: str, seed: int) -> None:
     """Relocate and node-evacuate choose the best node to which the instance may move."""
     document = world(seed, seed % 2 == 0)
     mobile = [n for n, i in document["instances"].items() if i["disk_template"] == "rbd"]
@@ -183,7 +185,7 @@ def test_batch_chooses_by_priority_and_is_reported_in_the_order_of_the_request()
     assert ask(document, "balanced")["result"] == [[["small", ["node2"]]], ["large"]]
 
 
-def test_group_of_instances_goes_to_a_node_that_holds_it_all() -> None:
+def test_colocation_group_goes_to_a_node_with_capacity_for_all() -> None:
     """The needs of all members count before the first one is placed."""
     document = cluster(nodes=2, memory=65536)
     for name, amount in (("node1", 2), ("node2", 4)):

@@ -96,7 +96,7 @@ def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed:
             assert reached[entry["instance"]] == entry["to"]
 
 
-def test_moves_are_elementary_and_lead_where_the_placement_says() -> None:
+def test_moves_are_elementary_and_lead_to_the_placement() -> None:
     """drbd: first the new secondary, then the failover; each move follows the schema."""
     document = cluster(nodes=4, instances={"mail": instance("node1", "node2", memory=512)})
     tags = ["iallocator:score:node1:-INFINITY", "iallocator:score:node2:-INFINITY"]
@@ -110,7 +110,7 @@ def test_moves_are_elementary_and_lead_where_the_placement_says() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_moves_have_the_score_of_their_group_as_it_is_then(seed: int) -> None:
+def test_moves_have_the_score_of_their_group_after_each_of_them(seed: int) -> None:
     """The score is computed after each move."""
     document = world(seed)
     model = read_cluster(document, Reading())
@@ -133,7 +133,7 @@ def test_placement_is_in_the_order_of_the_document_with_new_ones_last() -> None:
     assert [entry["instance"] for entry in found["instances"]] == ["zebra", "ant", "bee"]
 
 
-def test_apart_instances_are_kept_apart() -> None:
+def test_separated_instances_stay_apart() -> None:
     """Separation is a hard constraint that no rank overrides."""
     tags = ["iallocator:separate:must:web"]
     instances = {
@@ -144,7 +144,7 @@ def test_apart_instances_are_kept_apart() -> None:
     assert "must be apart from" in found["instances"][2]["reason"]
 
 
-def test_failures_are_kept_survivable_as_asked() -> None:
+def test_failures_stay_tolerated_in_the_mode_of_n1() -> None:
     """With strict, one is left out; with no-new, no failure was tolerated, so none is."""
     instances = {
         f"i{n}": instance(f"node{1 + n % 2}", disk_template="rbd", memory=2500) for n in range(4)
@@ -158,7 +158,7 @@ def test_failures_are_kept_survivable_as_asked() -> None:
     assert "FailN1" in strict["instances"][3]["reason"]
 
 
-def test_failure_that_can_be_survived_now_can_be_survived_then() -> None:
+def test_tolerated_failure_stays_tolerated() -> None:
     """`minimal` would use node1 for both, but then the new one could not fail over to node2."""
     document = cluster(
         nodes=2, memory=8000, instances={"a": instance("node1", disk_template="rbd", memory=3000)}
@@ -177,9 +177,7 @@ def test_place_with_a_strategy_that_is_not_of_pacemaker_is_an_error(tmp_path: Pa
         run_command("place", ["place", "--strategy=score", str(path)])
 
 
-def test_strategy_of_place_may_come_by_tag(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tag_sets_the_strategy_of_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tag has the effect that it has for requests."""
     path = tmp_path / "document.json"
     document = cluster(nodes=1, tags=("iallocator:strategy:minimal",))
@@ -188,7 +186,7 @@ def test_strategy_of_place_may_come_by_tag(
     assert json.loads(capsys.readouterr().out)["strategy"] == "pacemaker-minimal"
 
 
-def test_circle_of_free_capacity_is_reported() -> None:
+def test_cyclic_comparison_of_free_capacities_is_reported() -> None:
     """If b has more than c, c more than d, and d more than b, names decide."""
     document = cluster(nodes={"default": 4})
     amounts = {"node1": (0, 0, 0), "node2": (1, 2, 3), "node3": (3, 1, 2), "node4": (2, 3, 1)}
@@ -201,7 +199,7 @@ def test_circle_of_free_capacity_is_reported() -> None:
     assert answer["instances"][0]["reason"].startswith("rule 4")
 
 
-def test_place_keeps_what_cannot_be_stopped_in_place() -> None:
+def test_place_does_not_move_instances_that_cannot_be_stopped() -> None:
     """It uses its node's capacity, and separated instances avoid its node."""
     stuck = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     apart = "iallocator:separate:must:web"
@@ -231,7 +229,7 @@ def test_place_leaves_a_dead_secondary_where_no_other_node_takes_it(
     assert [move["to"] for move in plan["moves"]] == [["node1", "node3"]]
 
 
-def test_group_of_one_node_takes_nothing_new_that_its_failure_would_lose() -> None:
+def test_group_of_one_node_accepts_no_new_instance_that_its_failure_would_lose() -> None:
     """As in an allocation, the new instance goes to another group if no node could restart it."""
     document = cluster({"pair": 2, "single": 1}, instances={})
     for name in ("node1", "node2"):
@@ -242,7 +240,7 @@ def test_group_of_one_node_takes_nothing_new_that_its_failure_would_lose() -> No
     assert place(document, "balanced", "--n1=strict")["placement"] == {"new": "node1"}
 
 
-def test_strict_does_not_stop_for_a_failure_that_is_lost_anyway() -> None:
+def test_strict_stops_no_instance_because_of_a_failure_that_cannot_be_tolerated() -> None:
     """Two plain instances are too large for the other node, which stops no other instance."""
     pinned = {f"p{k}": instance(f"node{k}", memory=5000) for k in (1, 2)}
     others = {f"i{k}": instance("node4", disk_template="rbd") for k in (1, 2)}
@@ -254,7 +252,7 @@ def test_strict_does_not_stop_for_a_failure_that_is_lost_anyway() -> None:
     assert found["placement"]["i1"] != found["placement"]["i2"]
 
 
-def test_strict_creates_no_instance_beside_a_failure_that_is_lost_anyway() -> None:
+def test_strict_creates_no_instance_if_a_failure_cannot_be_tolerated() -> None:
     """As in an allocation, the failure of node3 is not tolerated, so its group accepts none."""
     fixed = {"i0": instance("node3", "node2", memory=4096, auto_balance=False)}
     document = allocate(cluster(3, memory=4096, instances=fixed), disk_template="rbd", memory=256)
@@ -270,7 +268,7 @@ STRATEGIES = ("default", "utilization", "balanced", "minimal")
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_place_without_what_is_kept_finds_the_same(
+def test_place_without_kept_values_gives_the_same_result(
     seed: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

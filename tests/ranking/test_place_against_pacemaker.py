@@ -130,7 +130,7 @@ def _score(nodes: Json, one: Json, name: str) -> int:
 
 
 @pytest.mark.skipif(TOOL is None, reason="crm_simulate (pacemaker-cli-utils) is not installed")
-def test_place_answers_as_the_scheduler_of_pacemaker() -> None:
+def test_place_equals_the_scheduler_of_pacemaker() -> None:
     """The problems have scores, stickiness, priorities, groups, and nodes in every state."""
     compared = 0
     for kind in KINDS:

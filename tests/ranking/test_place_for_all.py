@@ -40,7 +40,7 @@ def contrived(**members: Any) -> Json:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_place_finds_room_for_all_where_the_rules_leave_one_out(kind: str) -> None:
+def test_place_places_all_where_the_rules_leave_one_out(kind: str) -> None:
     """Large and small fit on node2, medium on node1; the rules alone leave out the large one."""
     given = document(contrived())
     assert None not in place(given, kind)["placement"].values()
@@ -52,7 +52,7 @@ def test_place_finds_room_for_all_where_the_rules_leave_one_out(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "default"])
-def test_place_with_more_places_than_a_search_may_list_says_so_and_keeps_the_rules_answer(
+def test_place_with_too_many_candidates_for_a_search_reports_it_and_keeps_the_answer_of_the_rules(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three instances have two nodes each: a search that may list five places is not started."""
@@ -71,7 +71,7 @@ def test_place_with_more_places_than_a_search_may_list_says_so_and_keeps_the_rul
     assert cut["transition"] == greedy["transition"]
 
 
-def test_place_leaves_out_the_least_important_where_not_all_fit() -> None:
+def test_place_leaves_out_the_lowest_priority_where_not_all_fit() -> None:
     """One small instance is too many: the one with the lowest priority is left out."""
     given = contrived(small={"priority": 5}, medium={"priority": 5}, large={"priority": 5})
     given["instances"] |= {
@@ -83,7 +83,7 @@ def test_place_leaves_out_the_least_important_where_not_all_fit() -> None:
     assert [name for name, node in found.items() if node is None] == ["large", "least"]
 
 
-def test_place_leaves_together_what_belongs_together() -> None:
+def test_place_keeps_colocation_groups_together() -> None:
     """The members of a colocation group end on one node, with the search or without."""
     given = contrived(small={"group": "g"}, medium={"group": "g"})
     found = place(document(given))["placement"]
@@ -105,7 +105,7 @@ def _full(*tags: str) -> Json:
     return given
 
 
-def test_place_never_leaves_out_what_must_keep_running() -> None:
+def test_place_never_leaves_out_an_instance_that_must_keep_running() -> None:
     """The more important instance replaces it only without the tag."""
     assert place(_full())["placement"] == {"first": "node1", "second": None}
     found = place(_full("iallocator:keep-running"))
@@ -132,14 +132,14 @@ def _stopping(**members: Any) -> Json:
 
 
 @pytest.mark.parametrize("search", ["yes", "no"])
-def test_place_counts_the_disks_of_what_it_stops(search: str) -> None:
+def test_place_counts_the_disks_of_instances_that_it_stops(search: str) -> None:
     """An instance that is left out keeps its disks, so that no other instance gets their space."""
     found = place(_stopping(), "utilization", f"--exact-search={search}")
     homes = {entry["instance"]: entry["to"] for entry in found["instances"]}
     assert homes == {"old": [], "new": ["node3", "node4"]}
 
 
-def test_exact_search_counts_the_disks_of_what_it_leaves_out() -> None:
+def test_exact_search_counts_the_disks_of_instances_that_it_leaves_out() -> None:
     """The rules leave out two, the search one, which keeps disk space that the other needs."""
     given = _stopping()
     for name, size in (("small", 256), ("medium", 512)):
@@ -168,7 +168,7 @@ def test_place_leaves_a_forthcoming_instance_where_it_will_be_created() -> None:
     )
 
 
-def test_place_creates_nothing_that_starts_after_what_was_left_out() -> None:
+def test_place_creates_no_instance_that_must_start_after_one_left_out() -> None:
     """Two instances depend on one that is not placed: neither of them is created."""
     given = allocate(cluster(2, memory=4096), disk_template="rbd", memory=8192, name="base")
     base = given["request"]
@@ -189,7 +189,7 @@ def test_place_creates_nothing_that_starts_after_what_was_left_out() -> None:
     assert "absent" in why["lost"]
 
 
-def test_place_stops_nothing_because_its_node_has_too_little() -> None:
+def test_place_stops_no_instance_because_its_node_is_overcommitted() -> None:
     """No instance is stopped because its node is overfull."""
     instances = {
         f"i{k}": instance("node1", disk_template="rbd", memory=1024, vcpus=1) for k in range(4)
@@ -220,7 +220,7 @@ def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named() -> None:
     assert sorted(new["to"]) == ["node2", "node4"]
 
 
-def test_creation_has_all_that_ganeti_asks_for() -> None:
+def test_creation_has_all_parameters_that_ganeti_requires() -> None:
     """The opcode has interfaces, operating system and tags of the request; Ganeti loads it."""
     given = allocate(cluster(2), disk_template="rbd", tags=["iallocator:keep-running"])
     nic = {
@@ -256,7 +256,7 @@ def _load(opcode: Json) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_place_takes_no_notice_of_the_order_of_nodes_and_groups(kind: str) -> None:
+def test_place_does_not_depend_on_the_order_of_nodes_and_groups(kind: str) -> None:
     """The order has no effect even if capacities are circular: ties are decided by name."""
     sizes = {"node1": (3, 2, 1), "node2": (2, 1, 3), "node3": (1, 3, 2)}
     instances = {f"i{k}": instance("node1", disk_template="rbd") for k in range(4)}
@@ -273,7 +273,7 @@ def test_place_takes_no_notice_of_the_order_of_nodes_and_groups(kind: str) -> No
     assert place(given, kind) == answers[0]
 
 
-def test_place_asks_instances_of_equal_rank_in_the_order_of_the_document() -> None:
+def test_place_handles_instances_of_equal_priority_in_the_order_of_the_document() -> None:
     """As in Pacemaker, the first of equal rank in the document is placed."""
     needs = ["iallocator:utilization:memory:1024"]
     instances = {
@@ -287,7 +287,7 @@ def test_place_asks_instances_of_equal_rank_in_the_order_of_the_document() -> No
     assert place(given)["placement"] == {"a": "node1", "b": None}
 
 
-def test_place_says_nothing_of_a_search_that_found_no_more(
+def test_place_omits_a_search_that_found_nothing_better(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """There is capacity, but the instance depends on one that is lost with its node."""

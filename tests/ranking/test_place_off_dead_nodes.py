@@ -31,7 +31,9 @@ def _shared(home: str, *tags: str, memory: int = 512) -> Json:
 
 
 @pytest.mark.parametrize("secondary", [OFFLINE, DRAINED], ids=["offline", "drained"])
-def test_place_leaves_out_an_instance_without_failover_and_its_dependents(secondary: Json) -> None:
+def test_place_leaves_out_an_instance_that_cannot_fail_over_and_its_dependents(
+    secondary: Json,
+) -> None:
     """An instance with an offline primary moves only through its secondary."""
     given = cluster(
         4,
@@ -56,7 +58,7 @@ def test_place_leaves_out_an_instance_without_failover_and_its_dependents(second
         (("", "old", "old", "new"), {"node2", "node3"}),
     ],
 )
-def test_place_off_a_dead_primary_asks_migration_tags_on_the_way(
+def test_place_off_a_dead_primary_checks_migration_tags_of_each_step(
     kinds: tuple[str, ...], homes: set[str | None]
 ) -> None:
     """It starts on the secondary first, and moves on if migration tags allow it."""
@@ -175,7 +177,7 @@ def _left_out(there: Json, homes: Homes) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", seeds(10, 150))
-def test_place_off_dead_nodes_leaves_out_as_few_as_can_be(seed: int) -> None:
+def test_place_off_dead_nodes_leaves_out_as_few_as_possible(seed: int) -> None:
     """Compared with all placements: whole colocation groups, higher priorities first."""
     pytest.importorskip("highspy")
     given = _world(Random(seed))

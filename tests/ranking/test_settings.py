@@ -38,7 +38,7 @@ def strategies(made: Json, *options: str) -> dict[str, str]:
     return {one["group"]: one.get("strategy", "score") for one in response["solutions"]}
 
 
-def test_sources_win_in_the_order_of_precedence() -> None:
+def test_sources_count_in_the_order_of_precedence() -> None:
     """When a source is removed, the next one applies."""
     made = document(cluster="iallocator:strategy:minimal", annex="iallocator:strategy:balanced")
     made["request"]["strategy"] = "lost-allocations"
@@ -53,14 +53,14 @@ def test_sources_win_in_the_order_of_precedence() -> None:
     assert strategies(made) == dict.fromkeys(("default", "annex"), "score")
 
 
-def test_tags_are_not_looked_at_in_the_ways_of_hail() -> None:
+def test_compat_hail_ignores_tags_with_settings() -> None:
     """Tags of iallocator have no meaning for hail."""
     made = document(cluster="iallocator:strategy:minimal iallocator:top:3")
     made["request"]["strategy"] = "affinity"
     assert strategies(made, "--compat=hail") == {"default": "score", "annex": "score"}
 
 
-def test_other_settings_come_by_tag_too() -> None:
+def test_tags_set_other_settings() -> None:
     """Tags of a group apply to that group, tags of the cluster to all."""
     made = document(cluster="iallocator:top:2", annex="iallocator:top:1")
     response = respond(made)
@@ -68,7 +68,7 @@ def test_other_settings_come_by_tag_too() -> None:
     assert shown == {"default": 2, "annex": 0}
 
 
-def test_n1_of_a_group_counts_there_alone() -> None:
+def test_n1_of_a_group_counts_only_there() -> None:
     """An instance that no other node could restart is rejected only in the group with the tag."""
     made = cluster(
         {"default": 2, "annex": 2}, memory=4096,
@@ -105,7 +105,7 @@ def test_config_reports_values_and_origins() -> None:
     assert found["warnings"] == []
 
 
-def test_tag_without_sense_is_warned_of_and_the_next_source_counts() -> None:
+def test_invalid_tag_causes_a_warning_and_the_next_source_counts() -> None:
     """An invalid tag is reported, and stdout has an answer."""
     made = document(cluster="iallocator:strategy:minimal", annex="iallocator:strategy:bets")
     done = subprocess.run(
@@ -133,7 +133,7 @@ def test_unknown_strategy_on_the_command_line_is_an_error() -> None:
         ("ignore-soft-errors", "yes", "request/ignore-soft-errors: expected true or false"),
     ],
 )
-def test_key_without_sense_in_a_request_is_an_error(key: str, value: Any, expected: str) -> None:
+def test_invalid_key_in_a_request_is_an_error(key: str, value: Any, expected: str) -> None:
     """The message has the place and the expected form."""
     made = document()
     made["request"][key] = value
@@ -141,7 +141,7 @@ def test_key_without_sense_in_a_request_is_an_error(key: str, value: Any, expect
         answer(as_bytes(made))
 
 
-def test_docs_show_what_the_strategies_answer() -> None:
+def test_manual_shows_the_answers_of_the_strategies() -> None:
     """The table is generated, covers all strategies, and each strategy has another answer."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "strategies.md").read_text()
     lines = table()

@@ -59,7 +59,7 @@ REQUESTS: dict[str, Json] = {
 
 @every_strategy
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
-def test_strategy_answers_every_request_with_what_is_possible(
+def test_strategy_answers_every_request_with_a_permitted_placement(
     strategy: str, request_: Json
 ) -> None:
     """The strategy's best placement is one of the placements by score, with an equal score."""
@@ -112,7 +112,7 @@ def test_explanation_names_the_rule_and_both_figures() -> None:
     assert comparison["decided_by"] == "rule 4: fewer instances: 0 against 1"
 
 
-def test_lost_allocations_rank_moves_too() -> None:
+def test_lost_allocations_rank_moves() -> None:
     """On request, the lost allocations of a placement decide instead of the score."""
     made = cluster(nodes=3, memory=8192, changes={"node2": {"free_disk": 20000}})
     made["ipolicy"] = made["nodegroups"]["uuid-default"]["ipolicy"]

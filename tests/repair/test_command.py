@@ -93,7 +93,7 @@ def test_repair_rejects_undo_and_names_the_command_that_does_it(option: str) -> 
     )
 
 
-def test_repair_without_a_place_says_why() -> None:
+def test_repair_without_a_place_has_the_reason() -> None:
     """Two nodes are too few for a new secondary, and the reason says so."""
     document = cluster(2, instances={"a": instance("node1", "node2", tags=[PREFIX + "reinstall"])})
     document["nodes"]["node2"]["offline"] = True
@@ -131,7 +131,7 @@ def _replaced(world: Running) -> list[int]:
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
-def test_repair_is_carried_out_and_remembered_in_tags(fails: bool, tmp_path: Path) -> None:
+def test_repair_is_executed_and_recorded_in_tags(fails: bool, tmp_path: Path) -> None:
     """A failed repair is not repeated until its tag is removed."""
     with running(tmp_path, _sick("fix-storage")) as world:
         carry_out = world._carry_out
@@ -191,7 +191,7 @@ def test_repair_that_was_killed_is_not_repaired_twice(
         assert _results(world) == ["success"]
 
 
-def test_repair_through_rapi_takes_every_step_in_turn(tmp_path: Path) -> None:
+def test_repair_through_rapi_executes_every_step(tmp_path: Path) -> None:
     """The instance fails over, then gets another secondary; the tag names both jobs."""
     answers = _sick("failover")
     answers["instances"][0] |= {"pnode": "node2", "snodes": ["node1"]}
@@ -227,7 +227,7 @@ def test_dry_run_changes_nothing(tmp_path: Path) -> None:
         assert not world.submitted
 
 
-def test_reinstallation_is_carried_out_in_order(tmp_path: Path) -> None:
+def test_reinstallation_is_executed_in_order(tmp_path: Path) -> None:
     """Disks are created on the node that the model selected, and the report names every step."""
     answers = _sick("reinstall")
     answers["instances"][0] |= {"pnode": "node2", "snodes": [], "disk_template": "plain"}
@@ -315,7 +315,7 @@ def broken_cluster() -> Json:
     return document
 
 
-def test_what_is_broken_is_listed_with_the_command_that_repairs_it() -> None:
+def test_damaged_instances_are_listed_with_the_command_that_repairs_them() -> None:
     """Without permission each instance names the command that repairs it, and its target."""
     status, found = _of_document(broken_cluster())
     entries = {entry["instance"]: entry for entry in found["instances"]}
@@ -346,7 +346,7 @@ def test_what_is_broken_is_listed_with_the_command_that_repairs_it() -> None:
         ("reinstall", {"secondary", "primary", "web1", "web2", "web3", "plain"}),
     ],
 )
-def test_option_allows_repairs_up_to_a_type_this_once(allow: str, repaired: set[str]) -> None:
+def test_option_allows_repairs_up_to_a_type_for_one_call(allow: str, repaired: set[str]) -> None:
     """Each repaired instance is on online nodes; the others have the missing permission."""
     done = run("repair", "--json", f"--allow={allow}", stdin=as_bytes(broken_cluster()))
     found: Json = json.loads(done.stdout)

@@ -21,7 +21,7 @@ every_case = pytest.mark.parametrize("case", command_cases(), ids=case_id)
 
 
 @every_case
-def test_command_of_case_run_again_says_what_is_stored(case: Path) -> None:
+def test_command_case_has_the_stored_output(case: Path) -> None:
     """JSON or text, stderr and the exit status equal the stored ones."""
     outcome = run_case(the_case(case), How(commands=stored_commands()))
     assert (outcome.status, outcome.details) == (OK, ())

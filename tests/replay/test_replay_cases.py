@@ -28,16 +28,14 @@ every_case = pytest.mark.parametrize("case", all_cases(), ids=case_id)
 
 
 @every_case
-def test_case_answered_again_has_the_stored_response(
-    case: Path, snapshot: SnapshotAssertion
-) -> None:
+def test_case_has_the_stored_response(case: Path, snapshot: SnapshotAssertion) -> None:
     """The response document equals the one stored beside the case, byte for byte."""
     answered = answer_case(case_of(str(case / "request.json")))
     assert pretty(answered.document) + "\n" == snapshot(extension_class=Response)
 
 
 @every_case
-def test_case_answered_again_complains_as_stored(case: Path) -> None:
+def test_case_has_the_stored_stderr(case: Path) -> None:
     """The text on stderr equals the text stored beside the case."""
     found = case_of(str(case / "request.json"))
     stored = Path(found.stderr)
@@ -46,7 +44,7 @@ def test_case_answered_again_complains_as_stored(case: Path) -> None:
 
 
 @pytest.mark.parametrize("case", allocate_cases(), ids=case_id)
-def test_case_ranked_again_has_the_stored_ranking(case: Path, snapshot: SnapshotAssertion) -> None:
+def test_case_has_the_stored_ranking(case: Path, snapshot: SnapshotAssertion) -> None:
     """The placements, their scores and the terms of the best are as stored."""
     found = case_of(str(case / "request.json"))
     table = ranking(Path(found.request).read_bytes(), found.options())
@@ -54,7 +52,7 @@ def test_case_ranked_again_has_the_stored_ranking(case: Path, snapshot: Snapshot
 
 
 @every_case
-def test_case_with_tables_reversed_has_the_same_answer(case: Path) -> None:
+def test_case_with_reversed_tables_has_the_same_answer(case: Path) -> None:
     """The order of nodes, instances and groups in the document changes nothing."""
     found = case_of(str(case / "request.json"))
     stored = json.loads(Path(found.response).read_text(encoding="utf-8"))
@@ -111,14 +109,14 @@ def ask_hail(case: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("case", STORED, ids=case_id)
-def test_stored_answer_of_hail_is_what_hail_says(case: Path) -> None:
+def test_stored_answer_of_hail_is_that_of_the_installed_hail(case: Path) -> None:
     """The stored answer of hail is its present answer."""
     name, text = ask_hail(case)
     assert (case / name).read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize("case", allocate_cases(), ids=case_id)
-def test_answer_unlike_that_of_hail_has_it_stored_beside(case: Path) -> None:
+def test_answer_that_differs_from_hail_has_that_of_hail_stored(case: Path) -> None:
     """Each case with another answer than hail has hail's answer beside it."""
     name, text = ask_hail(case)
     ours = json.loads((case / "response.json").read_text(encoding="utf-8"))

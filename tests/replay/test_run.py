@@ -75,7 +75,7 @@ def test_bug_while_answering_is_an_error_with_its_traceback(
     assert outcome.details[-1] == "ZeroDivisionError: no nodes"
 
 
-def test_request_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+def test_unreadable_request_is_an_error(tmp_path: Path) -> None:
     """A file that does not exist any more is reported."""
     outcome = run_case(case_of(str(tmp_path / "gone.request.json")), How())
     assert outcome.status == ERROR
@@ -111,7 +111,7 @@ def test_differences_of_equal_documents_are_none(stored: object, now: object) ->
         ({"a": {}}, {"a": {"é": "ü"}}, 'a/é: (absent) → "ü"'),
     ],
 )
-def test_difference_of_values_is_reported_with_its_place(
+def test_difference_of_values_is_reported_with_its_path(
     stored: object, now: object, difference: str
 ) -> None:
     """Booleans are not numbers, and a missing member is not null."""

@@ -33,7 +33,7 @@ def _free(state: State) -> dict[str, float]:
     return {node.name: state.columns[FREE_SPINDLES][node.index] for node in state.cluster.nodes}
 
 
-def test_node_to_which_unknown_spindles_come_has_one_less_than_none_and_keeps_that() -> None:
+def test_node_that_gets_unknown_spindles_has_minus_one_and_keeps_it() -> None:
     """The node then has one spindle less than none, and its earlier spindles do not return."""
     state = _state()
     known, unknown = sorted(state.cluster.instances, key=lambda one: one.name)

@@ -78,7 +78,7 @@ def incremental_for(state: State, kernels: Kernels, template: str) -> Incrementa
 
 @pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
 @pytest.mark.parametrize("seed", seeds(6, 12))
-def test_incremental_scores_names_the_place_that_the_kernel_ranks_first(
+def test_incremental_scores_rank_first_what_the_kernel_ranks_first(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Equal instances are placed until no node accepts one more; few are too close to decide."""
@@ -106,7 +106,7 @@ def test_incremental_scores_names_the_place_that_the_kernel_ranks_first(
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
 @pytest.mark.parametrize("seed", [1, 4])
-def test_incremental_scores_are_right_after_a_copy_followed_other_placements(
+def test_incremental_scores_are_right_after_a_copy_made_other_placements(
     seed: int, template: str
 ) -> None:
     """The original names the node that the kernel ranks first, after placements on its copy."""
@@ -128,7 +128,7 @@ def test_incremental_scores_are_right_after_a_copy_followed_other_placements(
 
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
-def test_incremental_scores_scores_are_those_of_the_kernel(
+def test_incremental_scores_are_those_of_the_kernel(
     template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The difference of the lowest score is below the threshold for noise."""
@@ -185,7 +185,7 @@ def test_incremental_scores_pairs_have_the_scores_of_the_kernel_and_none_is_belo
         assert before == pytest.approx(kernels.make(state, range(7)).score(), abs=NOISE), number
 
 
-def test_pick_goes_by_rounded_scores() -> None:
+def test_choice_depends_on_rounded_scores() -> None:
     """The first of equal rounded scores is chosen, or none if rounding is in doubt."""
     assert pick(np.array([2.0, 1.00000000004, 1.0])) == 1
     assert pick(np.array([1.0000000002, 1.0])) == 1
@@ -195,7 +195,7 @@ def test_pick_goes_by_rounded_scores() -> None:
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
 @pytest.mark.parametrize("seed", seeds(6, 10))
-def test_a_path_leads_where_the_kernel_ranks_first_step_by_step(
+def test_placements_one_by_one_are_those_that_the_kernel_ranks_first(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Placements continue until no node accepts one more; without a result, the kernel decides."""
@@ -220,7 +220,7 @@ def test_a_path_leads_where_the_kernel_ranks_first_step_by_step(
     assert seed < 3 or reported > 2 * asked
 
 
-def test_picks_are_those_of_each_row() -> None:
+def test_choices_are_those_of_each_row() -> None:
     """Ties, rounding, doubts, and impossible places."""
     chance, near = Random(5), (0.0, 0.4e-10, 0.5e-10, 1e-10, 3e-10, 1.0, np.inf)
     rows = np.array([[1.0 + chance.choice(near) for _ in range(6)] for _ in range(200)])
@@ -244,7 +244,7 @@ def _plain(state: State, rows: list[int], columns: list[int], memory: float) -> 
     ]
 
 
-def test_reservations_kept_while_nodes_change_are_the_plain_ones() -> None:
+def test_kept_reservations_equal_new_ones_while_nodes_change() -> None:
     """After moves, and during tentative changes, the values equal simple sums."""
     rng = Random(7)
     names = [f"node{k}" for k in range(1, 7)]

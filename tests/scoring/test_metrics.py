@@ -25,7 +25,7 @@ from tests.scoring.test_incremental import crowd
 PAGE = Path(__file__).parents[2] / "docs/reference/statistics.md"
 
 
-def test_formulas_are_linear_except_those_with_code_of_their_own() -> None:
+def test_formulas_are_linear_except_those_with_code() -> None:
     """Incremental scores and scans rely on equal changes by equal instances."""
     special = {k for k, linear in enumerate(LINEAR) if linear is None}
     assert special == {N1_COUNT, DOMAINS}
@@ -57,7 +57,7 @@ def test_page_of_the_manual_lists_every_statistic_with_its_weight() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_scores_by_running_sums_are_those_of_the_kernel_whatever_adds_them_up(
+def test_scores_by_running_sums_are_those_of_the_kernel_in_any_order_of_addition(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Instances are moved or new, with tags; array sums are equal to the last digit."""

@@ -46,7 +46,7 @@ def places(
 
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_kernel_renewed_answers_as_a_new_one(seed: int, arrays: bool) -> None:
+def test_updated_kernel_equals_a_new_one(seed: int, arrays: bool) -> None:
     """The score and the nodes of a new instance are equal after each of twelve moves."""
     state = state_of(seed)
     scope, kernels = range(len(state.cluster.nodes)), Kernels(state, ())
@@ -104,7 +104,7 @@ def test_kernel_follows_the_state_in_trials_and_after_them(seed: int, arrays: bo
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_history_of_nodes_answers_as_a_new_one(seed: int) -> None:
+def test_history_of_nodes_equals_a_new_one(seed: int) -> None:
     """The kept nodes are those of the present state after each of twelve moves."""
     state = state_of(seed)
     scope, kernels, history = range(len(state.cluster.nodes)), Kernels(state, ()), NodeHistory()

@@ -111,7 +111,7 @@ def test_the_batch_of_the_manual_is_placed_whole() -> None:
     assert "placed together by exact search" in exact["info"]
 
 
-def test_without_time_the_answer_says_so_and_keeps_what_greedy_found(
+def test_answer_without_time_reports_it_and_is_that_of_greedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A search without time changes nothing; all other steps have their usual time."""
@@ -144,7 +144,7 @@ def test_every_batch_that_fits_is_placed_where_greedy_fails_on_a_dozen_of_them()
     assert rescued >= 12
 
 
-def test_without_a_solver_the_answer_says_so_and_keeps_what_greedy_found(
+def test_answer_without_a_solver_reports_it_and_is_that_of_greedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without the solver the batch is answered by greedy placement."""

@@ -46,7 +46,7 @@ def placed(response: Json) -> int:
 
 
 @pytest.mark.parametrize("options", [[], ["--optimal"]], ids=["default", "optimal"])
-def test_batch_without_effort_left_places_no_fewer_than_greedy(
+def test_batch_without_remaining_operations_places_no_fewer_than_greedy(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the budget is too small to check the result of a search, the greedy placement is kept."""
@@ -62,7 +62,7 @@ def test_batch_without_effort_left_places_no_fewer_than_greedy(
     assert undecided > 10
 
 
-def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
+def test_interrupted_exact_search_places_no_fewer_than_greedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Greedy placement fits three of four instances, whatever budget ends the exact search."""

@@ -147,7 +147,7 @@ def _agrees(document: Json, options: Sequence[str], expected: Counts) -> str:
         ("drbd", ["--n1=strict"], 2),
     ],
 )
-def test_batch_too_large_is_placed_as_far_as_any_choice_goes(
+def test_batch_that_does_not_fit_is_placed_as_far_as_possible(
     template: str, options: list[str], some: int
 ) -> None:
     """The number placed is the largest of all subsets and places, and never below greedy."""
@@ -172,7 +172,7 @@ def test_batch_with_priorities_never_leaves_out_a_higher_one_for_lower_ones(
     assert improved
 
 
-def test_batch_one_large_of_high_priority_is_placed_before_three_small_ones() -> None:
+def test_one_large_instance_of_high_priority_is_placed_before_three_small_ones() -> None:
     """One instance of high priority wins against any number of lower ones."""
     document = builders.cluster(nodes=1, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 4097
@@ -201,7 +201,7 @@ def test_batch_leaves_out_instances_that_depend_on_one_left_out() -> None:
     assert improved
 
 
-def test_batch_what_follows_one_without_a_place_is_failed_by_its_chain() -> None:
+def test_instance_that_must_start_after_a_failed_one_fails_with_the_chain_named() -> None:
     """The base cannot be placed, so its followers are rejected with the chain."""
     document = builders.cluster(nodes=3, memory=8192)
     for name, free in (("node1", 2049), ("node2", 4097), ("node3", 1024)):
@@ -223,7 +223,7 @@ def test_batch_what_follows_one_without_a_place_is_failed_by_its_chain() -> None
     assert "starts after base" in reasons["top"]
 
 
-def test_batch_is_never_worse_than_greedy_however_little_work_is_allowed(
+def test_batch_is_never_worse_than_greedy_with_few_operations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With each budget of work, at least as many are placed, by priority."""
@@ -243,7 +243,7 @@ def test_batch_is_never_worse_than_greedy_however_little_work_is_allowed(
     ("nodes", "count", "seed"),
     [(4, 12, 6), (4, 12, 8), pytest.param(6, 18, 2, marks=pytest.mark.slow)],
 )
-def test_answer_that_n1_rejects_in_part_is_taken_for_the_part_that_is_better(
+def test_answer_that_n1_rejects_in_part_keeps_the_better_part(
     nodes: int, count: int, seed: int
 ) -> None:
     """If the answer violates N+1, its acceptable part is compared with greedy placement."""

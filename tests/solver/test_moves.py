@@ -20,7 +20,7 @@ PROOF = re.compile(r"proved that(?:, higher priority first,)? no more than (\d+)
 
 @pytest.mark.parametrize("make", [evacuation, group_change])
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_all_are_moved_if_and_only_if_all_can_be(make: Any, template: str) -> None:
+def test_all_instances_are_moved_if_and_only_if_possible(make: Any, template: str) -> None:
     """All instances move if a complete plan exists; a reported impossibility is true."""
     searched = 0
     for seed in seeds(6, 16) if template == "rbd" else seeds(6, 8):
@@ -47,7 +47,7 @@ def test_all_are_moved_if_and_only_if_all_can_be(make: Any, template: str) -> No
         (group_change, "drbd", ""),
     ],
 )
-def test_moves_that_do_not_all_fit_are_made_as_far_as_any_sequence_goes(
+def test_as_many_moves_as_possible_are_made_if_not_all_fit(
     make: Any, template: str, mode: str
 ) -> None:
     """The counts by priority are the best of all sequences of moves, and each proof is true."""
@@ -82,7 +82,7 @@ def test_multi_evacuate_succeeds_if_and_only_if_all_can_move() -> None:
     assert together
 
 
-def test_instances_without_a_secondary_are_no_matter_for_a_search() -> None:
+def test_instances_without_a_secondary_need_no_search() -> None:
     """An instance without a secondary cannot move; the answer reports it without a search."""
     document = builders.cluster({"default": 3, "far": 3})
     for number in (1, 2, 3):
@@ -97,7 +97,7 @@ def test_instances_without_a_secondary_are_no_matter_for_a_search() -> None:
     assert "exact search" not in found["info"]
 
 
-def test_one_instance_alone_is_no_matter_for_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_instance_alone_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """All placements of a single instance have been tried already, so no search is started."""
     monkeypatch.setattr(
         "iallocator.placement.several.moves.move_most", lambda *_: pytest.fail("searched")

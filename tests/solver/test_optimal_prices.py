@@ -191,7 +191,7 @@ def test_optimal_with_an_empty_batch_answers() -> None:
     assert response["result"] == [[], []]
 
 
-def test_optimal_batch_where_not_all_fit_optimises_those_that_do() -> None:
+def test_optimal_batch_optimises_the_instances_that_fit() -> None:
     """An instance that cannot be placed does not prevent the best placement of the others."""
     document = _batch(0)
     rest = respond(document, "--optimal", "--n1=off")
@@ -218,7 +218,7 @@ def _evacuation(seed: int) -> Json:
     return document | {"request": request}
 
 
-def test_optimal_evacuation_counts_and_reports_what_it_breaks() -> None:
+def test_optimal_evacuation_counts_and_reports_violated_soft_constraints() -> None:
     """The answer has the penalties of its violations, and its cost is the lowest of all targets."""
     priced = 0
     for seed in range(12):

@@ -86,14 +86,14 @@ def test_search_with_a_check_rules_out_what_it_rejects() -> None:
     assert len({tuple(values) for values in seen}) == len(seen)
 
 
-def test_search_when_the_check_rejects_everything_is_a_proof() -> None:
+def test_search_proves_that_nothing_passes_the_check() -> None:
     """If every combination is ruled out, the result is a proof that no answer exists."""
     problem = Problem()
     problem.kinds = [Kind(["a", "b"], [Choice(n, 0.0, {}) for n in range(3)])]
     assert search(problem, lambda values: ["a", "b"], Deadline.of_search(20)).status == IMPOSSIBLE
 
 
-def test_search_without_time_says_that_time_is_out() -> None:
+def test_search_without_time_reports_it() -> None:
     """Without time, the solver reports that time is up, and no result."""
     problem = Problem()
     problem.kinds = [Kind(["a"], [Choice(1, 0.0, {})])]
@@ -142,7 +142,7 @@ def _fewest(graph: Graph) -> int:
     )
 
 
-def test_colour_on_small_graphs_is_as_good_as_brute_force() -> None:
+def test_colouring_of_small_graphs_equals_brute_force() -> None:
     """The solver finds the fewest colours, with a proof."""
     rng = Random(1)
     for _ in range(60):
@@ -153,7 +153,7 @@ def test_colour_on_small_graphs_is_as_good_as_brute_force() -> None:
         assert len(set(colours)) == _fewest(graph)
 
 
-def test_colour_on_larger_graphs_is_right_and_no_worse_than_greedy() -> None:
+def test_colouring_of_larger_graphs_is_valid_and_no_worse_than_greedy() -> None:
     """The solution is valid and no worse than greedy, also if the step limit prevents a proof."""
     rng = Random(2)
     for _ in range(10):

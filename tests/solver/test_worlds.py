@@ -162,7 +162,7 @@ def test_top_lists_no_place_that_the_feature_forbids(name: str) -> None:
     assert sorted(listed) == sorted(expected)
 
 
-def test_the_worlds_without_their_feature_use_the_third_node() -> None:
+def test_clusters_without_the_feature_use_the_third_node() -> None:
     """Without the feature, the third node is used and no search is needed."""
     response = respond(_world())
     assert ["node3"] in dict(response["result"][0]).values()

@@ -47,14 +47,14 @@ def good(done: Done) -> dict[str, Any]:
     return found
 
 
-def test_request_with_another_cluster_is_answered_for_that(tmp_path: Path) -> None:
+def test_request_with_another_cluster_is_answered_for_that_cluster(tmp_path: Path) -> None:
     """The request comes from the document, the nodes come from the text file."""
     (tmp_path / "small.data").write_text(SMALL)
     done = run(str(request_file(tmp_path, disk_template="plain")), "-t", f"{tmp_path}/small.data")
     assert set(good(done)["result"]) <= {"node1", "node2"}
 
 
-def test_request_with_a_simulated_cluster_is_answered_for_that(tmp_path: Path) -> None:
+def test_request_with_a_simulated_cluster_is_answered_for_that_cluster(tmp_path: Path) -> None:
     """Nodes that do not exist can be simulated."""
     done = run(str(request_file(tmp_path)), "--simulate", "p,4,100g,16g,8")
     assert set(good(done)["result"]) <= {f"node-01-00{number}" for number in range(1, 5)}
@@ -80,7 +80,7 @@ def test_save_writes_the_states_before_and_after(tmp_path: Path) -> None:
     assert after.node_names(found.nodes) == response["result"]
 
 
-def test_save_where_nothing_can_be_written_is_rejected(tmp_path: Path) -> None:
+def test_save_to_an_unwritable_path_is_rejected(tmp_path: Path) -> None:
     """The message names the file that cannot be written."""
     done = run(str(request_file(tmp_path)), "-S", "/nowhere/saved")
     assert complaint(done).startswith("/nowhere/saved.pre-ialloc: No such file")
@@ -98,7 +98,7 @@ def test_print_nodes_shows_them_before_and_after_on_stderr(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("option", ["-pname,pcnt", "--print-nodes=name,pcnt"])
-def test_print_nodes_with_fields_shows_these(option: str, tmp_path: Path) -> None:
+def test_print_nodes_with_fields_shows_those_fields(option: str, tmp_path: Path) -> None:
     """Both forms of the option have a value after `=`."""
     done = run(str(request_file(tmp_path)), option)
     assert " Name  pcnt\n node1    1\n" in done.stderr.decode()

@@ -35,7 +35,7 @@ def test_read_file_beyond_the_limit_is_rejected(size: int, tmp_path: Path) -> No
         files.read_file(str(path), limit=1000)
 
 
-def test_read_file_of_a_huge_hole_reads_nothing(tmp_path: Path) -> None:
+def test_read_file_of_a_huge_sparse_file_reads_nothing(tmp_path: Path) -> None:
     """A sparse file of one TiB is rejected by its size."""
     path = tmp_path / "hole"
     with path.open("wb") as file:
@@ -64,7 +64,7 @@ def test_read_file_with_a_nul_in_its_name_is_rejected() -> None:
         files.read_file("a\0b")
 
 
-def test_write_file_to_a_full_disk_leaves_what_was_there(
+def test_write_file_to_a_full_disk_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old file is kept, and no part of the new file or temporary file is left."""
@@ -98,7 +98,7 @@ def test_write_file_keeps_permissions_and_links(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_write_file_by_two_writers_is_never_torn(tmp_path: Path) -> None:
+def test_write_file_by_two_writers_is_never_mixed(tmp_path: Path) -> None:
     """Every reader sees the complete content of one of two writers."""
     path = tmp_path / "plan"
     files.write_file(str(path), "a" * 100_000)
@@ -129,7 +129,7 @@ ANSWERS = (
 
 
 @pytest.mark.parametrize("words", ANSWERS)
-def test_max_input_holds_for_everything_that_is_read(
+def test_max_input_limits_every_source(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The error is one line that names the file and the option."""
@@ -149,7 +149,7 @@ def test_max_input_holds_for_everything_that_is_read(
     assert err.endswith("more than 3000 bytes, the most that is read (--max-input)\n")
 
 
-def test_max_input_holds_for_replayed_cases(tmp_path: Path) -> None:
+def test_max_input_limits_replayed_cases(tmp_path: Path) -> None:
     """The limit applies to requests and commands; all other cases run."""
     (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(99))))
     (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(99))))
@@ -173,7 +173,7 @@ def test_max_input_holds_for_replayed_cases(tmp_path: Path) -> None:
         ("1gb", 2**30),
     ],
 )
-def test_max_input_takes_sizes(text: str, size: int) -> None:
+def test_max_input_accepts_sizes_with_units(text: str, size: int) -> None:
     """A size is in bytes, or has a unit."""
     assert byte_size(text) == size
 

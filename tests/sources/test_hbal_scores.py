@@ -45,7 +45,7 @@ def _compared(path: Path) -> Iterator[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_clusters_we_write_have_the_same_score_with_hbal(kind: str, tmp_path: Path) -> None:
+def test_written_clusters_have_the_same_score_with_hbal(kind: str, tmp_path: Path) -> None:
     """A generated cluster that iallocator writes has an equal score in hbal, to 8 decimals."""
     compared = 0
     for seed in range(SEEDS):
@@ -60,7 +60,7 @@ def test_clusters_we_write_have_the_same_score_with_hbal(kind: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_files_of_others_have_the_same_score_with_hbal(path: Path, tmp_path: Path) -> None:
+def test_files_of_other_programs_have_the_same_score_with_hbal(path: Path, tmp_path: Path) -> None:
     """A file of another program, read and written again, has an equal score in hbal."""
     found = read_text(path.read_bytes(), path.name, LIKE_HAIL)
     copy = tmp_path / "copy.data"

@@ -64,7 +64,7 @@ def test_damaged_compressed_file_is_rejected(cut: int, tmp_path: Path) -> None:
         loaded(path)
 
 
-def test_zstd_without_its_module_says_what_to_do(
+def test_zstd_without_its_module_has_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message names the file and the missing module."""

@@ -25,7 +25,7 @@ from .clusters import LIKE_HAIL, READING
         ("1t", 1048576), ("1TiB", 1048576), ("1T", 953674), ("1tb", 953674), ("10 g", 10240),
     ],
 )  # fmt: skip
-def test_size_is_read_as_htools_read_it(text: str, mebibytes: int) -> None:
+def test_size_is_read_as_by_htools(text: str, mebibytes: int) -> None:
     """Lower-case units and the suffix iB are binary.
 
     Upper-case units and the suffix B are decimal.
@@ -65,7 +65,7 @@ def test_simulated_cluster_has_groups_and_nodes_as_asked() -> None:
         ("p,2,1,1,1,1,yes", "True or False for exclusive storage"),
     ],
 )
-def test_spec_with_a_mistake_is_rejected(spec: str, expected: str) -> None:
+def test_invalid_specification_is_rejected(spec: str, expected: str) -> None:
     """The message has the specification and the invalid part of it."""
     with pytest.raises(UsageError, match=expected) as caught:
         simulate([spec], READING)

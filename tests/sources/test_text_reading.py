@@ -61,7 +61,7 @@ def test_text_with_tags_of_storage_pools_restricts_instances() -> None:
     assert [theirs.reach(one) for one in theirs.instances] == [None, None]
 
 
-def test_text_with_fewest_fields_takes_the_defaults() -> None:
+def test_text_with_the_fewest_fields_has_the_defaults() -> None:
     """Files of the oldest versions have the defaults of htools."""
     text = "g|u|preferred|\n\nn|100|0|90|200|150|4|N|u\n\ni|10|50|1|running|Y|n||plain|\n\n"
     cluster = read(text).cluster
@@ -102,7 +102,7 @@ def test_node_with_exclusive_storage_has_its_spindles() -> None:
     assert (node.total_spindles, node.free_spindles) == (12, 7)
 
 
-def test_node_that_reports_less_than_nothing_is_read() -> None:
+def test_node_with_negative_amounts_is_read() -> None:
     """Free memory can be negative in files that htools wrote."""
     cluster = read(changed("|15872|", "|-5|")).cluster
     assert State(cluster).columns[0][1] == -5
@@ -116,7 +116,7 @@ def test_node_that_reports_less_than_nothing_is_read() -> None:
         ("USER_down", "down"), ("ERROR_down", "down"), ("ADMIN_offline", "offline"),
     ],
 )  # fmt: skip
-def test_instance_status_decides_what_it_takes(status: str, state: str) -> None:
+def test_instance_status_decides_its_resources(status: str, state: str) -> None:
     """An instance uses memory unless it is known to be down."""
     cluster = read(changed("ADMIN_down", status)).cluster
     assert cluster.instances[0].admin_state == state
@@ -129,7 +129,7 @@ def test_reading_orders_nodes_and_instances_by_name() -> None:
     assert [instance.name for instance in cluster.instances] == ["db", "web"]
 
 
-def test_reading_like_hail_goes_by_the_file_backwards() -> None:
+def test_reading_with_compat_hail_reverses_the_order_of_lines() -> None:
     """Of equal nodes, the last one is chosen, because hail reads the lists in reverse order."""
     cluster = read(SMALL, LIKE_HAIL).cluster
     assert [node.name for node in cluster.nodes] == ["node2", "node1"]
@@ -185,6 +185,6 @@ def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected
         ("\n" + SMALL, "cluster.data:2: node: expected at least 9 fields"),
     ],
 )
-def test_text_that_is_none_is_rejected(text: str, expected: str) -> None:
+def test_file_that_is_not_a_cluster_is_rejected(text: str, expected: str) -> None:
     """A file of another format is detected by its first line."""
     assert problem(text).startswith(expected)

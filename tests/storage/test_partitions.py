@@ -30,7 +30,7 @@ def new(rng: Random, document: Json) -> Json:
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
-def test_new_instance_goes_only_where_its_pool_is_reached(seeds: range) -> None:
+def test_new_instance_goes_only_to_nodes_with_access_to_its_pool(seeds: range) -> None:
     """The answer, all alternatives and all potential secondaries have access to the pool."""
     placed = rejected = 0
     for seed in seeds:
@@ -109,7 +109,7 @@ def test_potential_secondaries_are_listed_by_score() -> None:
 
 
 @pytest.mark.parametrize("forms", ["scalar", "arrays"])
-def test_both_forms_of_the_kernel_reject_the_same(
+def test_kernels_with_and_without_arrays_reject_the_same_nodes(
     forms: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers are equal with and without the array library."""
@@ -145,7 +145,7 @@ def test_balancing_moves_stay_in_the_pool() -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--inter-group=yes",)], ids=str)
-def test_evacuation_of_secondaries_moves_no_instance_that_has_none(
+def test_evacuation_of_secondaries_moves_no_instance_without_a_secondary(
     options: tuple[str, ...],
 ) -> None:
     """An instance on shared storage has no secondary, so no group is offered or used."""

@@ -107,7 +107,7 @@ def test_disk_parameters_name_the_pool() -> None:
 # access
 
 
-def test_listed_pools_are_all_that_a_node_reaches() -> None:
+def test_node_with_listed_pools_has_access_to_no_others() -> None:
     """With the field, a node has no access to other pools, also for internal storage."""
     document = two_nas(node4=listed(external("san")))
     assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2"}
@@ -116,7 +116,7 @@ def test_listed_pools_are_all_that_a_node_reaches() -> None:
     assert places(document, disk_template="diskless") == {"node1", "node2", "node3", "node4"}
 
 
-def test_tags_of_nodes_and_groups_restrict_the_pools_that_instances_name() -> None:
+def test_tags_of_nodes_and_groups_restrict_access_to_the_pools_of_instances() -> None:
     """A tag does not restrict other storage, or instances that name no pool."""
     document = cluster({"a": 2, "b": 2})
     document["nodegroups"]["uuid-a"]["tags"] = ["iallocator:pool:external:nas"]
@@ -130,13 +130,13 @@ def test_tags_of_nodes_and_groups_restrict_the_pools_that_instances_name() -> No
     assert places(document, disk_template="drbd") == everywhere
 
 
-def test_instances_alone_restrict_nothing() -> None:
+def test_tags_of_instances_alone_restrict_nothing() -> None:
     """If no node names its pools, answers are unchanged."""
     document = cluster(3)
     assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2", "node3"}
 
 
-def test_external_storage_of_plain_disks_asks_for_no_disk_of_nodes() -> None:
+def test_plain_disks_on_external_storage_use_no_disk_of_nodes() -> None:
     """Storage declared as external is external for any template, and moves as such."""
     full = {"free_disk": 0}
     changes = {"node1": full, "node2": full}
@@ -149,14 +149,14 @@ def test_external_storage_of_plain_disks_asks_for_no_disk_of_nodes() -> None:
     assert answered({**document, "request": move})["result"] == ["node2"]
 
 
-def test_compat_hail_does_not_look_at_pools() -> None:
+def test_compat_hail_ignores_pools() -> None:
     """Pools are ignored, because hail has none."""
     request = allocate(two_nas(), disk_template="rbd", storage_pool="tape")
     assert not answered(request)["success"]
     assert answered(request, "--compat=hail")["success"]
 
 
-def test_evacuation_falls_back_to_groups_that_reach_the_pool() -> None:
+def test_evacuation_falls_back_to_groups_with_access_to_the_pool() -> None:
     """An instance that the local group rejects is offered to groups of its partition only."""
     one = instance("node1", disk_template="rbd", storage_pool="nas")
     nas, san = listed(external("nas")), listed(external("san"))
@@ -207,7 +207,7 @@ def on_fast(*sizes: int) -> Json:
         ("drbd", (2000,), set()),
     ],
 )
-def test_disks_count_against_the_pool_they_are_in(
+def test_disks_count_in_their_pool(
     template: str, sizes: tuple[int, ...], expected: set[str]
 ) -> None:
     """Some space must remain in the pool; the free disk of the node is ignored."""
@@ -216,7 +216,7 @@ def test_disks_count_against_the_pool_they_are_in(
     assert found == expected
 
 
-def test_disks_in_two_pools_count_against_both() -> None:
+def test_disks_in_two_pools_count_in_both() -> None:
     """Each disk counts in its own pool."""
     disks = [{"size": 600, "vg": "fast", "spindles": 1}, {"size": 600, "spindles": 1}]
     assert places(volume_groups(601, 600, 9000, disk=601), disk_template="plain", disks=disks) == {
@@ -225,7 +225,7 @@ def test_disks_in_two_pools_count_against_both() -> None:
     assert places(volume_groups(601, disk=600), disk_template="plain", disks=disks) == set()
 
 
-def test_instances_of_a_batch_take_from_the_pool_one_after_the_other() -> None:
+def test_instances_of_a_batch_use_the_pool_one_after_the_other() -> None:
     """The space of earlier instances is not available to later ones."""
     wanted = [
         allocate({}, name=f"new{k}", disk_template="plain", memory=128, **on_fast(400))["request"]
@@ -238,7 +238,7 @@ def test_instances_of_a_batch_take_from_the_pool_one_after_the_other() -> None:
     assert len(failed) == 1
 
 
-def test_the_only_volume_group_is_what_free_disk_speaks_of() -> None:
+def test_free_disk_of_a_node_is_that_of_its_only_volume_group() -> None:
     """Its sizes replace those of the node, and disks without a pool are in it."""
     change = {"free_disk": 5, "total_disk": 5, **listed(internal("xenvg", 9000, 1000))}
     document = cluster(1, changes={"node1": change})
@@ -248,7 +248,7 @@ def test_the_only_volume_group_is_what_free_disk_speaks_of() -> None:
         assert places(document, disk_template="plain", disks=more) == set()
 
 
-def test_file_pool_is_a_limit_too() -> None:
+def test_file_pool_is_a_limit() -> None:
     """A file pool with sizes is a limit; hail has none for file instances."""
     document = cluster(1, changes={"node1": listed(internal("file", 900, 500))})
     assert places(document, disk_template="file", disk=499) == {"node1"}
@@ -300,7 +300,7 @@ def test_nodes_without_internal_storage_are_balanced() -> None:
          "diskparams/rbd: expected an object, got 3"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_about_pools_is_said(where: str, members: Json, expected: str) -> None:
+def test_invalid_pools_are_reported(where: str, members: Json, expected: str) -> None:
     """The parser and ``--validate`` report the first error."""
     document = allocate(cluster(2), disk_template="rbd")
     place = document

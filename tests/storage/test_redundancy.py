@@ -194,7 +194,7 @@ def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> Non
 
 
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
-def test_failures_played_through_at_once_respect_pools(
+def test_failures_simulated_at_once_respect_pools(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batched simulation has the losses of the simple one."""

@@ -42,7 +42,7 @@ def evacuate(base: Json, mode: str, *names: str) -> Json:
 
 @pytest.mark.parametrize("kind", MOVES)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_response_transition_is_safe_and_goes_where_the_result_says(kind: str, seed: int) -> None:
+def test_transition_of_a_response_is_safe_and_leads_to_the_result(kind: str, seed: int) -> None:
     """Executed on the model in any allowed order, it ends at the placement of the result."""
     raw = document(seed, kind)
     found = response(raw, "--n1=off")

@@ -55,7 +55,7 @@ def test_jobs_depend_as_steps_wait(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_lines_tell_every_step_and_wait(seed: int) -> None:
+def test_lines_have_every_step_and_wait(seed: int) -> None:
     """Each step has one numbered line with its dependencies."""
     document = transition_document(transition(seed))
     page = Page(width=10_000)

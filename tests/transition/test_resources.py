@@ -47,7 +47,7 @@ def cluster() -> Cluster:
     return read_cluster(document, Reading(static_kvm_memory=0))
 
 
-def test_room_is_what_nodes_have_free_but_for_one_mib(cluster: Cluster) -> None:
+def test_available_memory_is_the_free_memory_less_one_mib(cluster: Cluster) -> None:
     """Memory, disk and pools keep one MiB; cpus and spindles end at their ratio."""
     state = State(cluster)
     disk = {one.name: one.as_primary for one in cluster.instances}
@@ -77,7 +77,9 @@ def held(cluster: Cluster, name: str, nodes: tuple[int, ...], running: bool = Tr
     return {key: amount for key, amount in found.items() if key[1] not in SOFT}
 
 
-def test_instance_holds_memory_where_it_runs_and_disk_on_all_its_nodes(cluster: Cluster) -> None:
+def test_instance_allocates_memory_where_it_runs_and_disk_on_all_its_nodes(
+    cluster: Cluster,
+) -> None:
     """The secondary has none of its memory; an instance in a storage pool uses space there."""
     drbd = next(one for one in cluster.instances if one.name == "drbd")
     disk = drbd.own_disk
@@ -95,7 +97,7 @@ def test_instance_holds_memory_where_it_runs_and_disk_on_all_its_nodes(cluster: 
     assert (0, "cpus") not in footprint(drbd, Place((1, 0), True))
 
 
-def test_step_takes_what_is_more_and_gives_back_what_is_less(cluster: Cluster) -> None:
+def test_step_allocates_what_is_added_and_releases_what_is_removed(cluster: Cluster) -> None:
     """A failover needs memory on the secondary, a new secondary needs disk, a stop frees memory."""
     drbd = next(one for one in cluster.instances if one.name == "drbd")
     here, over = Place((0, 1), True), Place((1, 0), True)
@@ -110,7 +112,7 @@ def test_step_takes_what_is_more_and_gives_back_what_is_less(cluster: Cluster) -
     assert change(drbd, here, None) == ({}, {k: v for k, v in footprint(drbd, here).items() if v})
 
 
-def test_role_that_is_new_to_a_node_is_taken_though_it_is_nothing(cluster: Cluster) -> None:
+def test_new_role_on_a_node_is_an_allocation_of_zero(cluster: Cluster) -> None:
     """A stopped instance also cannot move to a node with too much memory in use."""
     rbd = next(one for one in cluster.instances if one.name == "rbd")
     takes, _ = change(rbd, Place((0,), False), Place((1,), False))

@@ -47,7 +47,7 @@ def test_any_order_is_safe(seed: int, options: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_steps_lead_to_what_is_wanted(seed: int, options: dict[str, float]) -> None:
+def test_steps_lead_to_the_planned_placements(seed: int, options: dict[str, float]) -> None:
     """Each instance reaches its target, or is reported as left out and stays."""
     one = world(seed, **options)  # type: ignore[arg-type]
     transition = planned(one)
@@ -61,7 +61,7 @@ def test_steps_lead_to_what_is_wanted(seed: int, options: dict[str, float]) -> N
 
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
-def test_shared_storage_leaves_nothing(seed: int) -> None:
+def test_instance_on_shared_storage_leaves_no_disk_behind(seed: int) -> None:
     """If instances may be stopped, memory alone never prevents a target."""
     assert planned(world(seed, tight=0.95)).left == []
 
@@ -99,7 +99,7 @@ SMALL = [seed for seed in range(80) if len(planned(world(seed, tight=0.6)).steps
 
 
 @pytest.mark.parametrize("seed", SMALL)
-def test_every_wait_for_room_is_needed(seed: int) -> None:
+def test_every_wait_for_capacity_is_needed(seed: int) -> None:
     """In small transitions, every moment is safe, and without one dependency some moment is not."""
     one = world(seed, tight=0.6)
     transition = planned(one)
@@ -117,7 +117,7 @@ def test_every_wait_is_needed_somewhere() -> None:
     assert sum(planned(world(seed, tight=0.6)).waits for seed in SMALL) > 10
 
 
-def test_check_finds_a_wait_that_is_missing() -> None:
+def test_check_finds_a_missing_wait() -> None:
     """Execution on the model reports a missing dependency."""
     for seed in range(20):
         one = world(seed, tight=0.95)
@@ -171,14 +171,14 @@ def test_pacemaker_ignores_amounts() -> None:
     assert ours(one).ordered()["comes"] == set()
 
 
-def test_pacemaker_overfills_in_a_circle() -> None:
+def test_transition_of_pacemaker_overfills_nodes_in_a_cycle() -> None:
     """Of two instances that swap places, Pacemaker lets one arrive early."""
     one = Problem(3, 12, {"a": (8, 0, 1), "b": (8, 1, 0)})
     assert _ever_overfull(one, pacemakers(one))
     assert not _ever_overfull(one, ours(one))
 
 
-def test_overfull_moments_are_found() -> None:
+def test_overfull_intermediate_states_are_found() -> None:
     """The measure detects a graph without dependencies."""
     one = problem(1)
     graph = ours(one)
@@ -210,7 +210,7 @@ def waits(steps: list[Step], room: float) -> list[dict[int, str]]:
     return found.needs
 
 
-def test_room_of_a_step_that_is_waited_for_anyway_counts_once() -> None:
+def test_capacity_released_by_a_step_that_is_waited_for_counts_once() -> None:
     """The remaining need is met by another departure."""
     first, second = step(frees=5), step(frees=5)
     assert waits([first, second, step(takes=9, after=[first])], 0)[2] == {
@@ -219,13 +219,13 @@ def test_room_of_a_step_that_is_waited_for_anyway_counts_once() -> None:
     }
 
 
-def test_arrival_where_too_much_is_in_use_waits_for_what_settles_it() -> None:
+def test_arrival_on_an_overcommitted_node_waits_for_the_release() -> None:
     """One departure resolves the overload, and leaves capacity for the arrival."""
     departures = [step(frees=1), step(frees=1), step(frees=6)]
     assert waits([*departures, step(takes=1)], -3)[3] == {2: "memory on node1"}
 
 
-def test_arrival_where_too_much_is_in_use_cannot_spend_what_settles_it() -> None:
+def test_arrival_on_an_overcommitted_node_cannot_use_that_release() -> None:
     """Of two departures, one resolves the overload; the other frees capacity for arrivals."""
     assert waits([step(frees=3), step(frees=4), step(takes=4)], -3)[2] == {
         0: "memory on node1",
@@ -233,7 +233,7 @@ def test_arrival_where_too_much_is_in_use_cannot_spend_what_settles_it() -> None
     }
 
 
-def test_capacity_is_handed_on_without_needless_dependencies() -> None:
+def test_released_capacity_is_assigned_without_needless_dependencies() -> None:
     """A step after both departures uses the capacity that the other step does not need."""
     first, second = step(frees=1), step(frees=1)
     both, one = step(takes=1, after=[first, second]), step(takes=1, after=[second])

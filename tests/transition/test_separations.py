@@ -129,7 +129,7 @@ def test_planned_transition_keeps_separate_instances_apart_at_any_moment(
         assert drbd or transition.left == []
 
 
-def test_peaceful_cases_are_many_and_some_of_them_need_waits() -> None:
+def test_generated_cases_without_conflicts_are_many_and_some_need_waits() -> None:
     """Without the separations, some instances share a node, so the test above can fail."""
     cases = [case for case in (Case(*one) for one in CASES) if case.peaceful]
     assert len(cases) > 12
@@ -174,7 +174,7 @@ def test_two_separated_instances_exchange_nodes_with_a_stop() -> None:
     assert transition.left == []
 
 
-def test_a_wait_for_an_exclusion_tag_says_so() -> None:
+def test_wait_for_an_exclusion_tag_has_the_reason() -> None:
     """The arriving instance waits for the departing one, and the step names the tag."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (1,), 1)
     one.exclusion = other.exclusion = ("role:a",)
@@ -185,7 +185,7 @@ def test_a_wait_for_an_exclusion_tag_says_so() -> None:
     assert steps["vm1"].because == ["exclusion tag role:a on node2"]
 
 
-def test_those_apart_by_failure_domain_wait_for_each_other() -> None:
+def test_instances_apart_by_failure_domain_wait_for_each_other() -> None:
     """Another node of the same room is not allowed either, until the first instance has left it."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (2,), 1)
     state = State(make_cluster(4, [one, other]))
@@ -219,7 +219,7 @@ def test_each_instance_that_shares_a_node_temporarily_is_reported() -> None:
     assert transition.shares == {("b", 1), ("c", 1)}
 
 
-def test_only_instances_in_shares_meet_on_a_node() -> None:
+def test_only_reported_instances_share_a_node_temporarily() -> None:
     """One instance passes through before another arrives; only a third one meets that one."""
     first, stays, third = (machine(name, (0, 1), 1) for name in "abc")
     for each in (first, stays, third):
@@ -241,7 +241,7 @@ def test_only_instances_in_shares_meet_on_a_node() -> None:
     assert at["a", 2].number in at["b", 1].after
 
 
-def test_ways_round_are_looked_for_unless_the_rooms_are_too_many(
+def test_detours_are_searched_unless_they_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If there are too many rooms, only initial and target nodes are tried."""

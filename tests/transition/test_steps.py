@@ -69,7 +69,7 @@ def test_arrival_waits_for_both_departures_if_it_needs_them() -> None:
     assert found.steps[-1].because == ["memory on node2"] * 2
 
 
-def test_arrivals_that_fit_one_by_one_only_do_not_share_the_room() -> None:
+def test_arrivals_that_fit_only_one_by_one_do_not_share_free_capacity() -> None:
     """Two arrivals compete for the capacity of one, so a departure comes between them."""
     held = [machine("a", (0,), 4), machine("b", (2,), 4), machine("c", (1,), 5)]
     found = plan(make_cluster(4, held), {"a": (1,), "b": (1,), "c": (3,)})
@@ -78,7 +78,7 @@ def test_arrivals_that_fit_one_by_one_only_do_not_share_the_room() -> None:
     assert len(waiting) == 1
 
 
-def test_circle_goes_through_a_third_node() -> None:
+def test_cycle_is_resolved_through_a_third_node() -> None:
     """The move is live, if some node has temporary capacity."""
     held = [machine("a", (0,), 8), machine("b", (1,), 8)]
     found = plan(make_cluster(3, held), {"a": (1,), "b": (0,)})
@@ -88,7 +88,7 @@ def test_circle_goes_through_a_third_node() -> None:
     assert found.remarks == ["a goes through node3: others need its room"]
 
 
-def test_circle_without_a_third_node_stops_one() -> None:
+def test_cycle_without_a_third_node_stops_an_instance() -> None:
     """The instance with less memory is stopped, and started on its new node."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,)})
@@ -106,7 +106,7 @@ def test_cycle_of_instances_that_must_keep_running_is_reported() -> None:
     assert "a waits for b waits for a" in found.left[0][1]
 
 
-def test_circle_that_is_reported_does_not_hold_up_others() -> None:
+def test_reported_cycle_does_not_delay_other_moves() -> None:
     """Unrelated instances move."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7), machine("c", (0,), 1)]
     demands = Demands(keep_running=frozenset({"a", "b"}))
@@ -114,7 +114,7 @@ def test_circle_that_is_reported_does_not_hold_up_others() -> None:
     assert lines(found) == [("migrate", "c", [])]
 
 
-def test_circle_of_disks_of_drbd_instances_goes_through_a_third_node() -> None:
+def test_cycle_of_disks_of_drbd_instances_is_resolved_through_a_third_node() -> None:
     """The secondaries of two instances swap nodes with full disks."""
     held = [machine("a", (0, 1), 1, 8), machine("b", (0, 2), 1, 8)]
     cluster = make_cluster(4, held, disk=16)
@@ -135,14 +135,14 @@ def test_circle_of_disks_of_drbd_instances_goes_through_a_third_node() -> None:
         ((2, 3), ["replace-disks", "migrate", "replace-disks"]),
     ],
 )
-def test_drbd_instance_takes_the_shortest_way(wanted: Nodes, kinds: list[str]) -> None:
+def test_drbd_instance_takes_the_shortest_route(wanted: Nodes, kinds: list[str]) -> None:
     """The disks are copied as few times as possible, step after step."""
     found = plan(make_cluster(4, [machine("a", (0, 1), 4, 4)]), {"a": wanted})
     assert [kind for kind, _, _ in lines(found)] == kinds
     assert [after for _, _, after in lines(found)] == [[], [1], [2]][: len(kinds)]
 
 
-def test_drbd_instance_goes_round_a_secondary_that_may_not_receive_it() -> None:
+def test_drbd_instance_avoids_a_secondary_that_may_not_receive_it() -> None:
     """If migration tags forbid the shortest way, one more copy is made; if all ways fail, none."""
     cluster = make_cluster(3, [machine("a", (0, 1), 4, 4)])
     cluster.nodes[0].migration = frozenset({"cpu:new"})
@@ -223,7 +223,7 @@ def test_hard_order_fails_instances_that_depend_on_a_failed_one() -> None:
     assert why["proxy"] == "must start after web, which does not start"
 
 
-def test_order_should_gives_way_to_room() -> None:
+def test_soft_order_that_capacity_prevents_is_dropped() -> None:
     """A soft order that the capacity makes impossible is dropped and reported."""
     held = [machine("a", (0,), 8), machine("b", (1,), 8)]
     demands = Demands(orders=[("a", "b", SHOULD)], keep_running=frozenset({"a", "b"}))
@@ -232,7 +232,7 @@ def test_order_should_gives_way_to_room() -> None:
     assert found.remarks == ["b does not wait for a: no room in that order"]
 
 
-def test_new_instance_waits_for_the_room_it_needs() -> None:
+def test_new_instance_waits_for_the_capacity_that_it_needs() -> None:
     """The instance is created after the departure."""
     cluster = make_cluster(2, [machine("a", (0,), 8)])
     found = plan(cluster, {"a": (1,), "new": (0,)}, [machine("new", (), 6)])
@@ -240,7 +240,7 @@ def test_new_instance_waits_for_the_room_it_needs() -> None:
     assert opcodes_of(cluster, found.steps[1].action)[0]["pnode"] == "node1"
 
 
-def test_stuck_instance_has_its_node_fenced_after_all_others_left() -> None:
+def test_node_of_a_stuck_instance_is_fenced_after_all_others_left() -> None:
     """The dependent instance must keep running; all other instances leave the node, too."""
     held = [
         machine("base", (0,), 2), machine("stays", (0,), 2), machine("goes", (0,), 2),
@@ -271,7 +271,7 @@ def test_stuck_instance_on_which_nothing_depends_stays() -> None:
     ]
 
 
-def test_stuck_instance_that_stays_or_is_new_is_no_matter() -> None:
+def test_stuck_instance_that_stays_or_is_new_causes_no_fencing() -> None:
     """Only a running instance that must leave needs steps."""
     cluster = make_cluster(2, [machine("stays", (0,), 2), machine("off", (0,), 2, running=False)])
     demands = Demands(stuck=frozenset({"stays", "new", "off"}))
@@ -291,7 +291,7 @@ def test_nodes_are_drained_first_and_powered_off_last() -> None:
     assert [after for _, _, after in lines(found)] == [[], [1], [2], [3], [4]]
 
 
-def test_node_on_which_something_stays_is_not_powered_off() -> None:
+def test_node_with_a_remaining_instance_is_not_powered_off() -> None:
     """The transition reports it."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
     found = plan(cluster, {}, (), Demands(nodes=NodeChanges(power_off=[0])))
@@ -342,7 +342,7 @@ def test_route_avoids_a_node_that_is_forbidden_for_the_instance(
 
 
 @pytest.mark.parametrize(("present", "wanted"), [((0,), (0, 1)), ((0, 1), (0,)), ((0, 1), (2,))])
-def test_way_to_more_or_fewer_nodes_does_not_exist(
+def test_route_to_another_number_of_nodes_does_not_exist(
     present: tuple[int, ...], wanted: tuple[int, ...]
 ) -> None:
     """No move adds or removes a secondary."""

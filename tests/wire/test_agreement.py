@@ -116,7 +116,9 @@ def test_agreement_base_documents_are_good(age: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("age", "kind", "path"), CASES)
-def test_answer_accepted_damage_is_complete(age: str, kind: str, path: Path) -> None:
+def test_answer_to_an_accepted_damaged_document_is_complete(
+    age: str, kind: str, path: Path
+) -> None:
     """The program answers every document that the parser accepts."""
     for raw in damaged(base(age, kind), path):
         if first_problem(raw) is None:
@@ -181,7 +183,7 @@ def test_problems_many_damages_lists_all() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b" \n", b"{", b"[]", b"nul", b"\xff", b'{"a": NaN}'])
-def test_problems_undecodable_is_one_problem(raw: bytes) -> None:
+def test_undecodable_document_is_one_problem(raw: bytes) -> None:
     """Input that is not a JSON object has one problem, which the parser raises."""
     found = problems(raw)
     assert len(found) == 1

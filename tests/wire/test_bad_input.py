@@ -85,7 +85,9 @@ NESTED = b"[" * 100_000 + b"]" * 100_000
         pytest.param(b"{}", "nodes: expected an object, but it is missing", id="empty-object"),
     ],
 )
-def test_command_no_document_is_rejected(raw: bytes, expected: str, padding: int) -> None:
+def test_command_rejects_a_file_that_is_not_a_document(
+    raw: bytes, expected: str, padding: int
+) -> None:
     """Input that is not a JSON object is rejected by both parsers and by --validate."""
     output = rejection(raw + b" " * padding)
     assert output.startswith(expected)

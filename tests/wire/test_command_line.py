@@ -32,7 +32,7 @@ def test_command_without_a_reader_of_stdout_is_reported(
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux")
 @pytest.mark.parametrize("arguments", [(), ("--validate",), ("--help",)])
-def test_command_stdout_is_full_is_said(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_command_with_full_stdout_reports_it(arguments: tuple[str, ...], tmp_path: Path) -> None:
     """If the answer cannot be written, the status reports it."""
     request = tmp_path / "request.json"
     request.write_bytes(good())
@@ -49,7 +49,7 @@ def test_command_stdout_is_full_is_said(arguments: tuple[str, ...], tmp_path: Pa
         ("2>&-", b"{}", 2, b""),
     ],
 )
-def test_command_closed_stream_is_said(
+def test_command_with_a_closed_stream_reports_it(
     redirection: str, raw: bytes, status: int, line: bytes
 ) -> None:
     """A stream that is closed from the start causes no traceback."""
@@ -128,7 +128,7 @@ def test_command_options_in_any_place_and_form_are_the_same(
     assert (done.returncode, done.stdout, done.stderr) == (0, usual.stdout, b"")
 
 
-def test_validate_good_document_says_so(tmp_path: Path) -> None:
+def test_validate_of_a_valid_document_reports_it(tmp_path: Path) -> None:
     """A valid document is reported as valid, and not answered."""
     request = tmp_path / "a\nb.json"
     request.write_bytes(good())
@@ -137,7 +137,7 @@ def test_validate_good_document_says_so(tmp_path: Path) -> None:
     assert done.stdout.decode() == f"{tmp_path}/a\\nb.json: valid\n"
 
 
-def test_validate_bad_document_lists_every_problem() -> None:
+def test_validate_of_an_invalid_document_lists_every_problem() -> None:
     """Each problem has one line in the words of the parser, sorted."""
     changed = base("modern", "allocate")
     for damage in ("node-name-with-newline", "plain-on-two", "unknown-type"):

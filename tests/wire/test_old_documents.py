@@ -193,14 +193,14 @@ def test_document_without_policy_has_the_documented_limits(name: str, excess: st
 
 
 @pytest.mark.parametrize("name", ["allocate", "allocate-cpu-ratio"])
-def test_document_without_policy_accepts_what_is_within(name: str) -> None:
+def test_document_without_policy_accepts_sizes_within_the_limits(name: str) -> None:
     """Usual sizes are accepted, and 8 virtual cpus on 4 cpus at a ratio of 4."""
     old = modern(name)
     without_policy(old)
     assert response_to(old)["success"]
 
 
-def test_document_without_any_state_takes_instances_for_running() -> None:
+def test_document_without_any_state_regards_instances_as_running() -> None:
     """Without admin_state and should_run the instance is up, so it migrates."""
     old = modern("node-evacuate")
     del old["instances"]["web"]["admin_state"]
@@ -222,7 +222,7 @@ def test_stopped_instance_of_old_document_fails_over() -> None:
     ("health", "read"),
     [({"offline": True}, 0), ({"vm_capable": False}, 0), ({"drained": True}, 8192), ({}, 8192)],
 )
-def test_figures_of_a_node_that_cannot_be_asked_count_not_to_hail(
+def test_amounts_of_an_unreachable_node_are_ignored_by_hail(
     health: dict[str, Any], read: int
 ) -> None:
     """Ganeti reports no amounts of such nodes; if a document has some, only hail ignores them."""

@@ -173,7 +173,7 @@ def holders(changed: Json, name: str) -> list[Json]:
 
 
 @pytest.mark.parametrize(("name", "key", "default"), DEFAULTS)
-def test_schema_default_is_what_absence_means(name: str, key: str, default: Any) -> None:
+def test_schema_default_equals_an_absent_member(name: str, key: str, default: Any) -> None:
     """A missing field is read as the default that the schema states."""
     changed = base("modern", "allocate")
     changed["nodegroups"]["uuid-annex"]["alloc_policy"] = "preferred"
@@ -248,7 +248,7 @@ def test_schemas_are_found_beside_or_inside_the_package(inside: bool, tmp_path: 
     assert _run(code, where=tmp_path) == f"{target}\n"
 
 
-def test_schemas_missing_is_said_in_one_line(tmp_path: Path) -> None:
+def test_missing_schemas_are_reported_in_one_line(tmp_path: Path) -> None:
     """An installation without schemas answers requests, and reports that it cannot validate."""
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator", ignore=lambda *_: ["schemas"])
     good = tmp_path / "good.json"

@@ -50,8 +50,8 @@ PATHS = (
 """Tests that compare a form of the score with another form, or with `tests/property/plain.py`."""
 
 SLOW = (
-    "evacuate", "multi", "change", "without_room", "some_rows", "most_promising", "refreshed",
-    "off", "no_room",
+    "evacuate", "multi", "change", "without_memory_for", "blocks_of_rows", "most_promising",
+    "refreshed", "off",
 )  # fmt: skip
 """Words of the tests that are left out because they take long."""
 

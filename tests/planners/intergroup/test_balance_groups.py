@@ -33,7 +33,7 @@ def score(plan: Json, moment: str) -> float:
     )
 
 
-def test_balance_groups_evens_loads_out() -> None:
+def test_balance_groups_equalizes_loads() -> None:
     """Instances move until all groups are level; each move lowers the score."""
     plan = plan_of("balance-groups", crowd(6, 3, 0))
     scores = [plan["objective"]["before"], *(move["score"] for move in plan["moves"])]
@@ -68,7 +68,7 @@ def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path) -> None:
     assert (ignored["moves"], ignored["reason"]) == ([], "no instance has any load")
 
 
-def test_balance_groups_moves_only_what_is_on_shared_storage() -> None:
+def test_balance_groups_moves_only_instances_on_shared_storage() -> None:
     """Instances with local disks stay, though they have load."""
     document = crowd(1, 0)
     document["instances"] |= {f"d{k}": instance("node1", "node2", memory=256) for k in range(4)}

@@ -103,7 +103,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, asked: str = "reloc
     monkeypatch.setattr(Mover, asked, interrupt)
 
 
-def test_redistribute_interrupted_keeps_the_groups_repaired_until_then(
+def test_redistribute_interrupted_keeps_the_repaired_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exit status is 130; the group in progress keeps all its instances."""
@@ -118,7 +118,7 @@ def test_redistribute_interrupted_keeps_the_groups_repaired_until_then(
     assert groups["west"]["reason"].endswith("interrupted")
 
 
-def test_compress_interrupted_keeps_the_group_found_until_then(
+def test_compress_interrupted_keeps_the_group_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best group that was tried is chosen; the others were not tried."""
@@ -132,7 +132,7 @@ def test_compress_interrupted_keeps_the_group_found_until_then(
     assert reported == ("the plan ended while it was tried", "undecided")
 
 
-def test_balance_groups_interrupted_keeps_the_moves_found_until_then(
+def test_balance_groups_interrupted_keeps_the_moves_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two moves are found, and verified as a plan."""

@@ -36,7 +36,7 @@ def test_compress_prefers_the_larger_group() -> None:
     assert plan["chosen_group"] == "north"
 
 
-def test_compress_asks_whether_the_others_have_more_free_than_a_group_uses() -> None:
+def test_compress_requires_that_the_others_have_more_free_than_the_group_uses() -> None:
     """Memory, disk and cpu are compared separately, without the group's own free amounts."""
     pairs = [("node1", "node2"), ("node2", "node1"), ("node3", "node4"), ("node4", "node3")]
     for sizes, reason in (
@@ -76,7 +76,7 @@ def test_compress_leaves_out_groups_alone_in_their_partition() -> None:
     )
 
 
-def test_compress_does_not_empty_what_is_empty() -> None:
+def test_compress_does_not_choose_an_empty_group() -> None:
     """A group without instances is no candidate."""
     instances = {"a": on_shared("node2"), "p": instance("node4")}
     document = cluster({"east": 1, "west": 2, "south": 1}, instances=instances)
@@ -134,7 +134,7 @@ def test_compress_needs_a_place_for_every_instance() -> None:
     )
 
 
-def test_compress_keeps_n1_where_instances_come_to() -> None:
+def test_compress_keeps_n1_in_the_receiving_groups() -> None:
     """West has the memory for the instances, but not for a failover as well."""
     instances = {"a": on_shared("node1", memory=5000)}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (2, 3)}
@@ -143,7 +143,7 @@ def test_compress_keeps_n1_where_instances_come_to() -> None:
     assert "east" in plan_of("compress", document, "--n1=off")["evacuable_groups"]
 
 
-def test_compress_places_all_at_once_where_one_after_the_other_fails() -> None:
+def test_compress_packs_where_one_after_the_other_fails() -> None:
     """4, 3, 3 and 2 GiB fit on two nodes with 6 GiB each only as 4 + 2 and 3 + 3."""
     sizes = {"a": 3900, "b": 2950, "c": 2950, "d": 1900}
     instances = {name: on_shared("node1", memory=size) for name, size in sizes.items()}
@@ -156,7 +156,7 @@ def test_compress_places_all_at_once_where_one_after_the_other_fails() -> None:
     assert homes["b"] == homes["c"] != homes["a"] == homes["d"]
 
 
-def test_compress_says_that_it_is_impossible_where_that_is_proved() -> None:
+def test_compress_reports_a_proof_that_no_group_can_be_emptied() -> None:
     """Three instances of 3 GiB cannot be placed on two nodes with 5 GiB each."""
     instances = {name: on_shared("node1", memory=3000) for name in "abc"}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=3192) for k in (2, 3)}
@@ -167,7 +167,7 @@ def test_compress_says_that_it_is_impossible_where_that_is_proved() -> None:
     assert reason == ("fills 3 places of 3000 MiB memory, the others have 2 (proved)")
 
 
-def test_compress_at_once_moves_no_instance_to_an_occupied_node() -> None:
+def test_compress_by_packing_moves_no_instance_to_an_occupied_node() -> None:
     """The first moves to the rack that the second leaves; the second fits on one node only."""
     apart = "iallocator:separate:must:web:rack"
     instances = {
@@ -184,7 +184,7 @@ def test_compress_at_once_moves_no_instance_to_an_occupied_node() -> None:
     ]
 
 
-def test_compress_moves_those_that_share_a_rack_one_after_the_other() -> None:
+def test_compress_moves_instances_that_share_a_rack_one_after_the_other() -> None:
     """Two instances that must share a rack are in two racks between their moves."""
     together = ["iallocator:colocate:must:web:rack"]
     instances = {name: on_shared("node1", memory=1024, tags=together) for name in "ab"}

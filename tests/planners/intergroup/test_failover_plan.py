@@ -79,7 +79,7 @@ def _losses(state: State, groups: list[Group]) -> dict[int, tuple[int, int]]:
     return {k: _lost(state, k) for k in online}
 
 
-def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> None:
+def test_packing_on_shared_storage_loses_no_more_than_brute_force() -> None:
     """No failure loses more instances or memory, also if it lost some before."""
     found = lossy = 0
     for seed in seeds(30, 1000, 4000):
@@ -98,7 +98,7 @@ def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> 
     assert lossy > 1
 
 
-def test_failover_plan_as_instances_come_leaves_what_each_failure_asks() -> None:
+def test_failover_plan_after_arrivals_keeps_the_memory_that_each_failure_requires() -> None:
     """After each move, the reserved capacity and the order of nodes equal those of a new plan."""
     came = 0
     for seed in seeds(20, 100, 5000):

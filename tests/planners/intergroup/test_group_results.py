@@ -68,7 +68,7 @@ def _interlocking() -> Json:
 
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
-def test_exact_search_tag_of_the_group_that_is_left_decides(command: str) -> None:
+def test_tag_for_exact_search_counts_on_the_group_that_instances_leave(command: str) -> None:
     """Only an exact search finds the places; the tag of a group has the effect of the option."""
     pytest.importorskip("highspy")
     document = _interlocking()
@@ -99,7 +99,7 @@ def test_exact_search_tag_of_the_group_that_is_left_decides(command: str) -> Non
     assert planned(west="no") == found
 
 
-def test_compress_with_nothing_left_to_spend_tries_quickly(
+def test_compress_without_remaining_operations_tries_without_a_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A group that is not packed at once is out of time, with the reason; no instance moves."""
@@ -123,7 +123,7 @@ def test_compress_where_a_search_would_be_too_large_is_out_of_time(
 
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
-def test_groups_that_time_does_not_suffice_for_are_out_of_time(
+def test_groups_not_reached_in_time_are_out_of_time(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Time ends with the first instance; each group with instances to move reports it."""
@@ -156,7 +156,7 @@ def test_redistribute_reports_a_result_for_each_group() -> None:
 
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
-def test_results_agree_with_what_is_planned(command: str) -> None:
+def test_results_agree_with_the_plan(command: str) -> None:
     """A group that is emptied or repaired has the result found; other results have a reason."""
     seen: set[str] = set()
     for seed in range(25):

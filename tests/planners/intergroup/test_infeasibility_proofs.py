@@ -106,7 +106,7 @@ def test_proof_that_instances_cannot_leave_is_never_wrong(mode: str) -> None:
     assert 0 < proved < asked
 
 
-def test_groups_are_asked_until_one_has_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_queried_until_one_has_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 30 groups with free capacity, few are checked for each group to be emptied."""
     asked = 0
     most = ArrivalBound.most

@@ -53,7 +53,7 @@ def proof(mover: Mover, proofs: Proofs, group: Group) -> str:
 
 
 @pytest.mark.parametrize("seed", [2, 3, 36, 55])
-def test_mover_asked_while_instances_move_answers_as_one_made_anew(seed: int) -> None:
+def test_mover_equals_a_new_one_while_instances_move(seed: int) -> None:
     """Moves and proofs equal those of a new mover, after good and bad moves."""
     arrays, rng = bool(seed % 2), Random(seed)
     kept = mover_on(seed, arrays)
@@ -77,7 +77,7 @@ def test_mover_asked_while_instances_move_answers_as_one_made_anew(seed: int) ->
 
 
 @pytest.mark.parametrize("make", [lambda s: WorstFit(s, True), lambda s: BestFit(s, ())])
-def test_nodes_kept_in_the_order_of_their_room_are_as_sorted_anew(
+def test_kept_order_of_nodes_equals_a_new_order(
     make: Callable[[State], NodeOrder],
 ) -> None:
     """The order of nodes equals a new sorting after each reported move."""

@@ -71,7 +71,7 @@ def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
 
 
 @pytest.mark.parametrize("command", ["redistribute", "compress", "balance-groups"])
-def test_planner_between_groups_leaves_what_cannot_be_stopped(command: str) -> None:
+def test_planner_between_groups_leaves_instances_that_cannot_be_stopped(command: str) -> None:
     """An instance that can be stopped neither normally nor by force stays; verification passes."""
     tags = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     instances = {"stuck": on_shared("node1", memory=1024, tags=tags)}

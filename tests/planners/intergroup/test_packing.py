@@ -56,7 +56,7 @@ def test_packed_moves_are_each_allowed_when_they_are_made(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
-def test_packed_without_a_request_for_room_loses_no_more(mode: str) -> None:
+def test_packing_without_a_required_room_loses_no_more(mode: str) -> None:
     """By exact search, no failure loses more than before, also if it lost most before."""
     found = lost = 0
     for seed in seeds(40, 2000, 7000):
@@ -80,7 +80,7 @@ def test_packed_without_a_request_for_room_loses_no_more(mode: str) -> None:
     assert lost > 5
 
 
-def test_rooms_renewed_are_in_the_order_of_new_ones() -> None:
+def test_updated_order_of_nodes_equals_a_new_order() -> None:
     """After each move, only the affected nodes are updated."""
     mover = _mover(3, "off")
     state, count = mover.context.state, len(mover.context.cluster.nodes)

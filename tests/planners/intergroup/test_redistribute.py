@@ -28,7 +28,7 @@ def drbd_short_of_memory() -> Json:
     return cluster({"east": 3, "west": 3}, instances=instances)
 
 
-def test_redistribute_moves_what_is_on_offline_nodes() -> None:
+def test_redistribute_moves_instances_off_offline_nodes() -> None:
     """A group with instances on offline nodes is unhealthy until they have left."""
     instances = {"a": on_shared("node1"), "b": on_shared("node2"), "c": on_shared("node1")}
     plan = plan_of("redistribute", cluster(TWO, instances=instances, changes=OFFLINE))
@@ -42,7 +42,7 @@ def test_redistribute_moves_what_is_on_offline_nodes() -> None:
     assert all(node in ("node3", "node4", "node5") for m in plan["moves"] for node in m["to"])
 
 
-def test_redistribute_takes_secondaries_of_failing_nodes_before_their_primaries() -> None:
+def test_redistribute_moves_secondaries_of_failing_nodes_before_their_primaries() -> None:
     """A group that violates N+1 is weakly unhealthy; moving one secondary repairs it."""
     plan = plan_of("redistribute", drbd_short_of_memory())
     assert moved(plan) == ["s1"]
@@ -51,7 +51,7 @@ def test_redistribute_takes_secondaries_of_failing_nodes_before_their_primaries(
     assert "node2 without the memory for failovers" in east["reason"]
 
 
-def test_redistribute_takes_primaries_where_secondaries_are_not_enough() -> None:
+def test_redistribute_moves_primaries_if_secondaries_are_not_enough() -> None:
     """Shared storage has no secondaries, so primaries of the failing node move, by name."""
     instances = {"big": on_shared("node1", memory=6000), "other": on_shared("node2", memory=5000)}
     plan = plan_of("redistribute", cluster(TWO, instances=instances))
@@ -61,7 +61,7 @@ def test_redistribute_takes_primaries_where_secondaries_are_not_enough() -> None
     assert "nodes node1, node2 with a failure that is not tolerated" in east["reason"]
 
 
-def test_redistribute_takes_offline_nodes_before_nodes_that_fail_n1() -> None:
+def test_redistribute_empties_offline_nodes_before_nodes_that_fail_n1() -> None:
     """Instances on offline nodes move first, then secondaries, then primaries."""
     instances = {
         "z": on_shared("node1"),
@@ -163,7 +163,7 @@ def test_redistribute_keeps_to_the_partition_of_each_instance() -> None:
     assert targets["b"] in ("node4", "node5")
 
 
-def test_redistribute_takes_external_pools_for_opaque() -> None:
+def test_redistribute_ignores_the_free_space_of_external_pools() -> None:
     """Free space of an external pool is ignored; that of an internal pool counts."""
     for kind, repaired in (("external", True), ("internal", False)):
         members = {"storage_type": kind, "storage_pool": "box"}
@@ -210,7 +210,7 @@ def test_redistribute_packs_where_one_after_the_other_fails() -> None:
     assert {m["instance"]: m["to"] for m in plan["moves"]} == {"a": ["node3"], "b": ["node2"]}
 
 
-def test_redistribute_asks_whether_moves_between_groups_are_allowed() -> None:
+def test_redistribute_checks_that_moves_between_groups_are_allowed() -> None:
     """The command line or a tag can forbid moves between groups; by default they are allowed."""
     document = cluster(TWO, instances={"a": on_shared("node1")}, changes=OFFLINE)
     plan = plan_of("redistribute", document, "--inter-group=no")

@@ -13,7 +13,7 @@ OFFLINE = {"node1": {"offline": True}}
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_redistribute_takes_a_unit_out_of_an_unhealthy_group(template: str) -> None:
+def test_redistribute_moves_a_unit_out_of_an_unhealthy_group(template: str) -> None:
     """One instance of a pair is on an offline node; both move to one node."""
     instances = {
         "a": instance(*(["node2", "node1"] if template == "drbd" else ["node1"]), memory=512,
@@ -47,7 +47,7 @@ def test_compress_moves_units_together() -> None:
     assert [move["unit"] for move in plan["moves"]] == [["a1", "a2"]] * 2 + [["b1", "b2"]] * 2
 
 
-def test_balance_groups_moves_a_unit_or_nothing_of_it() -> None:
+def test_balance_groups_moves_a_whole_unit_or_none_of_it() -> None:
     """A pair is the only load; it moves completely or not at all."""
     instances = {
         name: on_shared("node1", memory=1024, tags=PAIR if name in "ab" else [])

@@ -180,7 +180,7 @@ def test_request_fits_where_the_plan_ends_in_every_mode(n1: str) -> None:
     assert made or n1 == "strict"
 
 
-def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members() -> None:
+def test_drbd_unit_moves_by_the_cheapest_routes_of_its_members() -> None:
     """Both fail over; one keeps its old secondary, because node1 could not run both."""
     unit = {"tags": ["iallocator:colocate:must:u"]}
     instances = {
@@ -195,7 +195,7 @@ def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members() -> None:
     ]  # fmt: skip
 
 
-def test_those_apart_do_not_meet_on_the_way() -> None:
+def test_separated_instances_do_not_share_a_node_temporarily() -> None:
     """A direct move would place a on node3 for a while, where b is."""
     apart = {"tags": ["iallocator:separate:must:x"]}
     instances = {
@@ -211,7 +211,7 @@ def test_those_apart_do_not_meet_on_the_way() -> None:
     assert (first["to"], second["to"]) == (["node2", "node1"], ["node1", "node3"])
 
 
-def test_those_bound_by_a_rack_leave_it_at_once() -> None:
+def test_instances_bound_by_a_rack_leave_it_together() -> None:
     """One alone would be separated from the other, and no node of its rack has capacity for it."""
     rack = {"tags": ["iallocator:colocate:must:u:rack"], "disk_template": "rbd"}
     instances = {
@@ -232,7 +232,7 @@ def test_those_bound_by_a_rack_leave_it_at_once() -> None:
     assert nothing["reason"] == "no plan with 1 move of other instances exists (proved)"
 
 
-def test_unit_that_would_cost_a_survivor_waits_for_the_room() -> None:
+def test_unit_that_would_lose_a_tolerated_failure_waits_for_the_room() -> None:
     """If node3 fails, only node2 can restart e; d leaves node2 before a and b arrive.
 
     Each of a and b uses the capacity for e, so the reason names neither of them.

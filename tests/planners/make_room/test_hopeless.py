@@ -19,7 +19,7 @@ def planned(document: Json, *words: str) -> Json:
     return plan
 
 
-def unit_that_parts() -> Json:
+def unit_in_two_places() -> Json:
     """Return a request that moves one instance of a colocation group of two off its node."""
     unit = {"tags": ["iallocator:colocate:must:u"], "disk_template": "rbd"}
     instances = {
@@ -35,17 +35,17 @@ def larger_than_all() -> Json:
     return allocate(cluster(3, instances=instances), memory=7000, disk_template="rbd")
 
 
-def who_never_moves() -> Json:
+def instance_that_never_moves() -> Json:
     """Return a request that moves an instance with local disks off its node."""
     instances = {"a": instance("node1", disk_template="plain")}
     request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "all"}
     return {**cluster(3, instances=instances), "request": request}
 
 
-@pytest.mark.parametrize("document", [unit_that_parts(), larger_than_all(), who_never_moves()])
-def test_room_that_cannot_be_made_is_not_searched(
-    document: Json, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    "document", [unit_in_two_places(), larger_than_all(), instance_that_never_moves()]
+)
+def test_impossible_room_is_not_searched(document: Json, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proof shows that no moves of other instances help."""
     monkeypatch.setattr(RoomSearch, "run", lambda *_: pytest.fail("searched in vain"))
     reason = planned(document, "--n1=off")["reason"]

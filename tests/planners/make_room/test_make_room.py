@@ -104,7 +104,7 @@ def planned(document: Json, *words: str) -> Json:
     return plan
 
 
-def test_moves_are_the_fewest_of_those_the_least_traffic_then_the_lowest_score() -> None:
+def test_moves_are_the_fewest_then_of_least_traffic_then_of_lowest_score() -> None:
     """The plan is compared with every sequence of up to three migrations, by memory alone."""
     counts, chosen = set(), 0
     for seed in seeds(14, 40, 17):
@@ -133,7 +133,7 @@ TWO = allocate(
 )  # fmt: skip
 
 
-def test_rejection_says_after_which_moves_it_would_fit() -> None:
+def test_rejection_names_the_moves_that_make_room() -> None:
     """The answer to Ganeti is a rejection; ``solutions`` has the plan with its transition."""
     _, output = ask(TWO, "--n1=off", "--make-room=2")
     answer = json.loads(output)
@@ -145,14 +145,14 @@ def test_rejection_says_after_which_moves_it_would_fit() -> None:
     assert [step["kind"] for step in room["transition"]["steps"]] == ["migrate"]
 
 
-def test_rejection_without_the_option_says_nothing_of_moves() -> None:
+def test_rejection_without_the_option_names_no_moves() -> None:
     """By default, a rejection has no plan."""
     answer = json.loads(ask(TWO, "--n1=off")[1])
     assert "would fit" not in answer["info"]
     assert all("make_room" not in one for one in answer["solutions"])
 
 
-def test_traffic_above_the_cost_is_no_way() -> None:
+def test_plan_with_more_traffic_than_cost_is_rejected() -> None:
     """``--cost`` limits the copied data."""
     status, output = ask(TWO, "make-room", "--n1=off", "--cost=2")
     assert (status, "no plan with up to 3 moves of other instances exists" in output) == (1, True)
@@ -162,7 +162,7 @@ def test_traffic_above_the_cost_is_no_way() -> None:
 @pytest.mark.parametrize(
     ("tag", "targets"), [("", {"node2", "node3"}), ("iallocator:separate:must:x", {"node3"})]
 )
-def test_those_apart_never_meet_for_the_sake_of_room(tag: str, targets: set[str]) -> None:
+def test_separated_instances_never_share_a_node_to_make_room(tag: str, targets: set[str]) -> None:
     """Only instances without a constraint may share a node."""
     tags = {"tags": [tag] if tag else []}
     full = {"c": shared("node3", 3000)} if tag else {"c": shared("node3", 6000)}
@@ -174,7 +174,7 @@ def test_those_apart_never_meet_for_the_sake_of_room(tag: str, targets: set[str]
     assert set(move["to"]) <= targets
 
 
-def test_failures_that_were_survived_are_survived_after_the_moves() -> None:
+def test_tolerated_failures_are_tolerated_after_the_moves() -> None:
     """With N+1, the moves that memory allows are rejected."""
     assert planned(TWO)["moves"] == []
 
@@ -217,16 +217,14 @@ def test_document_without_a_request_is_rejected() -> None:
     assert ask(cluster(2), "make-room")[0] == 2
 
 
-def test_cluster_without_a_request_is_reported_what_is_missing(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_cluster_without_a_request_is_rejected_with_a_hint(tmp_path: Path, capsys: Output) -> None:
     """The cluster is read from elsewhere, and the file has no request."""
     (tmp_path / "nothing").write_bytes(b"\n")
     assert main(["make-room", "--simulate=p,3,9g,9g,9", str(tmp_path / "nothing")]) == 2
     assert capsys.readouterr().err.startswith("iallocator: make-room needs a request: a document")
 
 
-def test_mirrored_instances_make_room_by_their_failover() -> None:
+def test_drbd_instances_make_room_by_a_move_to_their_secondary() -> None:
     """A failover to the secondary copies the memory only."""
     instances = {"a": instance("node1", "node2", memory=3000), "b": shared("node2", 3000)}
     document = allocate(cluster(2, instances=instances), memory=6000, disk_template="rbd")
@@ -237,7 +235,7 @@ def test_mirrored_instances_make_room_by_their_failover() -> None:
 
 
 @pytest.mark.parametrize("found", [True, False])
-def test_search_for_room_interrupted_prints_what_was_found(
+def test_search_for_room_interrupted_prints_the_plan_so_far(
     found: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moves found so far are the plan, which is not proved; without any, there is no plan."""
@@ -277,7 +275,7 @@ SEVERAL = {
 }  # fmt: skip
 
 
-def test_batch_of_which_one_finds_no_place_says_after_which_moves_all_would() -> None:
+def test_batch_that_does_not_fit_names_the_moves_that_make_room_for_all() -> None:
     """The batch succeeds partly; ``explain`` reports the moves for each instance."""
     words = ("--n1=off", "--make-room=2")
     answer = json.loads(ask(SEVERAL, *words)[1])
@@ -303,7 +301,7 @@ def test_evacuation_that_others_make_room_for_is_explained() -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_question_in_words_equals_the_request(asked: bool) -> None:
+def test_request_in_words_equals_the_document(asked: bool) -> None:
     """With a question, as for ``ask``, the request of the file is ignored."""
     other = allocate(TWO, memory=100, disk_template="rbd") if asked else {**TWO}
     if not asked:
@@ -315,7 +313,7 @@ def test_question_in_words_equals_the_request(asked: bool) -> None:
     assert plan["reason"] == "it fits without moves"
 
 
-def test_question_in_words_is_put_to_a_cluster_from_elsewhere(capsys: Output) -> None:
+def test_request_in_words_works_with_a_cluster_from_another_source(capsys: Output) -> None:
     """With a question and a cluster from elsewhere, no file is needed."""
     question = "--request=allocate --memory {} --template rbd --disk 1G"
     for memory, status, reported in (
@@ -336,7 +334,7 @@ def test_question_in_words_is_put_to_a_cluster_from_elsewhere(capsys: Output) ->
         ("evacuate 'node1", "--request: No closing quotation"),
     ],
 )
-def test_question_that_is_none_is_rejected(
+def test_invalid_request_in_words_is_rejected(
     words: str, reported: str, tmp_path: Path, capsys: Output
 ) -> None:
     """The error is one line, with exit status 2."""
@@ -346,7 +344,7 @@ def test_question_that_is_none_is_rejected(
     assert reported in capsys.readouterr().err
 
 
-def test_search_without_time_says_so() -> None:
+def test_search_without_time_is_reported() -> None:
     """Without time, nothing is proved."""
     status, reported = ask(TWO, "make-room", "--n1=off", "--time-limit=0")
     assert status == 1
@@ -372,7 +370,7 @@ def test_room_for_a_group_that_does_not_exist_is_not_searched(
     assert json.loads(reported)["reason"].startswith("no plan with up to 3 moves")
 
 
-def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
+def test_operations_of_a_search_count_each_instance_and_simulated_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The budget counts work, so that expensive checks are made less often."""
@@ -395,7 +393,7 @@ def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
     assert counts[2] < counts[0], counts
 
 
-def test_exact_searches_for_room_share_what_one_may_spend() -> None:
+def test_exact_searches_for_room_share_the_limit_of_operations() -> None:
     """Each search has a part of the remaining budget; one that exhausts it proves nothing."""
     context = RoomContext(read_cluster(cluster(2), Reading()), Settings())
     first = context.budget()
