@@ -10,7 +10,8 @@ Cost: bounded by the packing's limit of work, about 20 ms for a failure.
 
 from __future__ import annotations
 
-from math import inf
+from itertools import accumulate
+from math import floor, gcd, inf
 
 from iallocator.constraints.table import entry_rejections, move_rejections
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, failover_checks, other_limits
@@ -465,6 +466,15 @@ class EvacuationPart:
         return True if self.fails_over or self.lost else None
 
 
+def _largest_sum(sizes: Sequence[int], most: int) -> int:
+    """Return the largest sum of some of `sizes` that is at most `most`."""
+    unit = gcd(*sizes) or 1
+    sums, mask = 1, (1 << most // unit + 1) - 1  # bit k: k units are a sum
+    for size in sizes:
+        sums |= sums << size // unit & mask
+    return unit * (sums.bit_length() - 1)
+
+
 class FailureSlack:
     """The capacity for a new instance before a failure loses more, in the present state.
 
@@ -559,10 +569,51 @@ class ExactSearch:
 
     def loss(self, failure: Failure) -> Loss:
         """Return what `failure` loses in the present state; none if `saves`."""
+        loss = self._failover_loss(failure)
+        if loss is not None:
+            return loss
         loss = self.evacuation(failure).whole.loss()
         if loss.instances and not loss.instances_least and not self._simulation.lost([failure]):
             return NO_LOSS
         return loss
+
+    def _failover_loss(self, failure: Failure) -> Loss | None:
+        """Return the loss if all instances that leave are limited by memory of secondaries alone.
+
+        None in all other cases. Each secondary keeps the most instances if the smallest restart
+        first. The least memory that is lost follows from all sums of sizes up to its capacity.
+
+        Cost: sizes of instances × MiB / 64 for each secondary that has too little memory.
+        """
+        state, rules = self._state, self._rules
+        if len(failure) > 1 or rules.strict or rules.namesake is not None:
+            return None
+        node = failure[0]
+        group = state.cluster.nodes[node].group
+        if other_limits(group, *PACKED_LIMITS):
+            return None
+        sizes: dict[int, list[int]] = {}
+        for _, (one, *_) in self._simulation.items(failure):
+            nodes = state.where[one.name]
+            if not one.needs_secondary or one.restricted or len(nodes) != 2 or nodes[0] != node:
+                return None
+            sizes.setdefault(nodes[1], []).append(one.memory if one.uses_memory else 0)
+        targets = frozenset(rules.targets(state.cluster, group))
+        barred = move_rejections(state.cluster, node, sizes)
+        count = memory = 0
+        for secondary, some in sizes.items():
+            free = floor(state.columns[MEMORY][secondary]) - 1
+            if secondary not in targets or secondary in barred or free < 0:
+                kept, used = 0, 0
+            elif sum(some) <= free:
+                continue
+            else:
+                kept = sum(size <= free for size in accumulate(sorted(some)))
+                used = _largest_sum(some, free)
+            count += len(some) - kept
+            memory += sum(some) - used
+            rules.spend(len(some))
+        return Loss(count, count, memory, memory) if count else NO_LOSS
 
     def compares(self, nodes: Nodes) -> bool:
         """Return whether losses before and after are compared for an instance on `nodes`."""

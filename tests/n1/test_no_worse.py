@@ -10,8 +10,13 @@ import pytest
 
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
+from iallocator.model.state import State
+from iallocator.n1 import plan_rules
 from iallocator.n1.exact import FailureSlack
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing import Bins, Item, Packing
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, cluster, instance
 from tests.command import respond
 
@@ -90,6 +95,23 @@ def placed(document: Json, nodes: tuple[int, ...]) -> Json:
     names = [f"node{n + 1}" for n in nodes]
     one = instance(*names, memory=new["memory"], disk_template=new["disk_template"])
     return {**document, "instances": {**document["instances"], "new": one}}
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
+def test_losses_are_those_of_a_plain_search(template: str) -> None:
+    """The fewest instances and the least MiB are found, and a bound is never above them."""
+    lossy = 0
+    for seed in range(40):
+        document = world(Random(f"losses/{template}/{seed}"), template)
+        cluster = read_cluster(document, Reading())
+        group = cluster.groups[0]
+        check = FailureTolerance(State(cluster), plan_rules("no-worse", None), group=group)
+        for (node,), loss in check.losses(check.failing()).items():
+            count, memory = lost_if(document, cluster.nodes[node].name)
+            assert loss.instances_least <= count == loss.instances, (seed, node)
+            assert loss.memory_least <= memory == loss.memory, (seed, node)
+            lossy += loss.instances > 0
+    assert lossy > {"rbd": 0, "mixed": 8, "drbd": 20}[template]
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])

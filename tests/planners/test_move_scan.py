@@ -71,6 +71,31 @@ def test_refreshed_scan_equals_a_new_one(rules: MoveRules) -> None:
                 assert best.score == pytest.approx(again.score, abs=1e-9), name
 
 
+def test_scan_refreshed_after_several_moves_finds_what_a_new_one_finds() -> None:
+    """Between moves that belong together only the score is computed; then the scan is as new."""
+    rng, compared = Random(6), 0
+    for name, cluster, group in worlds(seeds(6, 15, 340)):
+        place = problem_of(cluster, group)
+        scan = place.scan()
+        for _ in range(3):
+            one_each = scan.lowest(12, 1)
+            if len(one_each) < 3:
+                break
+            several = [found.moves[0] for found in rng.sample(one_each, 3)]
+            for move in several[:-1]:
+                move.apply(place.state)
+                scan.follow(move.nodes)
+                score = ScalarKernel(place.state, group.nodes, place.fixed).score()
+                assert scan.score() == pytest.approx(score, abs=1e-9), name
+            several[-1].apply(place.state)
+            scan.refresh(several[-1].nodes)
+            kept, fresh = scan.lowest(30, 9), place.scan().lowest(30, 9)
+            scores = [m.score for m in kept], [m.score for m in fresh]
+            assert scores[0] == pytest.approx(scores[1], abs=1e-9), name
+            compared += len(scores[0])
+    assert compared > 50
+
+
 def test_scan_best_is_the_lowest_of_all_moves() -> None:
     """The bound that avoids most exact scores never excludes the best move."""
     for name, cluster, group in worlds(seeds(6, 20, 345)):

@@ -177,7 +177,6 @@ class _Balancing:
             balancer = self._balancer(problem)
             self._open = problem, balancer, group
             plan = balancer.run()
-            keep_n1(problem, plan)
             self._open = None
             self._add(group, plan, problem)
             if plan.entries and not options.all_groups:

@@ -256,11 +256,12 @@ class PlanBuilder:
         """Carry out moves that belong together, and add all of them to the plan at once."""
         self.count = len(self.plan.entries)
         made: list[PlanEntry] = []
+        last = chosen[-1].moves[-1]
         for one in chosen:
             names = tuple(sorted(move.instance.name for move in one.moves))
             colocated = names if len(names) > 1 else ()
             for move in one.moves:
-                self._carry_out(move)
+                self._carry_out(move, move is last)
                 self.swap_nodes |= move.nodes
                 self.outdated = self.barred
                 if self.guard is not None:
@@ -274,11 +275,15 @@ class PlanBuilder:
     def try_out(self, found: ScoredMoves) -> None:
         """Carry out moves in a trial."""
         for move in found.moves:
-            self._carry_out(move)
+            self._carry_out(move, move is found.moves[-1])
 
-    def _carry_out(self, move: Move) -> None:
+    def _carry_out(self, move: Move, last: bool) -> None:
+        """Change the state; after the `last` one of several moves, all moves are evaluated."""
         move.apply(self.state)
-        self.scan.refresh(move.nodes)
+        if last:
+            self.scan.refresh(move.nodes)
+        else:
+            self.scan.follow(move.nodes)
 
 
 COMPOUND_GAIN = 1e-4

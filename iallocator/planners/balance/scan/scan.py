@@ -175,6 +175,7 @@ class MoveScan:
         order = {instance.name: k for k, instance in enumerate(instances)}
         statistics = self._statistics = proportional_statistics(self.table, batches, tagged)
         self._ground = CurrentScore(self.table.totals, statistics, self._penalty())
+        self._changed: frozenset[int] = frozenset()  # positions since moves were evaluated
         moves = sum(moves_of(self.table, batch) for batch in batches)
         keep = moves * (1 + 2 * len(statistics.spreads)) <= KEPT
         setting = ScanSetting(
@@ -195,14 +196,24 @@ class MoveScan:
         """Return the present score."""
         return self._ground.present
 
-    def refresh(self, nodes: Iterable[int]) -> None:
-        """Evaluate the moves that depend on these nodes of the cluster again."""
+    def follow(self, nodes: Iterable[int]) -> None:
+        """Compute the score after a change of these nodes; `refresh` must be called before `best`.
+
+        It serves several moves in succession: only the last state needs all moves.
+        """
         positions = sorted({self.table.position[index] for index in nodes})
+        self._changed = self._changed.union(positions)
         self.table.refresh(positions)
         self._ground = CurrentScore(self.table.totals, self._statistics, self._penalty())
+
+    def refresh(self, nodes: Iterable[int]) -> None:
+        """Evaluate the moves again that depend on these nodes, or on those of `follow`."""
+        self.follow(nodes)
+        changed = np.array(sorted(self._changed), dtype=np.intp)
+        self._changed = frozenset()
         for scan in self._scans:
             check()
-            scan.refresh(np.array(positions, dtype=np.intp), self._ground)
+            scan.refresh(changed, self._ground)
 
     def _penalty(self) -> float:
         return 0.0 if self._affinity is None else self._affinity.penalty(self.table.position)

@@ -146,9 +146,13 @@ class SwapTable:
         ]
         changed = sorted(set(positions))
         self._best[:, changed, :] = self._best[:, :, changed] = -1
+        left = set(changed)
         for one in changed:
             check()
-            others = [seats for node, seats in enumerate(self._on) if node != one]
+            left.remove(one)
+            others = [  # each pair of changed nodes once, with the later node as `one`
+                seats for node, seats in enumerate(self._on) if node != one and node not in left
+            ]
             if len(self._on[one]) and others:
                 self._evaluate(one, np.concatenate(others))
 
