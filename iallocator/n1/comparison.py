@@ -246,7 +246,12 @@ class Comparison:
         first = self.initial
         if not self._failures.rules.exact or not first.several:
             return []
-        lost = [one for one in self._failures.failing() if first.loss(one).instances]
+        changed = self._changed()
+        lost = [
+            one
+            for one in self._failures.failing()
+            if first.loss(one).instances and self._concerned(one, changed)
+        ]
         if not lost:
             return []
         growths = first.growths(self._failures.losses(lost), (0, 0))
@@ -344,11 +349,16 @@ class Comparison:
         state, first = self._failures.state, self.initial
 
         def compute() -> dict[Failure, Loss]:
-            changed = {i for i, stamp in enumerate(first.stamps) if state.stamps[i] != stamp}
+            changed = self._changed()
             return self._lost_by([one for one in first.failing if self._concerned(one, changed)])
 
         lost = derived(self._lost_now, None, state.version, compute)
         return first.growths(lost, first.offline_instances.back(state) if back is None else back)
+
+    def _changed(self) -> set[int]:
+        """Return the nodes with other instances than in the initial state."""
+        stamps = self._failures.state.stamps
+        return {i for i, stamp in enumerate(self.initial.stamps) if stamps[i] != stamp}
 
     def _concerned(self, failure: Failure, changed: set[int]) -> bool:
         """Return whether the `changed` nodes can change what `failure` loses."""

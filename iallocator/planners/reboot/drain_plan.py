@@ -13,6 +13,9 @@ group.
 If no greedy plan keeps N+1, or no node accepts an instance, a search tries other nodes for the
 instances that left before (`iallocator.planners.reboot.drain_search`).
 
+In a cluster of more than `MANY` nodes, an instance moves to the emptiest node that accepts it. The
+scores of all nodes would take minutes.
+
 Cost: the choice of a node for each leaving instance, up to four times, and one check of N+1 for the
 set; for small plans one check of N+1 for each node that is tried, and up to `TRIES` in the search.
 """
@@ -73,6 +76,9 @@ TRIES = 100
 ALL_TRIES = 8_000
 """Moves of all plans that are tried in it, times nodes: some tenths of a second."""
 
+
+MANY = 150
+"""With more nodes than this, each instance moves to the emptiest node, without scores."""
 
 THOROUGH = 100
 """Both numbers are so many times as large with `RebootOptions.optimal`."""
@@ -249,10 +255,22 @@ class SearchOptions(NamedTuple):
 
 
 class DrainPlanner:
-    """Plans for sets of nodes, each from the initial state, which is not changed."""
+    """Plans for sets of nodes, each from the initial state, which is not changed.
+
+    Attributes
+    ----------
+    many:
+        Whether the cluster has so many nodes that a choice of the best one for each instance
+        without a secondary takes long.
+    """
 
     def __init__(self, context: RebootContext, options: RebootOptions) -> None:
         self.deadline = context.deadline
+        self.many = (
+            len(context.cluster.nodes) > MANY
+            and not options.trusting
+            and any(not one.needs_secondary for one in context.cluster.instances)
+        )
         self._context = context
         self._options = options
         self._relations = context.affinity.relations
@@ -260,6 +278,9 @@ class DrainPlanner:
         self._search = SearchOptions(False, False)
         factor = THOROUGH if options.optimal else 1
         self._tries = factor * ALL_TRIES // max(1, len(context.cluster.nodes))
+        self._limits: dict[int, Evaluator] = {}
+        self._online: dict[int, list[int]] = {}
+        self._share_of_mib = [1 / max(1, node.total_memory) for node in context.cluster.nodes]
         self._failures: list[tuple[Group, FailureTolerance]] = []
         for group in context.cluster.groups:
             if group.nodes:
@@ -281,7 +302,7 @@ class DrainPlanner:
             drain.proved = True
             return drain
         drain = self._tried(drained, SearchOptions(False, False))
-        if drain.homeless:
+        if drain.homeless and not self.many:
             drain = self._tried(drained, SearchOptions(True, False))
         if not (drain.short or drain.homeless):
             drain.proved = self._relations is None
@@ -300,6 +321,8 @@ class DrainPlanner:
         """Return the plan to drain `drained` together, with places chosen by `search`."""
         drain = DrainPlan()
         self._search = search
+        self._limits.clear()
+        self._online.clear()
         with self._context.drained(drained):
             drain.reason = self._emptied(drained, drain, self._chosen)
             unchecked = drain.reason or self._options.trusting
@@ -310,6 +333,8 @@ class DrainPlanner:
         """Return a plan with other nodes for some instances than `greedy`, or `greedy`."""
         result = DrainPlan()
         self._search = SearchOptions(True, False)
+        self._limits.clear()
+        self._online.clear()
         with self._context.drained(drained):
             reason = self._emptied(drained, result, self._found_by_search)
             if reason or self._short(drained):
@@ -526,6 +551,9 @@ class DrainPlanner:
             # Move to the best nodes of the group from which the instance can also come back
             context, home = self._context, before[0]
             evaluator = self._limits_of(context.cluster.nodes[home].group)
+            steps = self._emptiest(instance, before, evaluator) if self.many else []
+            if steps:
+                return [steps], ""
             targets = [
                 index
                 for index in evaluator.online_nodes()
@@ -542,11 +570,10 @@ class DrainPlanner:
 
             ways, reason = best(instance, targets)
             tags = set(instance.exclusion)
-            companions = [
-                other for other in context.cluster.instances if other.nodes[:1] == (home,)
-            ]
             if ways or not any(
-                tags.intersection(other.exclusion) for other in companions if other is not instance
+                tags.intersection(other.exclusion)
+                for other in (context.cluster.instances if tags else ())
+                if other.nodes[:1] == (home,) and other is not instance
             ):
                 return ways, reason
             # The instance shares an exclusion tag with instances of its node: it may share the tag
@@ -562,7 +589,7 @@ class DrainPlanner:
                 ways, _ = best(untagged, apart)
             return ways, "" if ways else reason
         context = self._context
-        steps: Steps = []
+        steps = []
         with context.state.trial():
             if before[0] in drained:
                 reason = "" if self._options.trusting else self._no_failover(instance, before)
@@ -583,10 +610,38 @@ class DrainPlanner:
             )
             return [[*steps, *some] for some in more], reason
 
+    def _emptiest(self, instance: Instance, before: Nodes, evaluator: Evaluator) -> Steps:
+        """Return the steps to the node with the most free memory that accepts `instance`, or [].
+
+        Nodes with violated soft constraints come last. The instance can return from the node.
+        """
+        context, (home,), group = self._context, before, evaluator.group
+        if group.index not in self._online:
+            self._online[group.index] = evaluator.online_nodes()
+        targets = self._online[group.index]
+        free = context.state.columns[MEMORY]
+        ranks = [-mib * share for mib, share in zip(free, self._share_of_mib)]
+        penalties = context.affinity.costs(instance, targets)
+
+        def rank(index: int) -> tuple[float, float]:
+            return penalties.get(index, 0.0), ranks[index]
+
+        for index in sorted(targets, key=rank if penalties else ranks.__getitem__):
+            steps: Steps = [(FAILOVER_TO, index)]
+            if index == home or move_rejections(context.cluster, index, before):
+                continue
+            if evaluator.check(Move.by_steps(instance, before, steps), n1=False) is None:
+                return steps
+        return []
+
     def _limits_of(self, group: Group) -> Evaluator:
         """Return the evaluator of moves in `group`; with `trusting`, it ignores soft limits."""
         evaluator = self._context.evaluator(group)
-        return evaluator if self._options.trusting else evaluator.with_normal_limits()
+        if self._options.trusting:
+            return evaluator
+        if group.index not in self._limits:
+            self._limits[group.index] = evaluator.with_normal_limits()
+        return self._limits[group.index]
 
     def _best(
         self,

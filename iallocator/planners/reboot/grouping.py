@@ -8,6 +8,8 @@ the smallest groups are dissolved into others. Few nodes are also grouped by bra
 integer program finds the same groups, but takes twice as long, because it must reject one
 combination of nodes after the other: `docs/design/exact-search.md`.
 
+With many nodes, a group is complete after a few failures to add a sixteenth of its nodes.
+
 Cost: one drain plan for each set of nodes that is tried. Their moves are limited by `WORK` once
 there are groups.
 """
@@ -38,6 +40,9 @@ FEW = 10
 
 SMALL = 12
 """An exact search is made for so many nodes at most."""
+
+MISSES, LEAST = 3, 1 / 16
+"""A group of many nodes is complete after so many failures to add this share of its nodes."""
 
 WORK = 2000
 """The number of moves that are tried to find fewer groups, once there are some."""
@@ -101,6 +106,8 @@ class Grouping:
         self._known: dict[frozenset[int], DrainPlan] = {}
         self.apart: dict[int, set[int]] = {}
         self.work = WORK
+        self._misses = MISSES if planner.many else len(cluster.nodes)
+        self._least = LEAST if planner.many else 0.0
         self._held = [0] * len(cluster.nodes)
         for instance in cluster.instances:
             for index in instance.nodes:
@@ -238,21 +245,23 @@ class Grouping:
         while rest:
             # The part grows in the order of the nodes, by many nodes at once if possible
             part = self._part = []
-            position, step = 0, len(rest)
-            while position < len(rest):
+            position, step, misses = 0, len(rest), 0
+            while position < len(rest) and misses < self._misses:
                 check()
                 some = rest[position : position + step]
                 if self.can([*part, *some]):
                     part += some
                     position += len(some)
                     step *= 2
-                elif len(some) > 1:
+                elif len(some) > max(1, self._least * len(part)):
                     step = max(1, len(some) // 2)
                 else:
-                    position += 1
+                    position += max(1, (len(rest) - position) // 4 if self._planner.many else 0)
+                    misses += 1
             self._part = []
             yield tuple(part)
-            rest = [index for index in rest if index not in part]
+            done = set(part)
+            rest = [index for index in rest if index not in done]
 
     def can(self, group: Sequence[int]) -> bool:
         """Return whether these nodes can be drained together."""
