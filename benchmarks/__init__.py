@@ -1,1 +1,1 @@
-"""Benchmarks: whole processes, ours and the peer's in turn."""
+"""Measure the times of this program and of comparable programs, in alternating processes."""

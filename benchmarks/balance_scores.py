@@ -178,7 +178,7 @@ def _per_gib(before: float, after: float, copied: float) -> float:
 
 
 def main() -> None:
-    """Compare, print."""
+    """Compare the plans of all seeds, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--first", type=int, default=700)

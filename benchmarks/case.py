@@ -1,4 +1,4 @@
-"""A line of the table: what is measured, and its target."""
+"""Define a line of the table of results: the measured command or request, and its target."""
 
 from __future__ import annotations
 

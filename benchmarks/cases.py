@@ -1,4 +1,4 @@
-"""What is measured: the lines of the table, and more points of the curves."""
+"""List all measured cases: the lines of the table of results, and more points of the plot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUPS = ((5, 4), (5, 8), (20, 4), (20, 8), (20, 16), (20, 50))
 
 
 def _one_group(nodes: int) -> Iterator[Case]:
-    """A point of every curve; of what costs much on large clusters only on small ones."""
+    """Yield one point of each curve of the plot; slow planners have none for large clusters."""
     yield planners.balance(nodes, "drbd")
     yield planners.balance(nodes, "rbd")
     yield planners.check(nodes, "drbd")
@@ -48,7 +48,7 @@ def _between_groups(groups: int, nodes: int) -> Iterator[Case]:
 
 
 def _rest_of_curves() -> list[Case]:
-    """The points of the picture that no line of the table is about."""
+    """Return the cases that are points of the plot, and not lines of the table."""
     known = {(case.work, case.template, case.nodes) for case in (*REQUESTS, *PLANNERS)}
     points = [case for nodes in NODES for case in _one_group(nodes)]
     points += [planners.repair(1000), planners.reboot(1000, "drbd")]

@@ -1,4 +1,4 @@
-"""How long ``explain`` takes, compared with the request that it explains.
+"""Compare the time of ``explain`` with the time of the request that it explains.
 
 ``python -m benchmarks.explain`` writes ``benchmarks/EXPLAIN.md``. ``python -m benchmarks.explain
 WORD ...`` prints the rows that contain one of the words. The runs of the request, of ``explain``

@@ -1,4 +1,4 @@
-"""How processor time and memory grow with each dimension of the input.
+"""Measure how processor time and memory grow with each dimension of the input.
 
 ``python -m benchmarks.growth [--output FILE] [--update] [WORD ...]`` runs every request and command
 of `PATHS` on clusters that are N, 2N and 4N large in one dimension of `DIMENSIONS`, and writes
@@ -35,8 +35,7 @@ COUNTS = 0.15
 """Seconds of processor time at 4N, start-up excluded, below which growth is not computed."""
 
 AGAIN = 4
-"""Further rounds for a row that grows too fast without a reason; the fastest run counts.
-"""
+"""Further rounds for a row that grows too fast without a reason; the fastest run counts."""
 
 BIG = 24.0
 """MiB at 4N, start-up excluded, below which growth is not computed."""
@@ -485,7 +484,7 @@ def _about(line: str) -> list[str]:
 
 
 def main() -> None:
-    """Measure, and print or write the table."""
+    """Measure the growth, and print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="only rows with all of these")
     parser.add_argument("--scale", type=float, default=1.0, help="a part of 4N")

@@ -1,9 +1,9 @@
-"""How soon after ``--time-limit=1`` each path ends, on 1 000 nodes with 20 000 instances.
+"""Measure when each command ends with ``--time-limit=1``, on 1 000 nodes with 20 000 instances.
 
 ``python -m benchmarks.limits`` writes ``benchmarks/LIMITS.md``: processor seconds from the start of
-each process to its end, reading (9 MB) included.  ``python -m benchmarks.limits WORD ...`` prints
-the rows that contain one of the words.  The limit itself is measured in processor time here, so
-that a busy machine measures the same as an idle one.
+each process to its end, including those for reading a file of 9 MB. ``python -m benchmarks.limits
+WORD ...`` prints the rows that contain one of the words. The limit itself is measured in processor
+time here, so that a busy machine measures the same as an idle one.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ MOST = 60.0
 
 
 def inputs(template: str) -> Iterator[tuple[str, Json, tuple[str, ...]]]:
-    """A name, a document, and what is asked of it."""
+    """Yield a name, a document, and the requests or commands to run on it."""
     shape = Shape(250, template, groups=4, per_node=20, crowding=0.3)
     yield "allocate", allocate(shape), (*REQUESTS, *COMMANDS)
     yield "multi-allocate of 40", multi_allocate(shape, 40), REQUESTS
@@ -127,7 +127,10 @@ def main() -> None:
 
 
 def ended(options: str, limit: float, file: Path) -> Measured:
-    """One run with `limit` seconds of processor time; pages are written beside `file`."""
+    """Return the result of one run with `limit` seconds of processor time.
+
+    Pages are written beside `file`.
+    """
     given = options.replace("page.html", str(file.with_name("page.html"))).split()
     child = CHILD.format(
         root=str(Path(__file__).parents[1]), words=[*given, f"--time-limit={limit:g}", str(file)]

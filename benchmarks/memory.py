@@ -1,9 +1,9 @@
-"""Peak memory of every planner and of large requests at 1 000 nodes and 20 000 instances.
+"""Measure the peak memory of planners and large requests at 1 000 nodes and 20 000 instances.
 
-``python -m benchmarks.memory [--limit SECONDS] [WORD ...]`` prints a table; words leave out what
-has none of them in its line (``drbd``, ``squeeze``, ...).  Each is given ``--time-limit``, counted
-in processor time as in `benchmarks.limits`, so that a busy machine measures the same as a calm
-one; reading the document (5 MB) comes before, what was found is written after it.
+``python -m benchmarks.memory [--limit SECONDS] [WORD ...]`` prints a table; with words (``drbd``,
+``squeeze``, ...), only lines with one of them. Each run has a ``--time-limit``. It counts processor
+time, as in `benchmarks.limits`, so that the load of the machine does not matter. Reading the
+document (5 MB) and writing the result are not part of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What ``--n1 no-worse`` costs beside ``no-new``, and what a failure costs that has to be searched.
+"""Compare the times of ``--n1 no-worse`` and ``no-new``, and of searches for single failures.
 
-``python -m benchmarks.n1 [--rounds N] [--clusters N]`` prints the tables of `benchmarks/N1.md`.
-Processor time of this process, the two modes asked in turn.
+``python -m benchmarks.n1 [--rounds N] [--clusters N]`` prints the tables of `benchmarks/N1.md`. The
+processor time of this process counts; runs in both modes alternate.
 """
 
 from __future__ import annotations

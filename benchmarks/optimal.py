@@ -1,9 +1,9 @@
-"""How far placing greedily is from the optimum, and what the proof costs.
+"""Measure how far greedy placement is from the optimum, and the time of the proof.
 
     python -m benchmarks.optimal
 
-Batches of new instances of mixed sizes on generated clusters, each answered with
-``--optimal``.  Prints a Markdown table.
+Batches of new instances of mixed sizes on generated clusters are answered with ``--optimal``. The
+output is a Markdown table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOLD = re.compile(r"score ([\d.]+), (proved)?.*greedy ([\d.]+), gap ([\d.]+)")
 
 
 def batch(nodes: int, template: str, count: int, seed: int) -> dict[str, Any]:
-    """A batch of mixed sizes on a cluster that is half full."""
+    """Return a request for instances of mixed sizes on a cluster that is about half full."""
     rng = random.Random(seed)
     shape = Shape(nodes, template, per_node=6, fullness=0.3 + 0.3 * rng.random(), seed=seed)
     document = multi_allocate(shape, count)

@@ -1,4 +1,4 @@
-"""Planners that are measured, beside hbal, hspace, hsqueeze, hcheck and hroller."""
+"""Define the measured cases of planners, and the programs of htools to compare them with."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def balance(
     crowding: float = 0.3,
     options: tuple[str, ...] = (),
 ) -> Case:
-    """Uneven clusters, but for those that only our own time is wanted of."""
+    """Return a case of balance, on an uneven cluster if `crowding` is above 0."""
     spread = "" if seconds == 0 else ", uneven" if crowding else ", even"
     return Case(
         f"{' '.join(('balance', *options))}, {nodes} nodes, "
@@ -57,7 +57,10 @@ def capacity(
     crowding: float = 0.0,
     tiers: bool = False,
 ) -> Case:
-    """Uneven drbd clusters are not N+1 from 40 nodes on: they are filled all the same."""
+    """Return a case of capacity.
+
+    Uneven drbd clusters of 40 nodes or more violate N+1, and are filled nevertheless.
+    """
     kind = ("even", "uneven")[crowding > 0], "standard" + " and tiers" * tiers
     anyway = ("--accept-existing-errors",) if crowding and template == "drbd" else ()
     options = (f"--disk-template={template}", *anyway, *(() if tiers else (NO_TIERS,)))
@@ -114,7 +117,7 @@ def check(nodes: int, template: str) -> Case:
 
 
 def check_and_balance(nodes: int, template: str, crowding: float) -> Case:
-    """With the simulation of balancing, as it is by default; uneven clusters have work to do."""
+    """Return a case of check with the simulation of balancing; uneven clusters need moves."""
     return Case(
         f"check, {nodes} nodes {template}, {'uneven' if crowding else 'even'}",
         lambda: document(Shape(nodes, template, crowding=crowding)),
@@ -126,7 +129,7 @@ def check_and_balance(nodes: int, template: str, crowding: float) -> Case:
 def between_groups(
     command: str, groups: int, nodes: int, template: str, fullness: float = 0.4, seconds: float = 0
 ) -> Case:
-    """`groups` with `nodes` each; to be repaired, two of them have a node that is offline."""
+    """Return a case of a planner between groups; redistribute gets two offline nodes."""
     shape = Shape(nodes, template, groups=groups, fullness=fullness)
     broken = 2 if command == "redistribute" else 0
     count = f"{groups * nodes * 12:,}".replace(",", " ")
@@ -143,7 +146,7 @@ def between_groups(
 
 
 def _point(command: str, about: str, make: Callable[[], Json], nodes: int, template: str) -> Case:
-    """A point of the curve of a planner that has no peer, and no time that is wanted."""
+    """Return a case of a planner without a comparable program and without a target time."""
     return Case(
         f"{command}, {about}",
         make,
@@ -155,14 +158,14 @@ def _point(command: str, about: str, make: Callable[[], Json], nodes: int, templ
 
 
 def balance_groups(groups: int, nodes: int) -> Case:
-    """Every second group is half empty."""
+    """Return a case of balance-groups in which every second group is half empty."""
     shape = Shape(nodes, "rbd", groups=groups)
     about = f"{groups} x {nodes} nodes, rbd"
     return _point("balance-groups", about, lambda: half_empty(shape), groups * nodes, "rbd")
 
 
 def make_room(nodes: int, template: str) -> Case:
-    """For a new instance that is larger than what any node has free."""
+    """Return a case of make-room for a new instance larger than the free capacity of any node."""
     shape = Shape(nodes, template, fullness=0.6)
     return _point(
         "make-room", f"{nodes} nodes {template}", lambda: too_large(shape), nodes, template
@@ -170,13 +173,16 @@ def make_room(nodes: int, template: str) -> Case:
 
 
 def repair(nodes: int) -> Case:
-    """All that was on a node is repaired; the peer, harep, asks running clusters only."""
+    """Return a case of repair with one offline node.
+
+    harep is not compared, because it needs a running cluster.
+    """
     about = f"{nodes} nodes drbd, one of them offline"
     return _point("repair", about, lambda: to_be_repaired(Shape(nodes, "drbd")), nodes, "drbd")
 
 
 def reboot(nodes: int, template: str) -> Case:
-    """Nodes in groups; with the moves of what cannot fail over, which are not for DRBD."""
+    """Return a case of reboot. Instances that cannot fail over are moved; drbd instances can."""
     return Case(
         f"reboot, {nodes} nodes {template}",
         lambda: document(Shape(nodes, template)),

@@ -67,7 +67,7 @@ class TooManyError(Exception):
 
 
 class Steps:
-    """What is left of `STEPS`."""
+    """Count the remaining steps of a search by brute force, initially `STEPS`."""
 
     def __init__(self) -> None:
         self.left = STEPS

@@ -1,4 +1,7 @@
-"""Time against nodes as an SVG: a panel per work, log axes, a line per program and template."""
+"""Plot time against the number of nodes as SVG: a panel for each command or request type.
+
+Both axes are logarithmic. Each program and disk template has a line.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ NAMES = {"ours": "ours", "hail": "peer"}
 
 
 def draw(rows: list[dict[str, Any]]) -> str:
-    """The SVG of all rows that belong to a work."""
+    """Return an SVG plot of all rows that belong to a panel."""
     high = HEIGHT * math.ceil(len(WORKS) / COLUMNS)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH * COLUMNS}" height="{high}" '
@@ -38,7 +41,7 @@ def draw(rows: list[dict[str, Any]]) -> str:
 
 
 def _panel(work: str, rows: list[dict[str, Any]]) -> list[str]:
-    """The curves of one work; a hollow end was stopped: it would have taken longer."""
+    """Return the curves of one panel; a hollow point is a run stopped at its time limit."""
     alone = "" if any("hail_ms" in row for row in rows) else ": no peer"
     parts = [f'<text x="{LEFT}" y="{TOP - 14}" font-weight="bold">{work}{alone}</text>', *_axes()]
     for program, colour in COLOURS.items():

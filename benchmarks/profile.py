@@ -1,4 +1,4 @@
-"""Where the time of one request goes, stage by stage, in a fresh interpreter."""
+"""Measure the time of each stage of one request in a new interpreter."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ print(json.dumps({name: round(took[name], 2) for name in names}))
 
 
 def stages(raw: bytes) -> dict[str, Any]:
-    """Milliseconds by stage.
+    """Return the milliseconds of each stage.
 
     ``imports``, ``decode`` (JSON), ``model`` and ``state`` (from the document), ``arrays``
     (loading the array library, where it pays, and the handler), ``kernel`` (the whole

@@ -1,4 +1,4 @@
-"""Requests that are measured, beside hail."""
+"""Define the measured cases of requests, compared with hail."""
 
 from __future__ import annotations
 

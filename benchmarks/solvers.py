@@ -1,12 +1,12 @@
-"""Which solver the exact search should use: HiGHS against CP-SAT on the same problems.
+"""Compare two solvers for the exact search, HiGHS and CP-SAT, on equal problems.
 
     python -m benchmarks.solvers
 
-Both packages (``highspy``, ``ortools``) must be installed; each runs in a process of its
-own, because they cannot be loaded together.  Measured, medians over the problems of
-each size: seconds to the first answer, seconds to the proof that there is
-none; and once for each package: size on disk with what it needs, seconds to import.
-Writes ``benchmarks/SOLVERS.md``.
+Both packages (``highspy``, ``ortools``) must be installed; each runs in a process of its own,
+because they cannot be loaded together. Medians over the problems of each size are measured: seconds
+to the first answer, and seconds to the proof that there is none. For each package, the size on disk
+with its dependencies and the seconds to import it are measured. The result is
+``benchmarks/SOLVERS.md``.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ HAIL = "/usr/lib/ganeti/iallocators/hail"
 
 
 def main() -> int:
-    """Measure, and print the table."""
+    """Measure all plugins, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("plugins", nargs="+", help="executables that tools/install-plugin wrote")
     parser.add_argument("--runs", type=int, default=200, help="runs of each executable")

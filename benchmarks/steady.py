@@ -8,7 +8,7 @@ instances. Figures per policy and kind of cluster:
 * the standard deviation of the true cpu load of nodes, in percent of a node, as the mean over time;
 * hours of nodes above 90 % of their cpus.
 
-``balance --steady`` is played through its command line. hbal is the installed one. The rules of
+``balance --steady`` runs through its command line, and hbal is the installed program. The rules of
 ProxLB and of Proxmox CRS are those that their manuals describe. Writes ``benchmarks/STEADY.md``.
 """
 
@@ -198,7 +198,7 @@ class World:
 
 
 class Policy:
-    """A policy that does nothing; the others override `act`, which is called after each step."""
+    """Do nothing; subclasses override `act`, which is called after each step."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -216,7 +216,7 @@ class Policy:
         return ["-t", str(cluster), "-U", str(utilisation)]
 
     def balance(self, world: World, *options: str) -> None:
-        """Run ``balance --json``, and carry out its moves."""
+        """Run ``balance --json``, and execute its moves."""
         out = io.TextIOWrapper(io.BytesIO())
         with contextlib.redirect_stdout(out):
             status = iallocator(["balance", "--json", *options])
@@ -229,17 +229,17 @@ class Policy:
 
 
 def at_night(world: World) -> bool:
-    """Return whether nightly policies act now."""
+    """Return whether it is the time at which nightly policies act."""
     return world.time % 86400 == NIGHT
 
 
 class Hbal(Policy):
-    """hbal each night, by the last sample, or by the mean of the day."""
+    """Run hbal each night with the last sample of the loads."""
 
     steps = 1
 
     def act(self, world: World) -> None:
-        """Run hbal, and take the placement that it saves."""
+        """Run hbal, and set the placement that it writes."""
         if not at_night(world):
             return
         files = self.files(world, world.measured(self.steps))
@@ -252,13 +252,13 @@ class Hbal(Policy):
 
 
 class HbalMean(Hbal):
-    """hbal each night, by the mean of the day."""
+    """Run hbal each night with the mean loads of the day."""
 
     steps = STEPS_PER_DAY
 
 
 class Nightly(Policy):
-    """``balance`` each night by the mean of the day, at most five moves with a least gain."""
+    """Run ``balance`` each night with the mean loads of the day, and at most five moves."""
 
     def act(self, world: World) -> None:
         """Run ``balance``."""
@@ -268,7 +268,7 @@ class Nightly(Policy):
 
 
 class Rule(Policy):
-    """Each half hour, move instances off the busiest node: to the idlest, or the secondary."""
+    """Move instances off the busiest node each half hour: to the idlest node, or the secondary."""
 
     def act(self, world: World) -> None:
         """Move while the loads of nodes differ too much."""
@@ -305,7 +305,7 @@ class Rule(Policy):
 
 
 class ProxLB(Rule):
-    """ProxLB: while two nodes differ by more than 10 %, the instance that fits best moves."""
+    """Balance as ProxLB: while two nodes differ by more than 10 %, the closest instance moves."""
 
     def choose(
         self,
@@ -323,7 +323,10 @@ class ProxLB(Rule):
 
 
 class ProxmoxCrs(Rule):
-    """Proxmox CRS: one move if the imbalance exceeded 30 % three times, and improves by 10 %."""
+    """Balance as Proxmox CRS: one move if the imbalance exceeded 30 % three times.
+
+    The move must improve the imbalance by 10 %.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -359,7 +362,7 @@ class ProxmoxCrs(Rule):
 
 
 class Steady(Policy):
-    """``balance --steady`` every hour."""
+    """Run ``balance --steady`` every hour."""
 
     interval = 3600
     options: tuple[str, ...] = ()
@@ -378,7 +381,7 @@ class Steady(Policy):
 
 
 class SteadySixHours(Steady):
-    """``balance --steady`` every six hours."""
+    """Run ``balance --steady`` every six hours."""
 
     interval = 6 * 3600
 
@@ -396,7 +399,7 @@ POLICIES: dict[str, Callable[[Path], Policy]] = {
 
 
 class Figures(NamedTuple):
-    """The figures of one month; see the docstring of this module."""
+    """Represent the figures of one month: moves, copied disks, deviation, and overloaded hours."""
 
     moves: int
     back: int
@@ -406,7 +409,7 @@ class Figures(NamedTuple):
 
 
 def live(work: tuple[str, Scenario, int]) -> Figures:
-    """Play a month with a policy."""
+    """Simulate a month with a policy."""
     policy, scenario, seed = work
     with tempfile.TemporaryDirectory() as folder:
         world, acting = World(scenario, seed), POLICIES[policy](Path(folder))
@@ -422,7 +425,7 @@ def live(work: tuple[str, Scenario, int]) -> Figures:
 
 
 def main() -> None:
-    """Play all months, and write the table."""
+    """Simulate all months, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="clusters of each kind")
     parser.add_argument("--start", type=int, default=1, help="the first seed")

@@ -1,4 +1,4 @@
-"""Small request documents, made to measure: every test shows only what matters to it.
+"""Build small request documents, so that a test names only the members that matter to it.
 
     document = cluster(nodes=3, memory=8192, instances={"web": instance("node1", "node2")})
     request = allocate(document, memory=2048)

@@ -1,1 +1,1 @@
-"""The long life of a cluster, simulated: what is rejected, what is lost when nodes fail."""
+"""Simulate the long life of a cluster: which requests are rejected, and what node failures lose."""

@@ -1,9 +1,9 @@
-"""Simulate the lives of clusters under several policies, hail beside them.
+"""Simulate the lives of clusters under several policies, and under hail.
 
-Writes the table of benchmarks/LIFE.md to stdout.  With --out every life becomes a line of
-lives.jsonl there as soon as it has ended, and those that are there already are not lived
-again: a run that was stopped goes on, and more seeds can be added.  In the end life-table.md
-and life.svg stand beside it.  A seed gives the same life under every policy.
+The table of benchmarks/LIFE.md is written to stdout. With ``--out FOLDER``, each life is stored as
+a line of lives.jsonl in the folder when it has ended. Stored lives are not simulated again, so a
+stopped run can be continued, and seeds can be added. At the end, life-table.md and life.svg are
+written to the folder. A seed has the same events under every policy.
 """
 
 from __future__ import annotations

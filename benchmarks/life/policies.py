@@ -1,6 +1,6 @@
-"""The policies that decide: this program with some options, or hail.
+"""Define the compared policies: this program with some options, or hail.
 
-Requests and answers are documents.
+Requests and answers are documents of Ganeti's protocol.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Rankings of the literature, and one that keeps room for large ones, beside the score.
+"""Compare rankings of nodes: some from the literature, and one that keeps large free capacity.
 
-They are no strategies of the program: here they are compared, `benchmarks/LIFE.md` says what
-came of it.  Of equal nodes the one with the lowest score is taken, then the first.
+They are not strategies of the program. `benchmarks/LIFE.md` has the results. Of nodes with an equal
+rank, the one with the lowest score is chosen, then the first.
 
-``best-fit``: least memory left.  ``dot-product``: the largest product of what is asked and what
-is free, by memory, disk and cpus (R. Panigrahy et al., "Heuristics for Vector Bin Packing",
-2011).  ``fgd``: the least growth of the memory that is free, and useless for what runs there
-(Q. Weng et al., "Beware of Fragmentation", ATC 2023).  ``headroom``: the most room left for the
-policy's standard size and its doubles, counted in whole instances, whichever node fails.
+``best-fit``: least free memory. ``dot-product``: the largest product of requested and free amounts
+of memory, disk and cpus (R. Panigrahy et al., "Heuristics for Vector Bin Packing", 2011). ``fgd``:
+the least growth of free memory that is too little for the instances of the cluster (Q. Weng et al.,
+"Beware of Fragmentation", ATC 2023). ``headroom``: the most capacity for further instances of the
+policy's standard size and its doubles, after the failure of any one node.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _order_by(keys: Callable[[RankQuery], Key]) -> Callable[..., NodeRanking]:
 
 
 def _scores(task: RankQuery, nodes: Sequence[int]) -> dict[int, float]:
-    """The lowest score with the instance on each of `nodes` in its role."""
+    """Return the lowest score with the instance on each of `nodes` in its role."""
     context: Any = task.context
     kernel, every = context.kernel(context.all_nodes()), context.all_nodes()
     if task.instance.required_nodes == 1:
@@ -65,7 +65,7 @@ def _scores(task: RankQuery, nodes: Sequence[int]) -> dict[int, float]:
 
 
 def _after(task: RankQuery, index: int) -> tuple[list[float], float]:
-    """The amounts of a node with the instance on it, and what it keeps for failovers."""
+    """Return the amounts of a node with the instance on it, and its reserve for failovers."""
     state, instance = task.context.state, task.instance
     primary = task.role == "primary"
     vector = instance.as_primary if primary else instance.as_secondary
@@ -110,7 +110,7 @@ def _fgd(task: RankQuery) -> Key:
 
 
 def _sizes(policy: Policy) -> list[Spec]:
-    """The standard size and its doubles, none larger than the policy admits."""
+    """Return the standard size and its doubles up to the largest size of the policy."""
     most = max(interval.high.memory for interval in policy.intervals)
     size, found = policy.standard, []
     while 0 < size.memory <= most:
@@ -121,7 +121,7 @@ def _sizes(policy: Policy) -> list[Spec]:
 
 
 class _Room:
-    """How many of each size fit into the nodes of one group, and what each node's failure takes."""
+    """Count how many instances of each size fit on the nodes of a group, also if a node fails."""
 
     def __init__(self, task: RankQuery, nodes: Sequence[int], policy: Policy) -> None:
         state = task.context.state
@@ -140,7 +140,7 @@ class _Room:
         return [room_for(size, node, row, kept) for size in self._sizes]
 
     def left(self, task: RankQuery, index: int) -> float:
-        """MiB of room with the instance on `index`, in instances of every size, at worst."""
+        """Return the MiB for further instances with the instance on `index`, if any node fails."""
         row, kept = _after(task, index)
         counts = {**self._counts, index: self._count(task, index, row, kept)}
         moving = dict(self._moving)

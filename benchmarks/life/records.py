@@ -1,4 +1,4 @@
-"""Lives that have been lived, kept in a file line by line."""
+"""Store the outcomes of simulated lives in a file, one on each line."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Job", "Records"]
 
 
 class Job(NamedTuple):
-    """One life: of which scenario, under which policy, with how many requests.
+    """Represent one life to simulate: its scenario, policy, seed, and number of requests.
 
-    `mends`: balanced after every failure and repair, too.
+    `mends`: the cluster is balanced after every failure and repair, too.
     """
 
     scenario: str
@@ -27,7 +27,7 @@ class Job(NamedTuple):
 
 
 class Records:
-    """Outcomes by job; with `path` they are read from there, and written there as they come."""
+    """Represent the outcomes by job; with `path`, the file is read, and outcomes are appended."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -41,7 +41,7 @@ class Records:
         return job in self._known
 
     def add(self, job: Job, outcome: Outcome) -> None:
-        """Keep what came of a life."""
+        """Store the outcome of a life."""
         self._known[job] = outcome
         if self._path is not None:
             line = json.dumps({"life": list(job), "outcome": outcome._asdict()})
@@ -49,7 +49,7 @@ class Records:
                 file.write(line + "\n")
 
     def results(self, jobs: Sequence[Job]) -> Results:
-        """The outcomes of `jobs` by scenario and policy."""
+        """Return the outcomes of `jobs` by scenario and policy."""
         found: Results = {}
         for job in jobs:
             by_policy = found.setdefault(job.scenario, {})

@@ -38,7 +38,7 @@ CAUSES = (MISSED, LITERAL, MISPLACED, FULL)
 
 
 class _Moment(NamedTuple):
-    """The cluster after an event: MiB of each instance, and MiB of each online node when empty."""
+    """Represent the cluster after an event: MiB of each instance, and of each empty online node."""
 
     sizes: list[int]
     bins: list[int]
@@ -47,7 +47,7 @@ class _Moment(NamedTuple):
 
 
 class _Rejections:
-    """Examines the rejections of one life, and keeps what the ideal allocator needs."""
+    """Examine the rejections of one life, and store the events that the ideal allocator needs."""
 
     def __init__(self) -> None:
         self.causes: Counter[tuple[str, bool]] = Counter()
@@ -129,7 +129,7 @@ def _cause(world: World, memory: int) -> str:
 
 
 def _losses(world: World, online: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return, per failing node, the fewest instances and the least MiB that cannot be restarted."""
+    """Return the fewest instances and the least MiB that the failure of each node loses."""
     free = {name: world.nodes[name]["free_memory"] - 1 for name in online}
     return {
         failing: _loss(

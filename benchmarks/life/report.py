@@ -1,4 +1,4 @@
-"""Summarise lives: a table with paired intervals, and a plot."""
+"""Summarize lives in a table with 95 % intervals of paired differences, and in a plot."""
 
 from __future__ import annotations
 

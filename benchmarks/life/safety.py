@@ -65,7 +65,7 @@ def packs(sizes: Sequence[int], room: Sequence[int]) -> bool:
 
 
 class _Search:
-    """Search a packing: the largest first, each first where it leaves the least space."""
+    """Search for a packing: the largest items first, each in the fullest possible bin first."""
 
     def __init__(self, sizes: Sequence[int], room: Sequence[int]) -> None:
         self._sizes = sorted(sizes, reverse=True)
@@ -74,7 +74,7 @@ class _Search:
         self._failed: set[tuple[int, ...]] = set()
 
     def packs(self) -> bool | None:
-        """Return whether all fit; None if the search gives up."""
+        """Return whether all items fit; None if the search gives up."""
         if sum(self._sizes) > sum(self._room):
             return False
         found = self._found(0)

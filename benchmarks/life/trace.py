@@ -1,13 +1,13 @@
-"""What happens to a cluster: arrivals and departures, failures and repairs, the same for all.
+"""Generate the events of a life: arrivals and departures of instances, failures of nodes.
 
-Shapes, not data, are taken from published traces.  Sizes: most virtual machines have little
-memory (0.75, 1.75, 3.5 GB are the most frequent, and each size doubles the one before):
-E. Cortez et al., "Resource Central", SOSP 2017, figures 2 and 3, and the Azure public data
-set that goes with it.  Lifetimes and use are heavy-tailed: most live for hours, few for very
-long, and those hold nearly all of the resources (the same paper; M. Tirmazi et al., "Borg:
-the Next Generation", EuroSys 2020: the largest 1 % of jobs use more than 99 %).  So sizes
-are a discrete distribution that falls with size, lifetimes a Pareto distribution, cut off at
-the top so that a life of some hundred requests gets near its steady state.
+The events are equal for all policies. The distributions have the shapes of published traces. Sizes:
+most virtual machines have little memory (0.75, 1.75, 3.5 GB are the most frequent, and each size
+doubles the one before): E. Cortez et al., "Resource Central", SOSP 2017, figures 2 and 3, and the
+Azure public data set that goes with it. Lifetimes and use are heavy-tailed: most live for hours,
+few for very long, and those use nearly all of the resources (the same paper; M. Tirmazi et al.,
+"Borg: the Next Generation", EuroSys 2020: the largest 1 % of jobs use more than 99 %). So sizes are
+a discrete distribution that falls with size, lifetimes a Pareto distribution, cut off at the top so
+that a life of some hundred requests gets near its steady state.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OUTAGE = 0.002
 
 
 class Event(NamedTuple):
-    """Something happens at `time` (0 to 1) to the instance or node of that number.
+    """Represent an event at `time` (0 to 1), and the number of its instance or node.
 
     `memory`: MiB, for an arrival.
     """
@@ -78,12 +78,12 @@ def trace_of(scenario: Scenario, seed: int, requests: int, outage: float = OUTAG
 
 
 def _life(rng: Random) -> float:
-    """A lifetime from 1 to `LONGEST`."""
+    """Return a random lifetime from 1 to `LONGEST`."""
     share = 1 - LONGEST**-ALPHA
     return float((1 - rng.random() * share) ** (-1 / ALPHA))
 
 
 def _mean_life() -> float:
-    """The mean of `_life`."""
+    """Return the mean of the lifetimes that `_life` returns."""
     share = 1 - LONGEST**-ALPHA
     return float(ALPHA / (ALPHA - 1) * (1 - LONGEST ** (1 - ALPHA)) / share)

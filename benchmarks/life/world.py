@@ -1,4 +1,4 @@
-"""A simulated cluster: a document with instances that are added, moved and removed."""
+"""Represent a simulated cluster as a document with instances that are added, moved and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For every command, a cluster in which an exclusion tag changes the output."""
+"""For every command, define a cluster in which an exclusion tag changes the output."""
 
 from __future__ import annotations
 

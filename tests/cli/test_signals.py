@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM at any moment: what was found so far, 130 or 143, and no traceback."""
+"""Test SIGINT and SIGTERM at any moment: the plan so far, status 130 or 143, and no traceback."""
 
 from __future__ import annotations
 

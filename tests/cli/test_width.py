@@ -1,4 +1,4 @@
-"""Text fits the terminal, and 100 columns in a pipe, with names of any length and script."""
+"""Test that text with any names fits the terminal, and 100 columns in a pipe."""
 
 from __future__ import annotations
 

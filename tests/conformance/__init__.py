@@ -1,1 +1,1 @@
-"""Compare with `hail`: the same generated documents, answer by answer."""
+"""Compare the answers of this program and of `hail` to generated documents."""

@@ -342,7 +342,7 @@ def check(case: tuple[str, int]) -> tuple[str, int, str, float, bool] | None:
 
 
 def main() -> int:
-    """Check, and print a line for each planner and kind of storage."""
+    """Check the bounds on all clusters, and print a line for each planner and kind of storage."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clusters", type=int, default=3000, help="number of each kind")
     parser.add_argument("--start", type=int, default=0, help="number of the first cluster")

@@ -1,4 +1,4 @@
-"""The programs of htools by name: command lines, output and links, compared with the originals."""
+"""Compare the programs with the names of htools with the originals: output, status, links."""
 
 from __future__ import annotations
 

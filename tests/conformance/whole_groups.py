@@ -1,4 +1,4 @@
-"""The best results of compress, redistribute and place, found by trying every placement.
+"""Compute the best results of compress, redistribute and place by trying every placement.
 
 Nothing here uses the code of the planners. A cluster has nodes (`Machine`) in groups, and
 instances (`Home`). The limits of a node that gets an instance: free memory, free disk, the memory

@@ -24,7 +24,7 @@ def number(text: str) -> float:
 
 
 class Preferences:
-    """The scores of nodes for each instance of a document, by definition.
+    """Compute the scores of nodes for each instance of a document, by definition.
 
     `setting` is the stickiness of instances without a tag; None: stickiness does not count.
     """

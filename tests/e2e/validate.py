@@ -2,9 +2,9 @@
 """Check answers with Ganeti's own code, without a cluster.
 
 Reads from standard input a JSON list of objects with a ``request`` (the document) and a
-``response`` (the document, or the text that the allocator printed).  Prints a JSON list with
-one entry each: null, or what Ganeti would object to.  A rejection (``"success": false``) of the
-right form is not objected to.
+``response`` (the document, or the text that the allocator printed).  Prints a JSON list with one
+entry each: null, or the objection of Ganeti. Ganeti has no objection to a rejection (``"success":
+false``) of the right form.
 
 Run it with Debian's own /usr/bin/python3: that is where the packages ``ganeti`` or
 ``ganeti-3.0`` put their modules within reach.  Ends with status 2 if they are not installed.
@@ -73,9 +73,9 @@ class Ganeti:
         Parameters
         ----------
         request : dict
-            What the allocator was asked.
+            The request document.
         response : dict or str
-            What it answered.
+            The answer of the allocator.
 
         Returns
         -------

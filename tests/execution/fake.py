@@ -15,7 +15,7 @@ __all__ = ["FakeCluster", "FakeGround", "FakeQueue", "Killed"]
 
 
 class Killed(BaseException):
-    """The process that executes the plan ends at this moment."""
+    """Report that the process that executes the plan ends now."""
 
 
 @dataclass
@@ -164,7 +164,7 @@ class FakeQueue:
 
 
 class LostAnswerError(UnknownOutcomeError):
-    """No answer arrived."""
+    """Report that the answer to a call is lost."""
 
 
 class FakeGround:

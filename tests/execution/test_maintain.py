@@ -55,7 +55,7 @@ def three_nodes() -> Json:
 
 
 class World:
-    """A running cluster of which each node has a boot id in a file; `log` has what was run."""
+    """Represent a running cluster with boot ids in files; `log` has the executed commands."""
 
     def __init__(self, cluster: Running, folder: Path) -> None:
         self.cluster = cluster

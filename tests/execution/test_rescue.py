@@ -203,7 +203,7 @@ def test_node_that_answers_again_is_not_marked(tmp_path: Path, capsys: Capture) 
 
 
 class Killed(BaseException):
-    """The process ends at this moment."""
+    """Report that the process that executes the rescue ends now."""
 
 
 @pytest.mark.parametrize("moment", range(1, 5))

@@ -1,4 +1,4 @@
-"""Run the program once: arguments and files in; status, output and time out."""
+"""Run the program once, with given arguments and files, and return its status, output and time."""
 
 from __future__ import annotations
 

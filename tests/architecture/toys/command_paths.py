@@ -20,7 +20,7 @@ def world(memory: int = 500, **members: Json) -> Json:
 
 
 def tight() -> None:
-    """No plan moves an instance to a node without enough memory, or one that is drained."""
+    """Check that no plan moves an instance to a drained node or one without enough memory."""
     small = {"total_memory": 600, "free_memory": 300}
     assert [m["to"] for m in plan_of("shift", world(node1=small))["moves"]] == [["node3"]]
     drained = {"drained": True}
@@ -30,7 +30,7 @@ def tight() -> None:
 
 
 def shown() -> None:
-    """Print the plan as table, document, script, drawing and page; its scores; its transition."""
+    """Check the plan as table, document, script, drawing and page; its scores; its transition."""
     plan = plan_of("shift", world())
     assert (plan["command"], [m["to"] for m in plan["moves"]]) == ("shift", [["node1"]])
     assert [step["instance"] for step in plan["transition"]["steps"]] == ["i0"]
@@ -48,7 +48,7 @@ def shown() -> None:
 
 
 def options() -> None:
-    """Help, and options of all planners; options without effect are rejected."""
+    """Check the help and the options of all planners; options without effect are rejected."""
     assert "one instance moved to another node" in printed("--help")
     assert "iallocator shift" in printed("shift", "--help")
     assert run("shift", "--n1=strict", "-p", stdin=as_bytes(world())).returncode == 0

@@ -49,7 +49,7 @@ def new(document: Json, **members: Any) -> Json:
 
 
 def allocations() -> None:
-    """One node and pairs, one candidate at a time and in arrays; text files; hail."""
+    """Check allocations on one node and on two, with and without arrays, from text, and as hail."""
     for count, template in product((4, 70), ("rbd", "drbd")):
         request = new(world("hs" * (count // 2), {}), disk_template=template)
         group = respond(request, "--n1=off")["solutions"][0]
@@ -78,7 +78,7 @@ def allocations() -> None:
 
 
 def groups() -> None:
-    """A group without the label is out, and says why."""
+    """Check that a group without the label is rejected with the reason."""
     document = cluster(nodes={"east": 2, "west": 2}, memory=8192, cpus=64)
     for name, node in document["nodes"].items():
         node["tags"] = ["ssd"] if name in ("node3", "node4") else []
@@ -88,7 +88,7 @@ def groups() -> None:
 
 
 def exact_search() -> None:
-    """A batch of which the labels leave room for two."""
+    """Check that the exact search places two instances of a batch, as two nodes have the label."""
     request = new(world("hs", {}), memory=4000)
     one = request["request"]
     request["request"] = {
@@ -101,7 +101,7 @@ def exact_search() -> None:
 
 
 def moves() -> None:
-    """Relocation and evacuation go to nodes with the label, or say that there is none."""
+    """Check that relocation and evacuation use nodes with the label, or report the lack of one."""
     document = world("sshh", {"i1": "node1", "i2": "node1"})
     document["request"] = {
         "type": "node-evacuate", "instances": ["i1", "i2"], "evac_mode": "all",
@@ -121,7 +121,7 @@ def moves() -> None:
 
 
 def planners() -> None:
-    """Balance and squeeze move only to nodes with the label."""
+    """Check that balance and squeeze move instances only to nodes with the label."""
     many = {f"i{k}": "node1" for k in range(6)}
     moved = plan_of("balance", world("shs", many), "--n1=off")["moves"]
     assert moved
@@ -137,7 +137,7 @@ def planners() -> None:
 
 
 def n1() -> None:
-    """Instances of a failed node restart only on nodes with the label."""
+    """Check that instances of a failed node restart only on nodes with the label."""
     for mode in ("strict", "no-new", "no-worse"):
         tolerated = new(world("ssh", {"i1": "node1"}), memory=1000)
         assert respond(tolerated, f"--n1={mode}")["success"], mode
@@ -155,7 +155,7 @@ def n1() -> None:
 
 
 def verifier_and_transition() -> None:
-    """The verifier rejects a move to a node without the label; a swap avoids it on the way."""
+    """Check that the verifier rejects moves to nodes without the label; a swap avoids them."""
     document = world("shs", {"i1": "node1"})
     state = State(read_cluster(document, Reading(static_kvm_memory=0)))
     index = {node.name: node.index for node in state.cluster.nodes}
@@ -181,7 +181,7 @@ def verifier_and_transition() -> None:
 
 
 def words() -> None:
-    """The list of constraints with the tag, the reason with its words, the closest node."""
+    """Check the list of constraints, the text of a rejection, and the closest node."""
     document = world("hs", {"i1": "node2"})
     listed = json_of("constraints", "--json", document=document)
     assert [(one["what"], one["origin"]) for one in listed["constraints"]] == [

@@ -46,7 +46,7 @@ def primaries(document: Json, moves: list[Json]) -> list[int]:
 
 
 def allocation() -> None:
-    """One node and pairs, one candidate at a time and in arrays."""
+    """Check allocations on one node and on two, with and without arrays."""
     for count, template in product((4, 70), ("rbd", "drbd")):
         most = [2 if k % 2 else 1 for k in range(count)]
         request = allocate(world(most, [1] * count), memory=100, disk_template=template)
@@ -59,7 +59,7 @@ def allocation() -> None:
 
 
 def exact_search() -> None:
-    """A batch for which there are fewer slots than instances."""
+    """Check the exact search of a batch with more instances than slots on nodes."""
     request = allocate(world([1, 2, 1], [0, 1, 1]), memory=100, disk_template="rbd")
     one = request["request"]
     names = [f"new{k}" for k in range(3)]
@@ -73,7 +73,7 @@ def exact_search() -> None:
 
 
 def moves() -> None:
-    """Instances that leave a node go only to nodes with a slot."""
+    """Check that instances that leave a node move only to nodes with a slot."""
     document = world([3, 3, 1], [2, 1, 1])
     document["request"] = {
         "type": "node-evacuate", "instances": ["i1x0", "i1x1"], "evac_mode": "all",
@@ -84,7 +84,7 @@ def moves() -> None:
 
 
 def planners() -> None:
-    """Balance moves to no full node; squeeze keeps nodes with instances that fit nowhere else."""
+    """Check that balance moves nothing to a full node, and that squeeze keeps nodes if needed."""
     document = world([4, 1, 2], [4, 1, 1])
     moves = plan_of("balance", document, "--n1=off")["moves"]
     assert primaries(document, moves) == [3, 1, 2], moves
@@ -95,7 +95,7 @@ def planners() -> None:
 
 
 def transition() -> None:
-    """Two instances swap full nodes: one of them has to wait on a third node."""
+    """Check that a swap of two full nodes moves one instance through a third node."""
     document = world([1, 1, 1], [1, 1, 0])
     state = State(read_cluster(document, Reading()))
     names = [node.name for node in state.cluster.nodes]
@@ -107,14 +107,14 @@ def transition() -> None:
 
 
 def capacity() -> None:
-    """As many instances as there are slots."""
+    """Check that the capacity equals the number of slots."""
     found = json_of("capacity", "--n1=off", document=world([3, 2, 5], [1, 2, 0]))["standard"]
     assert found["count"] == 7, found
     assert REASON in found["reason"], found
 
 
 def n1() -> None:
-    """Where an instance of a failed node finds no slot, the failure is not tolerated."""
+    """Check that a failure is not tolerated if an instance of the failed node finds no slot."""
     spare = allocate(world([3, 3, 3], [2, 2, 1]), memory=100, disk_template="rbd")
     tight = allocate(world([3, 3, 3], [2, 2, 2]), memory=100, disk_template="rbd")
     for mode in ("strict", "no-new", "no-worse"):
@@ -127,7 +127,7 @@ def n1() -> None:
 
 
 def words() -> None:
-    """The reason and the numbers."""
+    """Check that a rejection has the reason and the numbers."""
     request = allocate(world([1, 2], [1, 1]), memory=100, disk_template="rbd")
     text = printed("explain", "--n1=off", document=request)
     assert "FailCount: is the primary of 1 instances, 1 are allowed" in text, text

@@ -22,7 +22,7 @@ def request(**members: object) -> Json:
 
 
 def ways() -> None:
-    """An option goes before a key of the request, a tag of the group, one of the cluster."""
+    """Check the precedence: option, key of the request, tag of the group, tag of the cluster."""
     assert not respond(request())["info"].endswith(("red", "blue"))
     assert respond(request(), "--note=red")["info"].endswith("; red")
     assert respond(request(note="blue"))["info"].endswith("; blue")
@@ -40,7 +40,7 @@ def ways() -> None:
 
 
 def words() -> None:
-    """Help, effective settings, validation, explanation; wrong values and planners reject it."""
+    """Check the help, effective settings, validation, explanation, and rejected values."""
     assert "end info with a word" in printed("help", "--all")
     assert "request" in printed("config", document=request(note="blue")).split("note")[1][:60]
     assert "red" in json.dumps(json.loads(printed("explain", "--note=red", "--json",

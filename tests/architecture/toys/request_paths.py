@@ -24,7 +24,7 @@ def request(node: str = "node1") -> Json:
 
 
 def answers() -> None:
-    """The answer is that of an evacuation, and follows its schema; errors name the member."""
+    """Check that the answer equals that of an evacuation, and that errors name the member."""
     answer = respond(request(), "--n1=off")
     assert len(answer["result"][0]) == 3, answer
     validator("response.schema.json#/$defs/empty-node").validate(answer)
@@ -39,7 +39,7 @@ def answers() -> None:
 
 
 def around() -> None:
-    """The explanation, the state afterwards, the log, captured calls and their replay."""
+    """Check the explanation, the saved state, the log, and captured calls with their replay."""
     found = json.loads(printed("explain", "--json", document=request()))
     assert {one["instance"] for one in found["decisions"]} == {"i0", "i1", "i2"}, found
     with TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def around() -> None:
 
 
 def room() -> None:
-    """Other instances move if the request does not fit."""
+    """Check that other instances move if the request does not fit."""
     full = request()
     for name in ("node2", "node3"):
         full["nodes"][name]["free_memory"] = 100

@@ -24,7 +24,7 @@ def world(count: int = 6) -> Json:
 
 
 def allocation() -> None:
-    """The sum favours nodes with many cpus, and every way to the score agrees."""
+    """Check that the sum favours nodes with many cpus, and that all computed scores agree."""
     for count, template in product((6, 80), TEMPLATES):
         request = allocate(world(count), memory=100, disk_template=template)
         (best,) = respond(request, "--n1=off")["solutions"][:1]
@@ -32,7 +32,7 @@ def allocation() -> None:
 
 
 def imitation() -> None:
-    """Other programs do not have the toys: with --compat hail they are 0, from every source."""
+    """Check that the toys are 0 with `--compat hail`, for every source."""
     for options in ([], ["--compat=hail"]):
         terms = json_of("show", *options, document=world())["terms"]
         toys = [one["term"] for one in terms if one["name"].startswith("toy_")]
@@ -44,7 +44,7 @@ def imitation() -> None:
 
 
 def explanations() -> None:
-    """The table of terms has the toys, with their words."""
+    """Check that the table of terms has the toys with their descriptions."""
     for template in TEMPLATES:
         request = allocate(world(), memory=100, disk_template=template)
         text = printed("explain", "--n1=off", document=request)
@@ -56,7 +56,7 @@ def explanations() -> None:
 
 
 def planners() -> None:
-    """Balance lowers the score that `check` reports; capacity fills the cluster."""
+    """Check that balance lowers the score of `check`, and that capacity fills the cluster."""
     before = json_of("check", document=world())["groups"][0]["score"]
     scores = plan_of("balance", world(), "--n1=off")["scores"]
     assert scores["before"] == before, scores

@@ -22,7 +22,7 @@ def world(template: str = "rbd", tags: tuple[str, ...] = ()) -> Json:
 
 
 def allocations() -> None:
-    """One instance or several, one node or two; a rejected node is counted with its reason."""
+    """Check allocations of one instance or several, on one node or two, and rejected nodes."""
     for template, expected in (("rbd", ["node5"]), ("drbd", ["node5", "node4"])):
         request = allocate(world(template), memory=300, disk_template=template)
         (best,) = respond(request, OPTION, "--n1=off")["solutions"][:1]
@@ -34,7 +34,7 @@ def allocations() -> None:
 
 
 def moves() -> None:
-    """Instances leave a node, or a group."""
+    """Check instances that leave a node or a group."""
     kinds: dict[str, Json] = {
         "relocate": {"name": "i0", "relocate_from": ["node1"], "required_nodes": 1},
         "node-evacuate": {"instances": ["i0"], "evac_mode": "all"},
@@ -54,7 +54,7 @@ def moves() -> None:
 
 
 def settings() -> None:
-    """A tag or a key of the request name the strategy; the schema and the help know it."""
+    """Check that a tag or a key of the request sets the strategy; schema and help list it."""
     request = allocate(world(tags=("iallocator:strategy:last-name",)), disk_template="rbd")
     assert respond(request, "--n1=off")["solutions"][0]["nodes"] == ["node5"]
     request = allocate(world(), disk_template="rbd")
@@ -66,7 +66,7 @@ def settings() -> None:
 
 
 def planners() -> None:
-    """A planner that empties a group goes by the strategy; explain shows its criterion."""
+    """Check that a planner that empties a group uses the strategy, and that explain shows it."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 4)}
     moves = plan_of("compress", cluster(nodes={"a": 3, "b": 1}, instances=held), OPTION)["moves"]
     assert [move["to"] for move in moves] == [["node3"]], moves

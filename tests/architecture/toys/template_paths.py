@@ -35,7 +35,7 @@ def renamed(value: Json) -> Json:
 
 
 def requests() -> None:
-    """Every request type, with each N+1 mode and an explanation."""
+    """Check every request type with each mode of N+1, and its explanation."""
     kinds: list[Json] = [
         {"type": "relocate", "name": "i1", "relocate_from": ["node2"], "required_nodes": 1},
         {"type": "node-evacuate", "instances": ["i0", "i3"], "evac_mode": "all"},
@@ -57,7 +57,7 @@ def requests() -> None:
 
 
 def planners() -> None:
-    """The planners move instances, and N+1 restarts them elsewhere."""
+    """Check that the planners move instances, and that N+1 restarts them elsewhere."""
     for words in (
         ("balance",), ("squeeze",), ("balance-groups",), ("compress",), ("redistribute",),
     ):  # fmt: skip

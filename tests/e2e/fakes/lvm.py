@@ -127,7 +127,7 @@ class VolumeGroup:
                 file.truncate(size << 20)
 
     def remove(self, name: str) -> None:
-        """Forget a volume.
+        """Remove a volume from the records of the group.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class VolumeGroup:
         wanted : list of str
             Arguments that narrow the list.
         columns : list of str
-            Columns that are asked for.
+            The requested columns.
         """
         free = float(self.free())
         group: Row = {

@@ -87,7 +87,7 @@ def _try(
 
 
 def _failure_retried(run: Runner, door: Words) -> None:
-    """Disks cannot be created on one node; after the repair, `--resume` executes the rest."""
+    """Check that `--resume` executes the rest after a failure to create disks on one node."""
     through = _through(door)
     crowd(run)
     third = run.cluster.nodes[run.nodes_of(FIRST_GROUP)[2]]
@@ -109,7 +109,7 @@ def _failure_retried(run: Runner, door: Words) -> None:
 
 
 def _waiting_jobs_cancelled(run: Runner, door: Words) -> None:
-    """With one job at a time in Ganeti, Ctrl-C cancels the waiting jobs and completes that one."""
+    """Check that Ctrl-C cancels the waiting jobs and completes the running one."""
     through = _through(door)
     crowd(run)
     run.arrange("gnt-cluster", "modify", "--max-running-jobs=1")
@@ -133,7 +133,7 @@ def _waiting_jobs_cancelled(run: Runner, door: Words) -> None:
 
 
 def _queue_drained(run: Runner) -> None:
-    """A drained queue is reported at once, and the plan is executed later."""
+    """Check that a drained job queue is reported at once, and that the plan is executed later."""
     crowd(run)
     run.arrange("gnt-cluster", "queue", "drain")
     execution = Execution(run, THROUGH_RAPI, "closed-queue")

@@ -127,7 +127,7 @@ def _out_of_order(run: Runner) -> Iterator[str]:
 
 
 def _watched(run: Runner) -> None:
-    """Two nodes are cut off: nothing is done. One stays so: it is rescued."""
+    """Cut off two nodes, so that nothing is done, then only one, which is rescued."""
     one, two, *_ = run.nodes_of(SECOND_GROUP)
     run.arrange(*add(_SHARED, "sharedfile", f"--node={two}"))
     run.arrange("gnt-group", "add-tags", SECOND_GROUP, _TAG)

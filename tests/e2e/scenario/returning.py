@@ -47,7 +47,7 @@ def returning(run: Runner) -> None:
 
 
 def _powered_on(run: Runner) -> None:
-    """A standby node boots in half a minute; then it is set online and receives instances."""
+    """Check that a standby node is set online after its boot, before it receives instances."""
     one, two, standby = run.nodes_of(SECOND_GROUP)
     for name, where, memory in zip(_HEAVY, (one, one, two, two), (9, 9, 12, 12), strict=True):
         run.arrange(*add(name, "sharedfile", f"--node={where}", memory=memory * _GIB))
@@ -88,7 +88,7 @@ def _nodes(found: Json) -> list[list[str]]:
 
 
 def _dead(run: Runner) -> None:
-    """A node does not answer and is not marked offline: commands warn, and `-X` rejects."""
+    """Check that commands warn of a node that does not answer, and that `-X` rejects the plan."""
     *_, dead = run.nodes_of(SECOND_GROUP)
     run.arrange(*add(_LOST, "sharedfile", f"--node={dead}"))
     run.cluster.nodes[dead].run(_DAEMONS, "stop", "ganeti-noded")
@@ -135,7 +135,7 @@ def _dead(run: Runner) -> None:
 
 
 def _rebooted(run: Runner, label: str, door: Words) -> None:
-    """A node boots and syncs slowly: instances migrate back after both."""
+    """Check that instances migrate back after a slow boot and a slow synchronization of disks."""
     one, two, three = run.nodes_of(FIRST_GROUP)
     places = ((two, three), (three, two), (two, one))
     for name, (primary, secondary) in zip(_MIRRORED, places, strict=True):

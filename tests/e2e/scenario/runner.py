@@ -68,18 +68,18 @@ class Runner:
         Parameters
         ----------
         label : str
-            What the step is about.
+            A description of the step.
         *words : str
             The command.
         expect : Expect
-            What should come of it.
+            The expected outcome.
         hail : str, optional
             Why Ganeti's own allocator fails here, if it does.
 
         Returns
         -------
         Outcome
-            What came of it.
+            The outcome of the step.
         """
         before = self.instances
         self._number += 1
@@ -172,12 +172,12 @@ class Runner:
 
     @property
     def calls(self) -> list[calls.Call]:
-        """All runs of the allocator so far."""
+        """Return all runs of the allocator so far."""
         return calls.read(self._captures)[self._first_call :]
 
     @property
     def instances(self) -> dict[str, state.Instance]:
-        """The instances as they are now."""
+        """Return the present instances of the cluster."""
         if self._stale:
             self._look(0, "", {})
         return self._instances
@@ -188,7 +188,7 @@ class Runner:
         Parameters
         ----------
         label : str
-            What was checked.
+            A description of the check.
         found : list of str
             What is wrong.
         hail : str, optional

@@ -59,7 +59,7 @@ def _history(run: Runner, folder: str) -> list[Json]:
 
 
 def _told_by_parameters(run: Runner, log: str, folder: str) -> None:
-    """One request makes one log line and one captured call, which can be explained and repeated."""
+    """Check that a request has one log line and one captured call, which can be explained."""
     lines = run.cluster.master.path(log).read_text(encoding="utf-8").splitlines()
     wrong = [] if len(lines) == 1 and instance("tr1") in lines[0] else [f"the log: {lines}"]
     found = _history(run, folder)
@@ -74,7 +74,7 @@ def _told_by_parameters(run: Runner, log: str, folder: str) -> None:
 
 
 def _newest(run: Runner, log: str, folder: str) -> Iterator[str]:
-    """Of three requests, two calls are kept, and all are in the log."""
+    """Check that two calls of three requests are kept, and that the log has all three."""
     found = _history(run, folder)
     types = [call["request_type"] for call in found]
     if types != ["allocate", "relocate"]:

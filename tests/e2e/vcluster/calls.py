@@ -28,9 +28,9 @@ class Call:
     status : int
         Exit status.
     text : str
-        What it printed on stdout.
+        Its stdout.
     errors : str
-        What it printed on stderr.
+        Its stderr.
     arguments : str
         Its command line.
     """

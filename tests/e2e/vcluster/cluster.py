@@ -74,7 +74,7 @@ class Cluster:
         Returns
         -------
         Done
-            How it ended.
+            Its exit status and output.
         """
         return self.master.run(*words)
 
@@ -89,12 +89,12 @@ class Cluster:
         Returns
         -------
         str
-            What it printed.
+            Its output.
 
         Raises
         ------
         ClusterError
-            When it failed all the same.
+            If the command fails.
         """
         return self._must(*words).output
 

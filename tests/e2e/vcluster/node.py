@@ -119,7 +119,7 @@ class Node:
         Returns
         -------
         Done
-            How it ended.
+            Its exit status and output.
         """
         try:
             done = subprocess.run(

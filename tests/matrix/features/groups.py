@@ -21,7 +21,7 @@ from .table import HERE, PRIMARIES, feature
 
 @feature("policy", split=True)
 def policy(scene: Scene) -> Iterator[None]:
-    """The group's policy allows only smaller instances."""
+    """Set a policy of the group that allows only smaller instances."""
     yield
     high = builders.spec(scene.subject["memory"] - 1, 64, 16777216, 16, 64)
     scene.group_of(BEST)["ipolicy"] = builders.policy(high=high)
@@ -29,7 +29,7 @@ def policy(scene: Scene) -> Iterator[None]:
 
 @feature("networks", split=True)
 def networks(scene: Scene) -> Iterator[None]:
-    """The group lacks a network of the instance."""
+    """Remove a network of the instance from the group."""
     scene.subject["nics"] = [{"mac": "aa:00:00:11:22:33", "ip": None, "network": "net1"}]
     for group in scene.document["nodegroups"].values():
         group["networks"] = ["net1"]
@@ -39,14 +39,14 @@ def networks(scene: Scene) -> Iterator[None]:
 
 @feature("unallocable group", split=True)
 def unallocable(scene: Scene) -> Iterator[None]:
-    """No instance is placed in a group that is unallocable."""
+    """Make the group unallocable, so that no instance is placed in it."""
     yield
     scene.group_of(BEST)["alloc_policy"] = "unallocable"
 
 
 @feature("group setting: soft errors", PRIMARIES, expect=HERE)
 def group_soft_errors(scene: Scene) -> Iterator[None]:
-    """The group ignores soft errors; each placement of the subject violates a soft limit."""
+    """Let the group ignore soft errors; each placement of the subject violates a soft limit."""
     _unwelcome(scene)
     yield
     scene.tag(scene.group_of(BEST), "iallocator:ignore-soft-errors:yes")
@@ -54,7 +54,7 @@ def group_soft_errors(scene: Scene) -> Iterator[None]:
 
 @feature("setting of another group: soft errors", PRIMARIES, split=True)
 def other_group_soft_errors(scene: Scene) -> Iterator[None]:
-    """The other group ignores soft errors; in both, the subject violates one."""
+    """Let the other group ignore soft errors; in both groups, the subject violates a soft limit."""
     _unwelcome(scene)
     untagged = scene.group_of(BEST)["tags"]
     scene.tag(scene.group_of(BEST), "iallocator:ignore-soft-errors:yes")
@@ -78,7 +78,7 @@ def _unwelcome(scene: Scene) -> None:
 
 @feature("group setting: memory ratio", (SHARED, PLAIN), expect=HERE)
 def group_memory_ratio(scene: Scene) -> Iterator[None]:
-    """The group may allocate more memory than its nodes have; one MiB is short on `best`."""
+    """Set a memory ratio of the group; without it, `best` lacks one MiB."""
     scene.forgo_n1()
     instances = scene.document["instances"].values()
     for name, short in ((BEST, 0), (NEXT, 400), (KEEPER, 300), (SPARE, 400)):
@@ -92,7 +92,7 @@ def group_memory_ratio(scene: Scene) -> Iterator[None]:
 
 @feature("group setting: n1", expect=HERE)
 def group_n1(scene: Scene) -> Iterator[None]:
-    """The group has no N+1 check."""
+    """Disable the N+1 check of the group."""
     only_best_can_rescue(scene)
     scene.options[:] = [option for option in scene.options if not option.startswith("--n1")]
     yield
@@ -101,7 +101,7 @@ def group_n1(scene: Scene) -> Iterator[None]:
 
 @feature("group setting: strategy")
 def group_strategy(scene: Scene) -> Iterator[None]:
-    """The group ranks nodes by their scores; only Pacemaker's strategies have this infinite one."""
+    """Set a strategy of Pacemaker for the group, with which an infinite score of a node decides."""
     scene.tag(scene.node(NEXT), "iallocator:score:INFINITY")
     yield
     scene.tag(scene.group_of(NEXT), "iallocator:strategy:pacemaker-default")

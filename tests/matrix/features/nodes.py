@@ -19,7 +19,7 @@ from .table import ON_DISK, PRIMARIES, feature
 
 @feature("offline")
 def offline(scene: Scene) -> Iterator[None]:
-    """An offline node accepts nothing, whatever amounts it reports."""
+    """Set the node offline, so that it accepts nothing, whatever amounts it reports."""
     _empty_best(scene)
     scene.asleep = True
     yield
@@ -28,7 +28,7 @@ def offline(scene: Scene) -> Iterator[None]:
 
 @feature("drained")
 def drained(scene: Scene) -> Iterator[None]:
-    """A drained node accepts no new instance."""
+    """Drain the node, so that it accepts no new instance."""
     _empty_best(scene)
     yield
     scene.node(BEST)["drained"] = True
@@ -36,7 +36,7 @@ def drained(scene: Scene) -> Iterator[None]:
 
 @feature("not vm_capable")
 def not_vm_capable(scene: Scene) -> Iterator[None]:
-    """A node that is not vm_capable accepts no instance, whatever amounts it reports."""
+    """Clear vm_capable of the node, so that it accepts no instance, whatever amounts it reports."""
     _empty_best(scene)
     scene.asleep = True
     yield
@@ -51,14 +51,14 @@ def _empty_best(scene: Scene) -> None:
 
 @feature("maintenance tag")
 def maintenance(scene: Scene) -> Iterator[None]:
-    """A node in maintenance accepts no new instance."""
+    """Set the node in maintenance, so that it accepts no new instance."""
     yield
     scene.tag(scene.node(BEST), "iallocator:maintenance")
 
 
 @feature("cpu ratio", PRIMARIES)
 def cpu_ratio(scene: Scene) -> Iterator[None]:
-    """Five virtual cpus on one cpu exceed the ratio of 4."""
+    """Exceed the ratio of 4 virtual cpus on one cpu with a fifth one."""
     scene.subject["vcpus"] = 5
     yield
     scene.node(BEST)["total_cpus"] = 1
@@ -66,14 +66,14 @@ def cpu_ratio(scene: Scene) -> Iterator[None]:
 
 @feature("disk reserve", ON_DISK)
 def disk_reserve(scene: Scene) -> Iterator[None]:
-    """All of the disk of the node stays free of new instances."""
+    """Reserve all of the disk of the node, so that it accepts no new disk."""
     yield
     scene.tag(scene.node(BEST), "iallocator:disk-reserve:100%")
 
 
 @feature("spindle ratio", ON_DISK)
 def spindle_ratio(scene: Scene) -> Iterator[None]:
-    """40 uses of one spindle exceed the ratio of 32."""
+    """Exceed the ratio of 32 uses of one spindle with 40."""
     scene.subject["spindle_use"] = 40
     for node in scene.document["nodes"].values():
         node["ndparams"]["spindle_count"] = 4
@@ -83,7 +83,7 @@ def spindle_ratio(scene: Scene) -> Iterator[None]:
 
 @feature("exclusive storage", ON_DISK)
 def exclusive_storage(scene: Scene) -> Iterator[None]:
-    """There is one spindle, which ``at-best`` uses."""
+    """Give the node exclusive storage with one spindle, which ``at-best`` uses."""
     scene.forgo_n1()  # from `next` it could go to `best` only
     for name in (BEST, NEXT):
         scene.node(name)["ndparams"]["exclusive_storage"] = True
@@ -94,7 +94,7 @@ def exclusive_storage(scene: Scene) -> Iterator[None]:
 
 @feature("pools", (SHARED, DRBD, PAIR))
 def pools(scene: Scene) -> Iterator[None]:
-    """The node does not have access to the storage pool of the instance."""
+    """Remove the node's access to the storage pool of the instance."""
     where = "external" if scene.kind == SHARED else "internal"
     tag = f"iallocator:pool:{where}:fast"
     scene.forgo_n1()  # from `next` it could fail over to `best` only
@@ -110,7 +110,7 @@ def pools(scene: Scene) -> Iterator[None]:
 
 @feature("required label")
 def required_label(scene: Scene) -> Iterator[None]:
-    """The node does not have a label that the instance requires."""
+    """Let the instance require a label that the node does not have."""
     scene.forgo_n1()  # from `next` it could fail over to `best` only
     scene.tag(scene.subject, "iallocator:nodes:must:fast")
     for name, node in scene.document["nodes"].items():
@@ -124,7 +124,7 @@ def required_label(scene: Scene) -> Iterator[None]:
 
 @feature("excluded label")
 def excluded_label(scene: Scene) -> Iterator[None]:
-    """The node has a label that the instance excludes."""
+    """Let the instance exclude a label that the node has."""
     scene.forgo_n1()
     scene.tag(scene.subject, "iallocator:nodes:never:slow")
     yield
@@ -133,7 +133,7 @@ def excluded_label(scene: Scene) -> Iterator[None]:
 
 @feature("preferred label", PRIMARIES)
 def preferred_label(scene: Scene) -> Iterator[None]:
-    """The node does not have a label that the instance prefers, at a high penalty."""
+    """Let the instance prefer, at a high penalty, a label that the node does not have."""
     scene.forgo_n1()
     scene.tag(scene.subject, "iallocator:nodes:should:fast:1000")
     for name, node in scene.document["nodes"].items():
@@ -147,7 +147,7 @@ def preferred_label(scene: Scene) -> Iterator[None]:
 
 @feature("restricted nodes")
 def restricted_nodes(scene: Scene) -> Iterator[None]:
-    """The request allows some nodes only."""
+    """Restrict the request to some nodes."""
     scene.subject["restrict-to-nodes"] = [BEST, NEXT, *_more(scene)]
     yield
     scene.subject["restrict-to-nodes"] = [NEXT, *_more(scene)]

@@ -20,7 +20,7 @@ from .table import HERE, PRIMARIES, STAYS, WAITS, feature
 
 @feature("together", PRIMARIES)
 def together(scene: Scene) -> Iterator[None]:
-    """A partner is on `next`."""
+    """Require that the subject shares a node with a partner, which is on `next`."""
     partner = scene.add("partner", NEXT, memory=256, auto_balance=False)
     scene.tag(scene.subject, "iallocator:colocate:must:pair")
     yield
@@ -29,7 +29,7 @@ def together(scene: Scene) -> Iterator[None]:
 
 @feature("together, as one", (SHARED,), rival=True)
 def together_as_one(scene: Scene) -> Iterator[None]:
-    """Both fit on `next` only, as a colocation group."""
+    """Require one node for the subject and a partner; only `next` fits both."""
     scene.forgo_n1()
     scene.subject["memory"] = 12000
     if SOURCE in scene.document["nodes"]:
@@ -45,7 +45,7 @@ def together_as_one(scene: Scene) -> Iterator[None]:
 
 @feature("apart (node)", PRIMARIES)
 def apart_node(scene: Scene) -> Iterator[None]:
-    """``at-best`` and the subject must not share a node."""
+    """Forbid that ``at-best`` and the subject share a node."""
     scene.tag(scene.subject, "iallocator:separate:must:web")
     yield
     scene.tag(scene.instance("at-best"), "iallocator:separate:must:web")
@@ -53,7 +53,7 @@ def apart_node(scene: Scene) -> Iterator[None]:
 
 @feature("apart (domain)", PRIMARIES)
 def apart_domain(scene: Scene) -> Iterator[None]:
-    """The subject must not share a rack with an instance on `keeper`."""
+    """Forbid that the subject shares a rack with an instance on `keeper`."""
     scene.tag(scene.subject, "iallocator:separate:must:web:rack")
     scene.tag(scene.instance("at-keeper"), "iallocator:separate:must:web:rack")
     scene.tag(scene.node(KEEPER), "rack:1")
@@ -66,7 +66,7 @@ def apart_domain(scene: Scene) -> Iterator[None]:
 
 @feature("apart (group)", PRIMARIES, split=True)
 def apart_group(scene: Scene) -> Iterator[None]:
-    """``at-best`` and the subject must not share a node group."""
+    """Forbid that ``at-best`` and the subject share a node group."""
     scene.tag(scene.subject, "iallocator:separate:must:web:group")
     yield
     scene.tag(scene.instance("at-best"), "iallocator:separate:must:web:group")
@@ -74,7 +74,7 @@ def apart_group(scene: Scene) -> Iterator[None]:
 
 @feature("should with a price", PRIMARIES)
 def should(scene: Scene) -> Iterator[None]:
-    """Sharing a node with ``at-best`` costs more than the advantage of `best`."""
+    """Set a penalty for sharing a node with ``at-best``, higher than the advantage of `best`."""
     scene.tag(scene.subject, "iallocator:separate:should:web:1000")
     yield
     scene.tag(scene.instance("at-best"), "iallocator:separate:should:web:1000")
@@ -82,7 +82,7 @@ def should(scene: Scene) -> Iterator[None]:
 
 @feature("priority", rival=True, expect=HERE)
 def priority(scene: Scene) -> Iterator[None]:
-    """Of two instances for one slot on `best`, the one with higher priority gets it."""
+    """Let two instances compete for one slot on `best`; the one with higher priority gets it."""
     if scene.kind == DRBD:
         scene.subject["disk_space_total"] = 70000
         for name in (KEEPER, SOURCE):
@@ -99,7 +99,7 @@ def priority(scene: Scene) -> Iterator[None]:
 
 @feature("order", rival=True, expect=WAITS)
 def order(scene: Scene) -> Iterator[None]:
-    """The subject starts only when its rival runs."""
+    """Require that the subject starts after its rival."""
     scene.add_rival()
     yield
     scene.tag(scene.subject, "iallocator:order:after:rival")
@@ -107,7 +107,7 @@ def order(scene: Scene) -> Iterator[None]:
 
 @feature("order after what fails", rival=True, nowhere=True)
 def order_broken(scene: Scene) -> Iterator[None]:
-    """The subject depends on an instance that cannot be placed."""
+    """Require that the subject starts after an instance that cannot be placed."""
     scene.add_rival()["memory"] = 2**19
     yield
     scene.tag(scene.subject, "iallocator:order:after:rival")
@@ -115,7 +115,7 @@ def order_broken(scene: Scene) -> Iterator[None]:
 
 @feature("keep-running", (SHARED,), expect=STAYS)
 def keep_running(scene: Scene) -> Iterator[None]:
-    """The subject is not stopped to make room for another."""
+    """Forbid that the subject is stopped to make room for another instance."""
     for name in (BEST, NEXT):
         scene.node(name)["drained"] = True
     if "rival" not in scene.document["instances"]:
@@ -127,21 +127,21 @@ def keep_running(scene: Scene) -> Iterator[None]:
 
 @feature("hard location score", PRIMARIES)
 def hard_score(scene: Scene) -> Iterator[None]:
-    """A score of minus infinity on `best`."""
+    """Set a score of minus infinity for the subject on `best`."""
     yield
     scene.tag(scene.subject, "iallocator:score:best:-INFINITY")
 
 
 @feature("hard node score", PRIMARIES)
 def hard_node_score(scene: Scene) -> Iterator[None]:
-    """A score of minus infinity for all instances on `best`."""
+    """Set a score of minus infinity for all instances on `best`."""
     yield
     scene.tag(scene.node(BEST), "iallocator:score:-INFINITY")
 
 
 @feature("required location score", PRIMARIES)
 def required_score(scene: Scene) -> Iterator[None]:
-    """A score of plus infinity on `next`."""
+    """Set a score of plus infinity for the subject on `next`."""
     scene.forgo_n1()
     yield
     scene.tag(scene.subject, "iallocator:score:next:INFINITY")
@@ -149,21 +149,21 @@ def required_score(scene: Scene) -> Iterator[None]:
 
 @feature("infinite stickiness", (SHARED, PLAIN), nowhere=True)
 def infinite_stickiness(scene: Scene) -> Iterator[None]:
-    """The subject stays on its node."""
+    """Set an infinite stickiness, so that the subject stays on its node."""
     yield
     scene.tag(scene.subject, "iallocator:stickiness:INFINITY")
 
 
 @feature("soft location score", PRIMARIES)
 def soft_score(scene: Scene) -> Iterator[None]:
-    """A higher score for `next`, which outweighs the advantage of `best`."""
+    """Set a score for `next` that outweighs the advantage of `best`."""
     yield
     scene.tag(scene.subject, "iallocator:score:next:10")
 
 
 @feature("utilization")
 def utilization(scene: Scene) -> Iterator[None]:
-    """Every node has slots for the subject but `best`."""
+    """Give every node except `best` a capacity of the attribute that the subject uses."""
     yield
     scene.tag(scene.subject, "iallocator:utilization:slots:1")
     for name in scene.document["nodes"]:

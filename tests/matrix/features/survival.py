@@ -25,7 +25,7 @@ from .table import FAILS_OVER, HERE, feature
 
 @feature("N+1 no-new")
 def n1_no_new(scene: Scene) -> Iterator[None]:
-    """A node's failure would no longer be tolerated."""
+    """Set the mode `no-new`; on `best`, a failure would no longer be tolerated."""
     only_best_can_rescue(scene)
     scene.options.append("--n1=off")
     yield
@@ -34,7 +34,7 @@ def n1_no_new(scene: Scene) -> Iterator[None]:
 
 @feature("N+1 no-worse")
 def n1_no_worse(scene: Scene) -> Iterator[None]:
-    """A node's failure would lose more."""
+    """Set the mode `no-worse`; on `best`, a failure would lose more instances."""
     only_best_can_rescue(scene)
     scene.options.append("--n1=off")
     yield
@@ -43,7 +43,7 @@ def n1_no_worse(scene: Scene) -> Iterator[None]:
 
 @feature("N+1 off", expect=HERE)
 def n1_off(scene: Scene) -> Iterator[None]:
-    """N+1 is not checked."""
+    """Set the mode `off`, so that N+1 is not checked."""
     only_best_can_rescue(scene)
     scene.options.append("--n1=no-new")
     yield
@@ -52,7 +52,7 @@ def n1_off(scene: Scene) -> Iterator[None]:
 
 @feature("N+1 strict", nowhere=True)
 def n1_strict(scene: Scene) -> Iterator[None]:
-    """Some other node has a failure that is not tolerated; for a plan, in a group that it uses."""
+    """Set the mode `strict`; the failure of some other node is not tolerated."""
     if scene.request:
         scene.document["nodegroups"]["uuid-doomed"] = builders.group(
             "doomed", alloc_policy="unallocable"
@@ -84,7 +84,7 @@ def _reserved_on_best(scene: Scene) -> Json:
 
 @feature("auto_balance off", expect=HERE)
 def auto_balance_off(scene: Scene) -> Iterator[None]:
-    """No memory is reserved for an instance that is not balanced automatically."""
+    """Clear auto-balancing of an instance, so that no memory is reserved for it."""
     held = _reserved_on_best(scene)
     yield
     held["auto_balance"] = False
@@ -92,7 +92,7 @@ def auto_balance_off(scene: Scene) -> Iterator[None]:
 
 @feature("admin_state offline", expect=HERE)
 def admin_offline(scene: Scene) -> Iterator[None]:
-    """No memory is reserved for an instance that is marked offline."""
+    """Mark an instance offline, so that no memory is reserved for it."""
     held = _reserved_on_best(scene)
     yield
     held["admin_state"] = "offline"
@@ -100,6 +100,6 @@ def admin_offline(scene: Scene) -> Iterator[None]:
 
 @feature("not running", (SHARED, PAIR), expect=FAILS_OVER)
 def not_running(scene: Scene) -> Iterator[None]:
-    """An instance that does not run cannot be migrated."""
+    """Stop the subject, so that it cannot be migrated."""
     yield
     scene.subject["admin_state"] = "down"

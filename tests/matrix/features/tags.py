@@ -19,7 +19,7 @@ from .table import PRIMARIES, feature
 
 @feature("exclusion tags", PRIMARIES)
 def exclusion_tags(scene: Scene) -> Iterator[None]:
-    """``at-best`` has the same exclusion tag."""
+    """Give ``at-best`` and the subject the same exclusion tag."""
     excluded_from_best(scene)
     tags = scene.instance("at-best")["tags"]
     scene.instance("at-best")["tags"] = []
@@ -29,7 +29,7 @@ def exclusion_tags(scene: Scene) -> Iterator[None]:
 
 @feature("location tags")
 def location_tags(scene: Scene) -> Iterator[None]:
-    """The desired location of a primary; for a secondary, another location than its primary's."""
+    """Set the desired location of a primary; for a secondary, one other than its primary's."""
     scene.tag(None, "htools:nlocation:site", "htools:desiredlocation:site")
     scene.tag(scene.node(NEXT), "site:a")
     scene.tag(scene.node(KEEPER), "site:b")
@@ -43,7 +43,7 @@ def location_tags(scene: Scene) -> Iterator[None]:
 
 @feature("migration tags", (SHARED, PAIR))
 def migration_tags(scene: Scene) -> Iterator[None]:
-    """`best` cannot receive from `source`."""
+    """Set migration tags with which `best` cannot receive instances from `source`."""
     scene.forgo_n1()  # from `next` it could fail over to `best` only
     scene.tag(None, "htools:migration:hv")
     for name, node in scene.document["nodes"].items():
