@@ -204,7 +204,7 @@ class Policy:
         self.folder = folder
 
     def act(self, world: World) -> None:
-        """Move instances, or not."""
+        """Move instances if the policy requires it at this time."""
 
     def files(self, world: World, loads: dict[str, float]) -> list[str]:
         """Write the cluster and the loads; return the options that name the files."""

@@ -136,7 +136,7 @@ class Filled(Result):
         return True
 
     def machine_lines(self) -> Iterable[str]:
-        """Return what fitted as hspace's keys."""
+        """Return the number of instances that fit, and their resources, with hspace's keys."""
         return key_lines(self._study)
 
     def metrics(self) -> list[Json]:

@@ -26,7 +26,7 @@ BOOT_ID = "ssh -o BatchMode=yes -o ConnectTimeout=10 {node} cat /proc/sys/kernel
 
 
 def moment(text: str) -> float:
-    """The next time of day, like 06:00, or a time with its zone, like 2026-01-02T06:00:00Z."""
+    """Parse the next time of day, like 06:00, or a time with a zone: 2026-01-02T06:00:00Z."""
     from datetime import datetime, timedelta
 
     expected = "a time of day, like 06:00, or a time with its zone, like 2026-01-02T06:00:00Z"

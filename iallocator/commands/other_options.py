@@ -129,7 +129,7 @@ class Question(CommandSettings):
 
 
 def words_of_question(positional: Sequence[str]) -> tuple[str, list[str], Sequence[str]]:
-    """The kind of the question, the names in it, and the remaining words, which are files.
+    """Return the kind of the question, the names in it, and the remaining words, which are files.
 
     Raises
     ------
@@ -324,7 +324,7 @@ MEMBERS = (
 
 
 def members(text: str) -> list[str]:
-    """Members of a response, with commas between them."""
+    """Parse members of a response, with commas between them."""
     found = name_list(text)
     if not set(found) <= set(MEMBERS):
         raise ValueError("some of " + ",".join(MEMBERS))

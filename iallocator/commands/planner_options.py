@@ -57,14 +57,14 @@ __all__ = [
 
 
 def yes_or_no(text: str) -> bool:
-    """``yes`` or ``no``."""
+    """Parse ``yes`` or ``no``."""
     if text not in ("yes", "no"):
         raise ValueError("yes or no")
     return text == "yes"
 
 
 def instance_size(text: str) -> tuple[int, ...]:
-    """Disk (MiB), memory (MiB), virtual cpus, and spindles (1) of an instance."""
+    """Parse disk (MiB), memory (MiB), virtual cpus, and spindles (default 1) of an instance."""
     from iallocator.sources.lines import whole
     from iallocator.sources.simulate import parse_size
 
@@ -163,7 +163,7 @@ class Balancing(CommandSettings):
 
 
 def utc_time(text: str) -> float:
-    """A time in UTC, like 2026-01-02T03:10:00Z."""
+    """Parse a time in UTC, like 2026-01-02T03:10:00Z."""
     from datetime import datetime
 
     try:
@@ -176,7 +176,7 @@ def utc_time(text: str) -> float:
 
 
 def hours_of_day(text: str) -> tuple[int, int]:
-    """Two hours of the day, like 0-6."""
+    """Parse two hours of the day, like 0-6."""
     first, _, last = text.partition("-")
     if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
         raise ValueError("two hours of the day (UTC), like 0-6")
@@ -466,7 +466,7 @@ class StandardSize(CommandSettings):
 
 
 def purchase(text: str) -> Purchase:
-    """Nodes to buy, like 2:800g,64g,32,group=west,cost=5000."""
+    """Parse nodes to buy, like 2:800g,64g,32,group=west,cost=5000."""
     from iallocator.sources.hypothetical import purchase as read
 
     return read(text)

@@ -27,7 +27,7 @@ class LiveAffinity(NoAffinity):
 
     `reason` is the failure reason of a rejected node. `new` are the instances that the request
     creates. `fits` returns whether the limits of a node allow it to be the primary of an instance
-    that is off the state.
+    that is not placed.
     """
 
     __slots__ = ("_fits", "_known", "_new", "_reason", "_relations", "_rule_counts", "_state")

@@ -252,7 +252,7 @@ class Domains:
         return domain if not domain or domain in self._prefixes else UNUSED_PREFIX
 
     def sites(self, index: int, domain: str) -> list[str]:
-        """Return the failure domains of a node: the node itself if it has none, and for ""."""
+        """Return the failure domains of a node; the node itself for "", or if it has none."""
         node, prefix = self._nodes[index], domain + ":"
         if domain == GROUP:
             return [f"group {node.group.name}"]

@@ -680,7 +680,7 @@ class Affinity(PlacementConstraint):
 
         `new` are instances that a request creates. `optional`: moves are optional, so that the
         stickiness of instances counts. `fits` returns whether the limits of a node
-        allow it to be the primary of an instance that is off the state. The module for a cluster
+        allow it to be the primary of an instance that is not placed. The module for a cluster
         with such tags is loaded only for such a cluster.
         """
         prefix = settings.tag_prefix

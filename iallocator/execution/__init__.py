@@ -1,4 +1,4 @@
-"""Carrying a plan out on a running cluster: by jobs, with a journal, one execution at a time.
+"""Execute plans on a running cluster: by jobs, with a journal, one execution at a time.
 
 `runner` is the entry. It needs `queue.JobQueue` and `cluster_check.ClusterCheck` of a cluster.
 """

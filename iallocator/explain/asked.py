@@ -154,7 +154,7 @@ class Asked:
         ]
 
     def _best_of(self, candidates: Candidates, rejected: Collection[Nodes]) -> dict[int, NodeBest]:
-        """Return `best_of_nodes`; without rejections, a second call for `candidates` is fast."""
+        """Return the best placement with each node; the result without rejections is kept."""
         if rejected:
             return best_of_nodes(candidates, rejected)
         if self._unrejected is None or self._unrejected[0] is not candidates:

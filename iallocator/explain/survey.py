@@ -37,7 +37,7 @@ STAYS = {
 
 
 class Survey:
-    """The nodes of a group that are tested for an instance, which is off the state.
+    """The nodes of a group that are tested for an instance, which is not placed.
 
     Which limit rejects which node is what the kernel recorded (`NodeQuery.limit_results`).  The
     numbers of a rejection are looked up when they are read, in the nodes as they were (`known`).

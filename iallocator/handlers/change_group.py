@@ -62,7 +62,7 @@ def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> Move
 def _places(
     context: Context, instance: Instance, groups: Sequence[Group]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
-    """Yield score and nodes of the places of `instance`, which is off the state, in `groups`."""
+    """Yield score and nodes of the places of `instance`, which is not placed, in `groups`."""
     if not instance.kind.relocatable or len(instance.nodes) < instance.required_nodes:
         return  # a drbd instance without its secondary cannot be moved
     for offer in collect_offers(

@@ -164,7 +164,7 @@ def _no_way(instance: Instance, why: str) -> MoveTask:
 def _places(
     context: Context, instance: Instance, mode: str, targets: Sequence[int]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
-    """Yield score and nodes of the places after an evacuation; `instance` is off the state."""
+    """Yield score and nodes of the places after an evacuation; `instance` is not placed."""
     present = instance.nodes
     if len(instance.nodes) < instance.required_nodes:
         return  # a drbd instance without its secondary cannot be moved

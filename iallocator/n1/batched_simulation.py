@@ -46,12 +46,14 @@ __all__ = ["Arrivals", "BatchedSimulation", "SharedBatchCache"]
 
 
 class VarianceChange(NamedTuple):
-    """Changes by the next instance: statistics × rows × nodes, or × 1 if all nodes are equal.
+    """Represent how the next instance changes variances: statistics × rows × nodes.
+
+    If all nodes are equal, the last dimension is 1.
 
     Attributes
     ----------
     change:
-        To the value of the node that receives the instance.
+        The change of the value of the node that receives the instance.
     slope, rest:
         The new variance is the old value times `slope`, plus `rest`.
     """
@@ -181,7 +183,7 @@ class UniformVarianceSums(VarianceSums):
 
 
 class NodeVarianceSums(VarianceSums):
-    """The sums if the chosen node matters.
+    """Sums of statistics if their changes depend on the chosen node.
 
     `amounts`: steps × kinds × columns; `linear`: statistics × columns × nodes, what one more in a
     column adds.

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
             """Return the first of `not_tolerated`, or None."""
 
         def losses(self, failing: Sequence[Failure]) -> dict[Failure, Loss]:
-            """Return what each of `failing` loses."""
+            """Return the loss of each failure in `failing`."""
 
         def first_unrestarted(
             self, failure: Failure, failures: int = 1

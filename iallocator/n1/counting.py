@@ -66,7 +66,7 @@ TWICE = 2
 
 
 class GroupCounting:
-    """The failures of one group by counting, and the slots of its nodes.
+    """Decide the failures of one group by counting the slots of its nodes.
 
     Every method that returns a bool or None returns None if counting does not decide.
 
@@ -260,7 +260,7 @@ class GroupCounting:
         return counts
 
     def _taken_slots(self, need: Need, node: int, taken: Need) -> tuple[int, int]:
-        """Return the slots, and the MiB that close them, which `node` loses by giving `taken`."""
+        """Return the slots, and closing MiB (`slots_left`), that `node` loses with `taken`."""
         if node not in self._takes_over:
             return 0, 0
         slots, closing = slots_of_node(self._state, need, node, (0, 0))
@@ -268,7 +268,7 @@ class GroupCounting:
         return slots - left, closing - left_closing
 
     def _without(self, need: Need, failing: int) -> tuple[int, int]:
-        """Return the slots, and the MiB that close them, of all targets except `failing`."""
+        """Return the slots of all targets but `failing`, and their closing MiB (`slots_left`)."""
         known = self._undecided.without(need, failing)
         if known is not None:
             return known

@@ -172,7 +172,7 @@ class Simulation:
         return UnrestartedInstance(failure, largest, f"{which} the {what} for {whole}")
 
     def lost(self, failing: Sequence[Failure]) -> list[Failure]:
-        """Return those of `failing`, all in one group, after which an instance is not restarted."""
+        """Return the failures in `failing`, all in one group, that lose an instance."""
         if not failing:
             return []
         nodes = self._state.cluster.nodes

@@ -290,9 +290,10 @@ def _least(given: Need, need: Need) -> int:
 def slots_left(
     state: State, needs: Integers, nodes: Sequence[int], taken: Need
 ) -> tuple[Integers, Integers]:
-    """Return sizes × nodes: the slots for each of `needs`, and the MiB that close a node to it.
+    """Return sizes × nodes: the slots, and the closing MiB.
 
-    Each node has given `taken` before; some memory and disk must remain.
+    The closing MiB of a node are the least that, once allocated, leave no slot on it. `taken` is
+    allocated on each node before; some memory and disk must remain.
     """
     free = _left(state.columns[MEMORY], nodes) - taken[0]
     memory, disk = needs[:, :1], needs[:, 1:]
@@ -313,13 +314,13 @@ def _left(column: Sequence[float], nodes: Sequence[int]) -> Integers:
 
 
 def slots_of_nodes(state: State, need: Need, nodes: Sequence[int]) -> tuple[int, int]:
-    """Return the slots for `need` on all of `nodes`, and the MiB of memory that close them."""
+    """Return the slots for `need` on all of `nodes`, and their closing MiB; see `slots_left`."""
     slots, closing = slots_left(state, np.array([need], dtype=np.int64), nodes, (0, 0))
     return int(slots.sum()), int(closing.sum())
 
 
 def slots_of_node(state: State, need: Need, node: int, taken: Need) -> tuple[int, int]:
-    """Return the slots for `need` on `node` after it gives `taken`, and the MiB that close it.
+    """Return the slots for `need` on `node` without `taken`, and its closing MiB (`slots_left`).
 
     Some memory and disk must remain.
     """
@@ -406,14 +407,14 @@ class _FailureSlots:
             self._wanted[size, place], self._before[size, place] = units, before
 
     def _room(self, nodes: Sequence[int], taken: Need) -> tuple[Integers, Integers]:
-        """Return sizes × nodes: slots, and MiB that close them, after each node gives `taken`."""
+        """Return sizes × nodes: slots without `taken`, and closing MiB (`slots_left`)."""
         slots, closing = slots_left(self._state, self._needs, nodes, taken)
         usable = self._targets[[self._place[node] for node in nodes]]
         return slots * usable, closing * usable
 
     @property
     def _others(self) -> tuple[Integers, Integers]:
-        """Return sizes × failures: slots, and MiB that close them, of all other targets."""
+        """Return sizes × failures: slots and closing MiB (`slots_left`) of all other targets."""
         count = len(self._failing)
         slots, closing = self._totals
         return slots[:, None] - self._slots[:, :count], closing[:, None] - self._closing[:, :count]
@@ -460,7 +461,7 @@ class UndecidedFailures(_FailureSlots):
         return int(slots - self._slots[size, at]), int(closing - self._closing[size, at])
 
     def _less(self, nodes: Sequence[int], taken: Need) -> Integers:
-        """Return how many slots, and MiB that close them, each node loses by giving `taken`.
+        """Return the slots, and closing MiB (`slots_left`), that each node loses with `taken`.
 
         Shape 2 × sizes × nodes.
         """
@@ -475,7 +476,7 @@ class UndecidedFailures(_FailureSlots):
     def _known_by_bound(self, failing: slice | Indices, less: Integers) -> tuple[Truths, Truths]:
         """Return which failures at these places are certainly tolerated, and which are lost.
 
-        `less`: the slots, and MiB that close them, that are missing, for each failure or for all.
+        `less`: the lost slots, and the lost closing MiB, for each failure or for all.
         """
         slots, closing = (one[:, failing] - two for one, two in zip(self._others, less))
         enough = slots >= self._wanted[:, failing]

@@ -80,7 +80,7 @@ class FailureTolerance:
     state, rules:
         As given.
     replaced:
-        An instance that is off the state because a new one takes its place, and its nodes.
+        An instance that is not placed because a new one takes its place, and its nodes.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class FailureTolerance:
         self._exact_search = None
 
     def allows(self, move: Move) -> bool:
-        """Return whether N+1 holds after `move`. Its instance must be off the state.
+        """Return whether N+1 holds after `move`. Its instance must not be placed.
 
         `move.before` is empty for an instance that is checked like a new one. The result is False
         if the work is spent before N+1 is decided; `Deadline.undecided` counts these.

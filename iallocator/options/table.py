@@ -114,7 +114,7 @@ class Option:
 
     @property
     def takes_next(self) -> bool:
-        """Return whether the next word is its value if none is attached."""
+        """Return whether the next word is the value of the option if none is attached."""
         return self.read is not None and self.bare is None
 
 

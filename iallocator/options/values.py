@@ -149,7 +149,7 @@ gibibytes = Size("g", "5, 500m or 1t", whole=False)
 
 
 def disk_reserve(text: str) -> str:
-    """A share of the disk of a node, or a size in MiB without a unit."""
+    """Parse a share of the disk of a node, or a size, in MiB without a unit."""
     try:
         if text.endswith("%"):
             number_between(0, 100)(text[:-1])
@@ -161,7 +161,7 @@ def disk_reserve(text: str) -> str:
 
 
 def name_list(text: str) -> list[str]:
-    """Names with commas between them."""
+    """Parse names with commas between them."""
     found = text.split(",")
     if not all(found):
         raise ValueError("names with commas between them")
@@ -169,14 +169,14 @@ def name_list(text: str) -> list[str]:
 
 
 def file_name(text: str) -> str:
-    """A name that can be opened."""
+    """Check that a file of this name can be opened."""
     if not text or "\0" in text:
         raise ValueError("the name of a file")
     return text
 
 
 def json_version(text: str) -> int:
-    """The version of the JSON documents to write; 0 for none."""
+    """Parse the version of the JSON documents to write; 0 for none."""
     versions = {"1": 1, "2": 2, "yes": 2, "no": 0}
     if text not in versions:
         raise ValueError("1 or 2")
@@ -184,7 +184,7 @@ def json_version(text: str) -> int:
 
 
 def score(text: str) -> float:
-    """A number of either sign, or ``INFINITY``, or ``-INFINITY``."""
+    """Parse a number of either sign, or ``INFINITY``, or ``-INFINITY``."""
     from iallocator.tags.pacemaker_scores import read_score
 
     try:

@@ -20,7 +20,7 @@ LONGEST = 1 << 21
 
 
 class Amount:
-    """The size itself."""
+    """Represent the identity: each size stands for itself."""
 
     def __call__(self, size: float) -> float:
         return size if size > 0 else 0

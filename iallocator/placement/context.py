@@ -70,7 +70,7 @@ class Context:
     last_query:
         The evaluator of the last query, and the query; the search for the closest node reads it.
     leaving:
-        The instance that is off the state while its new nodes are chosen, or None.
+        The instance that is not placed while its new nodes are chosen, or None.
     remarks:
         Lines for stderr.
     scheduled:

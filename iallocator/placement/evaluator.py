@@ -9,7 +9,7 @@ the state before it asks for the next instance.
 Candidates
     `candidates` gives every placement that is possible, scored; `ranked` puts them into the
     order of the group's strategy, penalties of violated soft constraints included.  The
-    instance must be off the state.  Checked are the limits of nodes, storage pools, the group's
+    instance must not be placed.  Checked are the limits of nodes, storage pools, the group's
     policy (for new instances), migration tags (for moves), and affinity constraints; rejections
     are counted by reason.  N+1 is checked for one placement at a time, with `keeps_n1`, because
     the check is expensive.
@@ -141,7 +141,7 @@ class Evaluator:
             if nodes[i].online and (allowed is None or nodes[i].name in allowed)
         ]
 
-    # Candidates: the instance is off the state
+    # Candidates: the instance is not placed
 
     def candidates(
         self,
@@ -229,7 +229,7 @@ class Evaluator:
     ) -> RankedMoves:
         """Return `candidates` for an instance that was on `present`, in the order of the strategy.
 
-        The instance must be off the state.  `primary_given`: only the secondary is chosen.
+        The instance must not be placed.  `primary_given`: only the secondary is chosen.
         """
         context, strategy = self.context, self.settings.strategy
         if strategy == "score":
@@ -278,7 +278,7 @@ class Evaluator:
         return checker.primary_rejection(instance, index, checks) is None
 
     def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
-        """Return whether N+1 still holds after placing `instance`, which is off the state."""
+        """Return whether N+1 still holds after placing `instance`, which is not placed."""
         return self.scope.tolerance(self.rules).allows(Move(instance, (), nodes))
 
     def _limit_policy_off(self, source: int) -> LimitPolicy:
@@ -355,7 +355,7 @@ class Evaluator:
     def check(self, move: Move, *, n1: bool = True, passing: bool = False) -> Rejection | None:
         """Return why `move` is not allowed as the state is, with the numbers, or None.
 
-        An instance that is off the state (all are, while a cluster is placed anew) is checked
+        An instance that is not placed (all are, while a cluster is placed anew) is checked
         on each node of `move.after`, those that it had included, but not for N+1.  Of an
         instance that needs two nodes `move.after` may then be the primary alone; if it is both,
         the primary must have been checked before.
@@ -379,7 +379,7 @@ class Evaluator:
     def rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int], primary: int | None = None
     ) -> dict[int, Rejection]:
-        """Return those of `nodes` that `check` would reject for `instance`, off the state.
+        """Return those of `nodes` that `check` would reject for `instance`, which is not placed.
 
         They are checked as its primary, or as its secondary if `primary` is given, which is
         not checked then.

@@ -139,7 +139,7 @@ class MoveChecks:
     def rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int], primary: int | None
     ) -> dict[int, Rejection]:
-        """Return those of `nodes` that reject `instance`, which is off the state.
+        """Return those of `nodes` that reject `instance`, which is not placed.
 
         They are checked as its primary, or as its secondary if `primary` is given.
         """

@@ -118,7 +118,7 @@ def _most(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
 class MoveLimits:
     """Checks of the limits of nodes on the present `state`, for moves by `limit_policies`.
 
-    The instance is off the state.  `fixed` holds the capacities of every node; scores, if they are
+    The instance is not placed.  `fixed` holds the capacities of every node; scores, if they are
     needed, include the nodes of `scope`.
     """
 

@@ -156,7 +156,7 @@ def roles_of(
     query: NodeQuery,
     known: KnownNodes | None = None,
 ) -> RolesTested:
-    """Return the roles that `query` tests on each node; its instance must be off the state.
+    """Return the roles that `query` tests on each node; its instance must not be placed.
 
     `known` are the nodes as they are now, for a result that is read after they have changed.
     """

@@ -80,7 +80,7 @@ class AllocationRequest:
 
 
 class NodeQuery:
-    """A query for nodes that can host `instance`, which is off the state.
+    """A query for nodes that can host `instance`, which is not placed.
 
     Attributes
     ----------

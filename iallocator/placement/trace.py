@@ -102,7 +102,7 @@ if TYPE_CHECKING:
         def ranked(
             self, evaluator: TracedEvaluator, instance: Instance, found: RankedMoves
         ) -> None:
-            """Record the ranked places of an instance that moves, which is off the state."""
+            """Record the ranked places of an instance that moves, which is not placed."""
 
         def preferred(
             self,

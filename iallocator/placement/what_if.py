@@ -72,7 +72,7 @@ class NodeHistory:
 
 
 class WhatIf:
-    """Single nodes of the present `state` with `instance`, which is off the state.
+    """Single nodes of the present `state` with `instance`, which is not placed.
 
     It finds every limit that a node breaks, for the amounts that the node lacks; a kernel records
     the first one.  See `Evaluator.what_if`.

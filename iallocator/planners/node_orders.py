@@ -77,7 +77,7 @@ class NodeOrder:
         self.renew((*before, *nodes))
 
     def _memory(self, index: int) -> float:
-        """Return the free MiB beside the reserve; a node with less than its reserve keeps none."""
+        """Return the free MiB less the reserve; a node with less than its reserve ignores it."""
         free, reserved = self._state.columns[MEMORY][index], self._state.reserved[index]
         return free - reserved if free > reserved else free
 

@@ -65,7 +65,7 @@ def decided(
 def decided_now(
     state: State, scope: Sequence[int], instance: Instance, candidates: Candidates
 ) -> Candidates:
-    """Return `candidates` of a moving instance, off the state; only the best are ordered."""
+    """Return `candidates` of a moving instance, which is not placed; only the best are ordered."""
     return _FirstDecided(candidates, RunningSums(state, scope, instance).moved)
 
 

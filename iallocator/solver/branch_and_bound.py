@@ -62,7 +62,7 @@ class BranchAndBound:
         raise NotImplementedError
 
     def leave(self, depth: int, choice: Any) -> None:
-        """Undo `enter`."""
+        """Withdraw decision `depth`, the last one that was made."""
         raise NotImplementedError
 
     def promises(self, depth: int) -> bool:

@@ -91,7 +91,7 @@ class Purchase:
 
 
 def purchase(text: str) -> Purchase:
-    """Nodes to buy, like ``2:800g,64g,32,group=west,cost=5000``; ``+`` joins several kinds.
+    """Parse nodes to buy, like ``2:800g,64g,32,group=west,cost=5000``; ``+`` joins several kinds.
 
     Raises
     ------

@@ -64,7 +64,7 @@ def test_evacuation_to_another_group_moves_all_of_a_unit() -> None:
 
 
 def test_evacuation_to_another_group_moves_nothing_of_a_unit_that_does_not_fit() -> None:
-    """Only one of them fits."""
+    """The other group has capacity for one of the two instances only."""
     document = crowded()
     for number in (3, 4):
         document["instances"][f"other{number}"] = shared(f"node{number}", 6500, [])

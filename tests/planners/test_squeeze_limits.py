@@ -177,7 +177,7 @@ def test_squeeze_moves_instances_of_a_standby_node_after_it_is_powered_on() -> N
 
 
 def test_squeeze_respects_moves_of_other_groups() -> None:
-    """Each alone could move to the third room; two that must be in different rooms cannot."""
+    """Each instance alone could move to the third room; both must be in different rooms."""
     apart = ["iallocator:separate:must:web:room"]
     rooms = {"node1": "room:1", "node2": "room:3", "node3": "room:2", "node4": "room:3"}
     at = {"web1": 1, "a": 2, "b": 2, "web2": 3, "c": 4, "d": 4}

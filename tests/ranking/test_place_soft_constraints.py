@@ -97,7 +97,7 @@ def _shuffled(found: Any, rng: Random, path: tuple[str, ...] = ()) -> Any:
 
 
 def _circular(seed: int) -> Json:
-    """Return nodes with circular capacities, and instances that need some of all."""
+    """Return nodes of which each has more of one attribute, and instances that need all of them."""
     rng = Random(f"circular/{seed}")
     given = cluster(
         4,

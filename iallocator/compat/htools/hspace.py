@@ -34,7 +34,7 @@ KINDS = (("tiered", "Tiered"), ("standard", "Standard"))
 
 
 def run(given: Given) -> int:
-    """Fill the cluster twice, and print what fitted; the status is 1 if no node is online."""
+    """Fill the cluster twice, and print the results; the status is 1 if no node is online."""
     own = Capacity()
     source = load(given, own)
     adjust(given, source.cluster)

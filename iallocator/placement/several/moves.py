@@ -121,7 +121,7 @@ class _JointMove:
 
     @cached_property
     def program(self) -> Problem:
-        """Return the program of the tasks and their places, with all instances off the state."""
+        """Return the program of the tasks and their places, with no instance placed."""
         context = self._context
         failing = [i for i in context.all_nodes() if context.state.fails_n1(i)]
         with taken_off(context, self._tasks) as present:
@@ -183,7 +183,7 @@ class _JointMove:
 
 @contextmanager
 def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str, Nodes]]:
-    """Return a ``with`` block in which the instances are off the state; it yields their nodes."""
+    """Return a ``with`` block in which the instances are not placed; it yields their nodes."""
     state = context.state
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
     off: list[MoveTask] = []
@@ -202,7 +202,7 @@ def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str,
 def _places_by_task(
     context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Deadline
 ) -> dict[str, Places]:
-    """Return the places of each instance while all are off the state.
+    """Return the places of each instance while all are not placed.
 
     Once `budget` is spent, an instance has none. If none of the `failed` has a place, only those
     are listed.

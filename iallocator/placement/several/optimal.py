@@ -38,7 +38,7 @@ def best_batch(
 ) -> tuple[str, dict[str, Nodes]]:
     """Return the text to add to ``info``, and the best places for all `allocations`.
 
-    `placed` are the places of greedy placement. The new instances are off the state.
+    `placed` are the places of greedy placement. The new instances are not placed.
     """
     obstacle = _obstacle(context, _groups(context, allocations)) or _losses(context, allocations)
     if obstacle:
@@ -195,7 +195,7 @@ def _as_placed(
     nodes: Mapping[str, Nodes],
     scope: Sequence[int],
 ) -> Optimum:
-    """Return score and price of `instances`, which are off the state, on `nodes`."""
+    """Return score and price of `instances`, which are not placed, on `nodes`."""
     price = 0.0
     for instance in instances:
         taken = nodes[instance.name]

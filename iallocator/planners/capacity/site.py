@@ -118,7 +118,7 @@ class Size:
         return self._with(what, amount) if amount < getattr(self, what) else None
 
     def least_of_all(self) -> Size:
-        """Return the size with the least of everything that steps can lead to."""
+        """Return the smallest size that the steps of a tiered filling can reach."""
         size = self
         for reason in STEPS:
             size = size.least(reason) or size

@@ -98,7 +98,7 @@ KINDS = (
 class ArrivalBound:
     """An upper bound of the amounts that nodes of `group` can receive while `leaving` leave.
 
-    It is made with `leaving` off the state.  `reserving` are the nodes with the memory for the
+    It is made while `leaving` are not placed.  `reserving` are the nodes with the memory for the
     failover of each of their peers while they were on it.  `tolerated` are the failures that were
     tolerated then; None if `leaving` are on nodes of the group.
 

@@ -157,7 +157,7 @@ class Mover:
         return evaluator.scope.tolerance(evaluator.rules)
 
     def places(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[float, Nodes]]:
-        """Yield scores and places in `groups` that limits allow; `instance` is off the state."""
+        """Yield scores and places in `groups` that limits allow; `instance` is not placed."""
         if self.immovable(instance):
             return
         for group in self.ranking.open(instance, groups):

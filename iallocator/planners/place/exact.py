@@ -78,7 +78,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
     """Find places for all instances, or for more than all but those `left_out`.
 
     Instances with a higher priority come first. `one` is a pass that has not been run: instances
-    that may move are off the state, and other instances are on their present nodes. The state is
+    that may move are not placed, and other instances are on their present nodes. The state is
     unchanged in the end.
     """
     context = one.context

@@ -306,7 +306,7 @@ def _place_cluster(
 
 
 def _note_violations(planned: SchedulingPass) -> None:
-    """Note the soft constraints that each instance violates in its place, if there is time."""
+    """Record the soft constraints that each instance violates in its place, if there is time."""
     context = planned.context
     for place in planned.places.values():
         if place.node is not None and not context.deadline.over():

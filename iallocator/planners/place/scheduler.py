@@ -171,7 +171,7 @@ class Openings:
     def rejection(
         self, place: PlannedPlace, nodes: tuple[int, ...], with_normal_limits: bool = False
     ) -> str | None:
-        """Return why an instance that is off the state may not come to `nodes`, or None.
+        """Return why an instance that is not placed may not come to `nodes`, or None.
 
         `nodes` of an instance that requires two may be the primary alone. An instance may stay
         where it was, beside instances that were there too, even if the node has too little for all
@@ -257,7 +257,7 @@ class Openings:
         return not home.online and evaluator.limit_policies.off(home).primary.spares
 
     def may_only_stay(self, place: PlannedPlace) -> bool:
-        """Return whether an instance that is off the state may stay, though nodes lack something.
+        """Return whether an instance that is not placed may stay, though nodes lack something.
 
         All other instances must be where they are initially.
         """
@@ -608,7 +608,7 @@ class SchedulingPass:
         self._dropped.add(name)
 
     def leave_disks(self, place: PlannedPlace) -> None:
-        """Count the disks of an instance that is off the state where they are."""
+        """Count the disks of an instance that is not placed where they are."""
         nodes = stopped_disks(place.instance, place.before)
         if nodes:
             self.context.state.keep_disks(place.instance, nodes)
@@ -631,7 +631,7 @@ class SchedulingPass:
                 self.count(place.instance, place.before)
 
     def put(self, place: PlannedPlace, nodes: Nodes) -> None:
-        """Place an instance that is off the state on its chosen nodes."""
+        """Place an instance that is not placed on its chosen nodes."""
         place.nodes = nodes
         self.context.state.place(place.instance, nodes)
         self.count(place.instance, nodes)

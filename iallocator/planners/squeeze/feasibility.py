@@ -379,7 +379,7 @@ class CapacityBounds:
 
 
 def _held(state: State, index: int) -> tuple[float, float, float]:
-    """Return MiB of memory of primaries now, and with all running, and their virtual cpus."""
+    """Return the MiB that primaries use, the MiB if all of them run, and their virtual cpus."""
     instances = state.primaries[index].values()
     running = sum(one.memory for one in instances if one.uses_memory)
     cpus = sum(one.vcpus for one in instances if not one.admin_offline)

@@ -103,7 +103,7 @@ class SqueezeResult(GroupPlans):
 
     @property
     def action(self) -> str:
-        """``offline``, ``online``, ``both`` or ``none``: how the nodes are switched."""
+        """Return how nodes are switched: ``offline``, ``online``, ``both`` or ``none``."""
         if self.on and self.off:
             return "both"
         return "online" if self.on else "offline" if self.off else "none"

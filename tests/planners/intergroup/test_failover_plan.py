@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def _shared_super_cluster(seed: int) -> Json:
     """Return the cluster of `drbd_super_cluster`, with its instances on shared storage.
 
-    Of every third one node in four does not reach the pool that half of the instances are in.
+    In every third cluster, one node in four has no access to the pool of half of the instances.
     """
     document = drbd_super_cluster(seed)
     nodes = document["nodes"]

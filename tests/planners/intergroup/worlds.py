@@ -1,4 +1,4 @@
-"""Super clusters, fixed or random, and the commands run on them."""
+"""Build clusters of several groups, fixed or random, and run commands on them."""
 
 from __future__ import annotations
 

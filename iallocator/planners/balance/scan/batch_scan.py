@@ -144,7 +144,7 @@ class BatchScan:
         return page
 
     def _locate(self, rows: Whole) -> None:
-        """Note the nodes of the instances in `rows`."""
+        """Store the nodes of the instances in `rows`."""
         table = self._table
         for row in rows.tolist():
             nodes = table.state.where[self._batch.instances[row].name]

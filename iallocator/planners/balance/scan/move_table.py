@@ -432,13 +432,13 @@ class RemadeMoves(MoveStore):
         self.barred = [(r, c) for r, c in self.barred if not (rows[r] or columns[c])]
 
     def learn(self, rows: Whole, page: Page, ground: CurrentScore) -> None:
-        """Note lower bounds of the moves of `rows`; `page` has all of them, which are new."""
+        """Store lower bounds of the moves of `rows`; `page` has all of them, which are new."""
         self._widen(page)
         self.rows.take(rows, page.rows)
         self._look(page, rows, self.row_chords(ground, rows))
 
     def learn_some(self, rows: Whole, page: Page) -> None:
-        """Note that the moves of `rows` in `page` are new."""
+        """Mark the moves of `rows` in `page` as new."""
         self._widen(page)
         ends = page.rows.low[0], page.rows.high[0]
         self.rows.renew(rows, page.linear, *page.everything(), ends)
@@ -452,7 +452,7 @@ class RemadeMoves(MoveStore):
             self._widest[k] = min(low, least), max(high, most)
 
     def _look(self, page: Page, rows: Whole, here: RowChords) -> Floats:
-        """Note and return the bounds of the moves of `rows`, which are in `page`."""
+        """Store and return the bounds of the moves of `rows`, which are in `page`."""
         bound = page.linear_bounds(np.arange(rows.size, dtype=np.intp), here)
         self.rows.looked_at(rows, here, bound.min(axis=1))
         found: Floats = bound + here.constant[:, None]
