@@ -111,23 +111,23 @@ def decide(
     """Answer `request` within the time limit, reporting decisions to `trace`."""
     from iallocator.handlers import handler_for  # here: not every command decides a request
 
-    doubts: list[str] = []
+    warnings: list[str] = []
     if cluster.assumed_offline:
         from iallocator.sources.live.load import silence_warnings
 
-        doubts += silence_warnings(cluster)
+        warnings += silence_warnings(cluster)
     if settings.mond or settings.mond_data or settings.mond_xen:
         from iallocator.sources.live.measured import add_measured
 
-        doubts += add_measured(cluster, settings)
-    settings = effective_settings(cluster, request.asked, settings, doubts)
+        warnings += add_measured(cluster, settings)
+    settings = effective_settings(cluster, request.asked, settings, warnings)
     seconds = settings.planning_seconds
     searching = max(seconds, LEAST_SECONDS)
     deadline = Deadline.of_run(searching)
     try:
         with Deadline.of_run(searching + ANSWERING_SECONDS):
             context, remarks = _context(cluster, request, settings, trace, deadline)
-            remarks += doubts
+            remarks += warnings
             reply = handler_for(request.kind)(context, request)
     except Stopped as stop:
         if stop.interrupted:
@@ -135,7 +135,7 @@ def decide(
         if trace is not None:
             trace.ended()
         late = f"{TIME_IS_UP}: no answer within {seconds:g} s{reading_note(seconds)}"
-        return _with_remarks(Reply(False, late, [], []), doubts, settings)
+        return _with_remarks(Reply(False, late, [], []), warnings, settings)
     if settings.make_room:
         from iallocator.planners.make_room.make_room import add_room
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from benchmarks.life.policies import Policy, ask, balanced
-from benchmarks.life.safety import all_failures_survivable, all_failures_survived
+from benchmarks.life.safety import all_failures_tolerable, all_failures_tolerated
 from benchmarks.life.trace import ARRIVAL, BALANCE, DEPARTURE, FAILURE, OUTAGE, Event, trace_of
 from benchmarks.life.world import Scenario, World
 
@@ -179,8 +179,8 @@ def live(
             whole += passed
             calm += passed * safe
         life.happens(event)
-        before, safe = safe, all_failures_survived(life.world)
-        able = safe or all_failures_survivable(life.world)
+        before, safe = safe, all_failures_tolerated(life.world)
+        able = safe or all_failures_tolerable(life.world)
         broken += event.kind == ARRIVAL and before and not safe
     share = calm / whole if whole else 1.0
     return Outcome(

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from benchmarks.life.life import live
 from benchmarks.life.policies import POLICIES
-from benchmarks.life.safety import all_failures_survivable, all_failures_survived, packs
+from benchmarks.life.safety import all_failures_tolerable, all_failures_tolerated, packs
 from benchmarks.life.trace import ARRIVAL, DEPARTURE, Event, trace_of
 from benchmarks.life.world import SCENARIOS, World
 
@@ -108,14 +108,14 @@ def _bins(world: World) -> list[int]:
 def _cause(world: World, memory: int) -> str:
     """Return why `memory` MiB were rejected, one of `CAUSES`."""
     online = [name for name, node in world.nodes.items() if not node["offline"]]
-    safe = all_failures_survived(world)
+    safe = all_failures_tolerated(world)
     before = {} if safe else _losses(world, online)
     for node in online:
         if world.nodes[node]["free_memory"] <= memory:
             continue
         world.add("new", memory, [node])
         if safe:
-            good = all_failures_survived(world)
+            good = all_failures_tolerated(world)
         else:
             after = _losses(world, online)
             good = all(a <= b for f in online for a, b in zip(after[f], before[f]))
@@ -123,7 +123,7 @@ def _cause(world: World, memory: int) -> str:
         if good:
             return MISSED if safe else LITERAL
     world.add("new", memory, online[:1])
-    possible = all_failures_survivable(world)
+    possible = all_failures_tolerable(world)
     world.remove("new")
     return MISPLACED if possible else FULL
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from benchmarks.life.world import World
 
-__all__ = ["all_failures_survivable", "all_failures_survived", "packs"]
+__all__ = ["all_failures_tolerable", "all_failures_tolerated", "packs"]
 
 TRIES = 20_000
 """Number of placements that one search tries after the first."""
 
 
-def all_failures_survived(world: World) -> bool:
+def all_failures_tolerated(world: World) -> bool:
     """Return whether, for each online node, its instances fit on the others if the node fails."""
     online = [name for name in world.names if not world.nodes[name]["offline"]]
     return all(_survived(world, name, online) for name in online)
@@ -36,7 +36,7 @@ def _survived(world: World, failing: str, online: Sequence[str]) -> bool:
     return packs([one["memory"] for one in here], room)
 
 
-def all_failures_survivable(world: World) -> bool:
+def all_failures_tolerable(world: World) -> bool:
     """Return whether some other placement in each group would tolerate every failure.
 
     This is true if the instances of the group fit on all nodes but the largest, which then takes

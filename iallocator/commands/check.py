@@ -43,7 +43,7 @@ def check(command: Command, deadline: Deadline) -> Result:
     with progress_line("checking"):
         now = _health(first.copy(), own, deadline)
     trying = _is_to_be_tried(now, own)
-    if own.behaviour.doubts_nodes:
+    if own.behaviour.reports_inconsistent_nodes:
         now.data = data_findings(first)
     if trying:
         from iallocator.commands.plans import balanced

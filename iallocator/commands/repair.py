@@ -77,7 +77,7 @@ class Repaired(Result):
         super().__init__(work.document(), facts, work.status())
         self._work = work
         self._settings = command.effective
-        self.remarks = [f"Warning: {one}" for one in work.doubts()]
+        self.remarks = [f"Warning: {one}" for one in work.misspelt_permissions()]
         self.remarks += (f"iallocator: {one}" for one in reached)
 
     def transition(self) -> Json:

@@ -177,15 +177,15 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     ]
     named = [*cluster.instances, *new]
     whole = by_pacemaker(command.effective)
-    doubts = all_findings(cluster, named, own.tag_prefix, relations, REQUEST_SETTINGS, whole)
+    findings = all_findings(cluster, named, own.tag_prefix, relations, REQUEST_SETTINGS, whole)
 
     # Tags that cannot be used, chains of hard constraints that cannot be satisfied, and problems
-    # that are not among the doubts
+    # that are not among these findings
     unusable: list[str] = []
     if relations is not None:
         chains = relations.unsupported([one.name for one in new])
         unusable += [*relations.unusable, *(f"{name}: {chain}" for name, chain in chains.items())]
-    reported = tuple(f"Warning: {one.owner}: tag {one.tag} " for one in doubts)
+    reported = tuple(f"Warning: {one.owner}: tag {one.tag} " for one in findings)
     unusable += (p.removeprefix("Warning: ") for p in problems if not p.startswith(reported))
 
     names = [node.name for node in cluster.nodes]
@@ -193,9 +193,9 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     document = {
         "constraints": [constraint.document() for constraint in found],
         "unusable": unusable,
-        "tag_findings": [one.document() for one in doubts],
+        "tag_findings": [one.document() for one in findings],
     }
-    facts = {"domains": domains, "tag_findings": [(one.kind, str(one)) for one in doubts]}
+    facts = {"domains": domains, "tag_findings": [(one.kind, str(one)) for one in findings]}
     return Result(document, facts)
 
 

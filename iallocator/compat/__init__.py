@@ -38,7 +38,7 @@ class Behaviour:
     looks_names_up = True
     """The nodes that new instances are restricted to may have short names, and must exist."""
 
-    doubts_documents = True
+    rejects_inconsistent_documents = True
     """An unknown version of the protocol, or two groups with one name, are errors."""
 
     reads_pools = True
@@ -62,7 +62,7 @@ class Behaviour:
     prints_as_htools = False
     """Text has all decimals of scores, hbal's notation of moves, and every row of long lists."""
 
-    doubts_nodes = True
+    reports_inconsistent_nodes = True
     """``check`` reports nodes with inconsistent data."""
 
     tells_nearest = True

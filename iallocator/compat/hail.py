@@ -17,7 +17,7 @@ class HailBehaviour(Behaviour):
     asks_offline_daemons = True
     reads_auto_balance = False
     looks_names_up = False
-    doubts_documents = False
+    rejects_inconsistent_documents = False
     reads_pools = False
     counts_spindles_anywhere = True
     reads_groups_of_batch = False
@@ -25,7 +25,7 @@ class HailBehaviour(Behaviour):
     reads_settings = False
     warns_in_info = False
     prints_as_htools = True
-    doubts_nodes = False
+    reports_inconsistent_nodes = False
     tells_nearest = False
     knows_affinity = False
     counts_new_statistics = False

@@ -49,7 +49,7 @@ def derived(kept: Kept[K, V], key: K, counter: object, compute: Callable[[], V])
     Everything that follows from a state and is kept goes through this function. `counter` is
     the change counter of all that `compute` reads: `State.version` (the state, in trials too),
     `State.stamps` of one or several nodes (those nodes, in trials too), or the version of a rule in
-    a `Census`.
+    its `RuleCounts`.
     Cost: a look-up. For values of a whole state with keys of their own, keep a dictionary:
     ``derived(kept, None, state.version, dict)`` is empty again after each change.
     """

@@ -435,16 +435,16 @@ class UndecidedFailures(_FailureSlots):
         self._renew()
         less = self._less([node, *(other for _, other in others)], taken)
         sure, lost = self._known_by_bound(slice(None), less[:, :, :1])
-        doubts = {
+        undecided = {
             self._failing[k]: bool(lost[k])
             for k in np.flatnonzero(~sure).tolist()
             if self._failing[k] != node
         }
         if not others:
-            return doubts, []
+            return undecided, []
         at = np.array([self._place[failing] for failing, _ in others], dtype=np.intp)
         known = zip(*(found.tolist() for found in self._known_by_bound(at, less[:, :, 1:])))
-        return doubts, [True if one else False if no else None for one, no in known]
+        return undecided, [True if one else False if no else None for one, no in known]
 
     def without(self, need: Need, failing: int) -> tuple[int, int] | None:
         """Count the slots for `need` on all targets except `failing`.

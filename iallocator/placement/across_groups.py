@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Ranked = Iterator[tuple[float, Nodes]]
 
-__all__ = ["TWINS", "AcrossGroups"]
+__all__ = ["MOST_EQUAL", "AcrossGroups"]
 
 FRESH = 63
 """Renewals of a kernel until a new one is made: sums that are kept for long lose digits."""
@@ -39,7 +39,7 @@ MANY = 20_000
 PROMISING = 3
 """The number of groups with promising primaries, and of such primaries in each of them."""
 
-TWINS = 16
+MOST_EQUAL = 16
 """The most equal instances that are placed by one ranking."""
 
 
@@ -49,16 +49,16 @@ class AcrossGroups:
     An evaluator belongs to one group. If all groups have the same settings and the score decides,
     one pass scores the nodes of all groups.
 
-    ``twins``: whether several instances are to be placed by one ranking.
+    ``shares_rankings``: whether several instances are to be placed by one ranking.
     """
 
     __slots__ = (
-        "_closed", "_exclusive", "_kernel", "_nodes", "_reachable", "context", "twins",
+        "_closed", "_exclusive", "_kernel", "_nodes", "_reachable", "context", "shares_rankings",
     )  # fmt: skip
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.twins = False
+        self.shares_rankings = False
         self._kernel: Kernel | None = None
         self._nodes: dict[tuple[object, ...], list[int]] = {}
         self._reachable: dict[tuple[object, ...], frozenset[int]] = {}
@@ -136,7 +136,7 @@ class AcrossGroups:
         if sum(len(nodes) ** 2 for nodes in members.values()) > MANY:
             every = list(chain.from_iterable(members.values()))
             ranked = kernel.singles(instance, every, self._unfit(instance, every), limits).ranked()
-            width = TWINS if self.twins else PROMISING
+            width = MOST_EQUAL if self.shares_rankings else PROMISING
             best: dict[int, list[int]] = {}
             for _, (index,) in islice(ranked, 4 * width * PROMISING):
                 group = context.cluster.nodes[index].group

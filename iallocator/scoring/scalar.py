@@ -562,19 +562,19 @@ class Secondaries:
     def __init__(self, totals: Totals, changes: Sequence[Change], firsts: Sequence[Change]) -> None:
         self._linear = [0.0] * len(changes)
         columns = list(zip(*changes))
-        twins: dict[object, list[int]] = {}
+        proportional: dict[object, list[int]] = {}
         for k, column in enumerate(columns):
             if column.count((0.0, 0.0)) == len(column):
                 continue
             if STATISTICS[k].spread:
                 first = tuple([change[k] for change in firsts])
                 alike = (totals.sums[k], totals.squares[k], totals.counts[k], column, first)
-                twins.setdefault(alike, []).append(k)
+                proportional.setdefault(alike, []).append(k)
             else:
                 weight = STATISTICS[k].weight
                 self._linear = [s + weight * c[0] for s, c in zip(self._linear, column)]
         self._spreads: dict[tuple[int, ...], list[_Spread]] = {}
-        for group in twins.values():
+        for group in proportional.values():
             one = _Spread(group, columns[group[0]], totals.counts[group[0]])
             self._spreads.setdefault(one.places, []).append(one)
 
@@ -583,7 +583,7 @@ class Secondaries:
         base = start.total
         for alike in self._spreads.values():
             for one in alike:
-                base -= sum([start.terms[k] for k in one.twins])
+                base -= sum([start.terms[k] for k in one.proportional])
         row = [base + amount for amount in self._linear]
         for places, alike in self._spreads.items():
             found = alike[0].terms(start)
@@ -595,7 +595,7 @@ class Secondaries:
 
 
 class _Spread:
-    """Deviations that always change by the same amounts: `twins`.
+    """Deviations that always change by the same amounts: `proportional`.
 
     With a primary that makes the sums S and Q, and a secondary that adds s and q to them, the
     variance is ``(Q/n - S²/n²) + (q/n - s²/n²) - 2Ss/n²``: a number of the primary, one of the
@@ -603,12 +603,23 @@ class _Spread:
     change of each secondary.
     """
 
-    __slots__ = ("_added", "_changes", "_count", "_own", "_square", "_weight", "places", "twins")
+    __slots__ = (
+        "_added",
+        "_changes",
+        "_count",
+        "_own",
+        "_square",
+        "_weight",
+        "places",
+        "proportional",
+    )
 
-    def __init__(self, twins: list[int], column: Sequence[tuple[float, float]], count: int) -> None:
-        self.twins = twins
+    def __init__(
+        self, proportional: list[int], column: Sequence[tuple[float, float]], count: int
+    ) -> None:
+        self.proportional = proportional
         self._count = count
-        self._weight = sum([STATISTICS[k].weight for k in twins])
+        self._weight = sum([STATISTICS[k].weight for k in proportional])
         known = {change: k for k, change in enumerate(dict.fromkeys(column))}
         self.places = tuple([known[change] for change in column])
         self._changes = list(known)
@@ -622,7 +633,7 @@ class _Spread:
     def terms(self, start: Start) -> list[float]:
         """Return the sum of the weighted terms for each different change."""
         count, scale = self._count, self._weight**2
-        total, squares = start.sums[self.twins[0]], start.squares[self.twins[0]]
+        total, squares = start.sums[self.proportional[0]], start.squares[self.proportional[0]]
         fixed = scale * (squares / count - (total / count) ** 2)
         slope = -2 * scale * total / count**2
         if len(self._added) == 1:

@@ -59,7 +59,7 @@ def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
     needs: list[dict[int, str]] = []
     for k, known in enumerate(assignment.firm):
         why = dict(known)
-        for source, keys in assignment.rooms[k].items():
+        for source, keys in assignment.capacity_waits[k].items():
             amounts = {f"{what} on {cluster.nodes[node].name}" for node, what in keys}
             why[source] = "; ".join([*([why[source]] if source in why else []), *sorted(amounts)])
         implied = 0  # what other dependencies of the step already wait for
@@ -74,7 +74,7 @@ class _Assignment:
 
     Attributes
     ----------
-    firm, rooms:
+    firm, capacity_waits:
         For each step, the steps that it waits for in any case (position -> reason), and for
         capacity (position -> the keys).
     known:
@@ -101,7 +101,7 @@ class _Assignment:
         self.debt = {key: -room[key] for key in self.scarce if room[key] < 0}
         self.payers: dict[Key, dict[int, float]] = {}
         self.firm: list[dict[int, str]] = []
-        self.rooms: list[dict[int, list[Key]]] = []
+        self.capacity_waits: list[dict[int, list[Key]]] = []
         self.known: list[int] = []
         self.depth: list[int] = []
         self.overdrawn: list[int] = []
@@ -110,14 +110,14 @@ class _Assignment:
         """Assign to step `k`, the next of the sequence, the capacity that it takes."""
         step = self.steps[k]
         self.firm.append({self.position[before]: why for before, why in step.needs.items()})
-        self.rooms.append({})
+        self.capacity_waits.append({})
         self.known.append(0)
         wanted = {key: more for key, more in step.takes.items() if key in self.scarce}
         for key in wanted:
             if key in self.debt:
                 self._pay(key)
             for payer in self.payers.get(key, ()):
-                self.rooms[k].setdefault(payer, []).append(key)
+                self.capacity_waits[k].setdefault(payer, []).append(key)
         self._learn(k)
         chosen = self._choose(k, wanted)
         if chosen is None:
@@ -125,9 +125,9 @@ class _Assignment:
             chosen = sorted({s for key in wanted for s, _ in self.free[key] if s >= 0})
         for source in chosen:
             keys = [key for key in sorted(wanted) if self.steps[source].frees.get(key)]
-            self.rooms[k].setdefault(source, []).extend(keys)
+            self.capacity_waits[k].setdefault(source, []).extend(keys)
         self._learn(k)
-        before = (*self.firm[k], *self.rooms[k])
+        before = (*self.firm[k], *self.capacity_waits[k])
         self.depth.append(1 + max((self.depth[source] for source in before), default=0))
         # Promise capacity: the latest departure first, what was free at first last
         for key in sorted(wanted):
@@ -148,7 +148,7 @@ class _Assignment:
 
     def _learn(self, k: int) -> None:
         known = 0
-        for source in (*self.firm[k], *self.rooms[k]):
+        for source in (*self.firm[k], *self.capacity_waits[k]):
             known |= self.known[source] | 1 << source
         self.known[k] = known
 
@@ -235,21 +235,26 @@ class _Assignment:
         if self.overdrawn:
             return
         handing = RoomFlow(self.steps, self.room, self.payers)
-        fixed = {(k, s) for k, rooms in enumerate(self.rooms) for s in rooms if s in self.firm[k]}
-        waits = [(k, s) for k, rooms in enumerate(self.rooms) for s in rooms]
+        fixed = {
+            (k, s)
+            for k, waiting in enumerate(self.capacity_waits)
+            for s in waiting
+            if s in self.firm[k]
+        }
+        waits = [(k, s) for k, waiting in enumerate(self.capacity_waits) for s in waiting]
         waits.sort(key=lambda wait: (-self.depth[wait[1]], wait))
         for k, source in waits:
             if (k, source) in fixed:
                 continue
             if any(source in self.payers.get(key, ()) for key in self.steps[k].takes):
                 continue
-            keys = self.rooms[k].pop(source)
+            keys = self.capacity_waits[k].pop(source)
             before = list(self.known)
             for later in range(k, len(self.steps)):
                 self._learn(later)
             changed = [j for j in range(k, len(self.steps)) if before[j] != self.known[j]]
             if not handing.possible(self.known, changed):
-                self.rooms[k][source] = keys
+                self.capacity_waits[k][source] = keys
                 self.known = before
 
 

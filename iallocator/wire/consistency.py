@@ -10,7 +10,7 @@ from iallocator.errors import RequestError
 from iallocator.model.storage import INTERNAL
 from iallocator.model.templates import TEMPLATES
 from iallocator.tolerances import LARGEST
-from iallocator.wire.document import DEFAULT_GROUP, doubts
+from iallocator.wire.document import DEFAULT_GROUP, doubtful_facts
 from iallocator.wire.fields import NAMELESS, describe
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ __all__ = ["inconsistencies"]
 
 def inconsistencies(document: Raw) -> Iterator[RequestError]:
     """Yield every name in `document` that does not exist, and every number that does not fit."""
-    yield from doubts(document)
+    yield from doubtful_facts(document)
     for key in ("nodegroups", "nodes", "instances"):
         value = document.get(key)
         if type(value) is dict and "" in value:

@@ -73,7 +73,7 @@ __all__ = [
     "DEFAULT_GROUP",
     "VERSION",
     "cluster_policy",
-    "doubts",
+    "doubtful_facts",
     "new_instance",
     "read_cluster",
     "read_facts",
@@ -269,8 +269,8 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
         At the first field that is missing, has a wrong type or range, or names an object that is
         not in the document.
     """
-    if reading.behaviour.doubts_documents:
-        for error in doubts(document):
+    if reading.behaviour.rejects_inconsistent_documents:
+        for error in doubtful_facts(document):
             raise error
     tags = strings(document, "cluster_tags", [])
     policy = cluster_policy(document)
@@ -373,7 +373,7 @@ def _names_pool(raw: Raw) -> bool:
     return any(tag.startswith(POOL_TAG) for tag in raw.get("tags") or ())
 
 
-def doubts(document: Raw) -> Iterator[RequestError]:
+def doubtful_facts(document: Raw) -> Iterator[RequestError]:
     """Yield doubtful facts: an unknown version, group names that occur twice.
 
     Other parts of `document` may be invalid.

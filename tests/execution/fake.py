@@ -11,7 +11,7 @@ from iallocator.execution.jobs import Job
 from iallocator.execution.queue import LOST, JobStatus, UnknownOutcomeError, marks_in
 from tests.builders import Json
 
-__all__ = ["FakeCluster", "FakeGround", "FakeQueue", "Killed"]
+__all__ = ["FakeCluster", "FakeClusterCheck", "FakeQueue", "Killed"]
 
 
 class Killed(BaseException):
@@ -167,7 +167,7 @@ class LostAnswerError(UnknownOutcomeError):
     """Report that the answer to a call is lost."""
 
 
-class FakeGround:
+class FakeClusterCheck:
     """Inspect the simulated cluster."""
 
     def __init__(self, cluster: FakeCluster, expected: Json) -> None:

@@ -20,7 +20,7 @@ from iallocator.execution.runner import carry_out
 from iallocator.execution.session import Orders, Session
 from tests.builders import Json
 
-from .fake import FakeCluster, FakeGround, FakeQueue, Killed
+from .fake import FakeCluster, FakeClusterCheck, FakeQueue, Killed
 from .plans import NODES, random_plan
 
 CASES = 250
@@ -69,7 +69,7 @@ class World:
             self.head["run"],
             self.records,
             FakeQueue(self.cluster, not self.depends, trip),
-            FakeGround(self.cluster, self.head["expected"]),
+            FakeClusterCheck(self.cluster, self.head["expected"]),
             journal,
             Orders(stopping=stopping, pause=lambda seconds: None, ahead=self.ahead),
         )

@@ -217,9 +217,9 @@ RESCUES = [
     Path("make-room", (SHARED,), False, rescues.make_room, rescues.ask_make_room,
          planners.read_moves, checks_n1=True, forced=True),
     Path("check --failures", (SHARED,), False, rescues.failures, rescues.ask_failures,
-         rescues.read_survived, forced=True),
+         rescues.read_tolerated, forced=True),
     Path("check --racks", (SHARED,), False, rescues.racks, rescues.ask_failures,
-         rescues.read_survived, forced=True),
+         rescues.read_tolerated, forced=True),
     Path("capacity --replay", (SHARED, PLAIN), False, rescues.forecast, rescues.ask_forecast,
          rescues.read_forecast, forced=True),
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from .worlds import BEST, HELD, KEEPER, NEXT, SOURCE, SPARE, Scene, newcomer, wo
 
 __all__ = [
     "ask_failures", "ask_forecast", "ask_make_room", "ask_undo", "failures", "forecast",
-    "make_room", "moved_away", "racks", "read_forecast", "read_survived",
+    "make_room", "moved_away", "racks", "read_forecast", "read_tolerated",
 ]  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def ask_failures(scene: Scene) -> Json:
     return found
 
 
-def read_survived(scene: Scene, found: Json) -> list[str]:
+def read_tolerated(scene: Scene, found: Json) -> list[str]:
     """Return `best` if every failure restarts the subject there."""
     failed = found["node_failures"]
     losing = [one for one in failed["sets"]["losing"] if "subject" in one["lost"]]

@@ -296,9 +296,9 @@ class _Compression:
                 row.reason = f"{instance.name} has to stay: {hindered}"
                 return None
         ranking = self.mover.ranking
-        ranking.twins = len(instances) * len(self.context.cluster.nodes) > LARGE
+        ranking.shares_rankings = len(instances) * len(self.context.cluster.nodes) > LARGE
         done = self._evacuated(group, instances)
-        ranking.twins = False
+        ranking.shares_rankings = False
         if done is None:
             self.statuses[group.index], row.reason = OUT_OF_TIME, QUICK
             return None
@@ -327,7 +327,7 @@ class _Compression:
         if self.left <= 0:
             return None
         done = evacuate(self.mover, instances, lambda i: targets[i.name])
-        if self.mover.ranking.twins:
+        if self.mover.ranking.shares_rankings:
             rules = self.context.evaluator(group).rules
             weight = sum(
                 SIMULATED_WEIGHT if rules.exact and not i.needs_secondary else 1 for i in instances

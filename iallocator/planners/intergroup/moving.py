@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iallocator.model.moves import FAILOVER_TO, Move
 from iallocator.model.state import derived
-from iallocator.placement.across_groups import TWINS, AcrossGroups
+from iallocator.placement.across_groups import MOST_EQUAL, AcrossGroups
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.moves import move_pair
 from iallocator.placement.results import AllocationRequest, MoveResult, ScoredMove
@@ -124,12 +124,12 @@ class Mover:
         return MoveResult(message=self._why(instance, groups, rejected))
 
     def _queued(self, instance: Instance, groups: Sequence[Group]) -> _Queue | None:
-        """Return the places that equal instances before this one left over, if `twins` are on.
+        """Return the places left over by equal instances before, if rankings are shared.
 
         Places on nodes that have received an instance since are skipped; on other nodes the limits
         are unchanged.
         """
-        if not self.ranking.twins or not self.context.plain:
+        if not self.ranking.shares_rankings or not self.context.plain:
             return None
         if instance.exclusion or instance.desired:
             return None
@@ -175,7 +175,7 @@ class Mover:
         if self._rejected_before_others_move(instance, nodes[0]):
             self.doubtful = True
             return None
-        if self.ranking.twins and rejections.count(instance.memory) >= PATIENCE:
+        if self.ranking.shares_rankings and rejections.count(instance.memory) >= PATIENCE:
             self.gave_up_early = self.doubtful = True
             return None
         if not self.keeps_n1(instance, group, nodes):
@@ -313,7 +313,7 @@ class _Queue:
 
     def __init__(self, key: tuple[object, ...], places: Iterator[tuple[Group, Nodes]]) -> None:
         self.key = key
-        self.left = TWINS
+        self.left = MOST_EQUAL
         self.taken: set[int] = set()
         self._places = places
 

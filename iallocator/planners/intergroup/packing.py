@@ -81,7 +81,9 @@ def pack(
             made = _failover_safe(mover, instances, targets)
         return made if made is not None else _checked_by_bounds(mover, instances, targets)[0]
     made, order = _checked_by_bounds(mover, instances, targets)
-    if made is None and mover.ranking.twins:  # there are too many instances to check N+1 for each
+    if (
+        made is None and mover.ranking.shares_rankings
+    ):  # there are too many instances to check N+1 for each
         made = _failover_safe(mover, instances, targets)
     if made is None and order is not None:
         with mover.context.state.trial():

@@ -166,7 +166,7 @@ class RepairRound:
         members = {instance.name for instance in self._cluster.members(group)}
         self._entries = [one for one in self._entries if one.instance.name in members]
 
-    def doubts(self) -> list[str]:
+    def misspelt_permissions(self) -> list[str]:
         """Return the permissions in tags that are misspelt, and therefore have no effect."""
         cluster = self.before.cluster
         return list(map(str, misspelt_repairs(cluster, cluster.instances)))

@@ -8,11 +8,11 @@ from . import tags  # isort: split
 
 from . import relations  # isort: split
 
-from . import survival  # isort: split
+from . import n1  # isort: split
 
 from .table import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
 
 __all__ = [
-    "FAILS_OVER", "FEATURES", "HERE", "STAYS", "WAITS", "Feature", "groups", "nodes", "relations",
-    "survival", "tags",
+    "FAILS_OVER", "FEATURES", "HERE", "STAYS", "WAITS", "Feature", "groups", "n1", "nodes",
+    "relations", "tags",
 ]  # fmt: skip

@@ -47,12 +47,12 @@ def test_relocation_is_the_best_offer_of_an_allocation(seed: int, arrays: bool) 
 
 
 def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
-    """With `twins` the nodes differ until the next ranking, and N+1 is still kept."""
+    """With `shares_rankings` the nodes differ until the next ranking, and N+1 is still kept."""
     seeds = [seed for seed in range(60) if len(random_super_cluster(seed)["instances"]) > 12]
     moved = 0
     for seed in seeds[:15]:
         mover = mover_on(random_super_cluster(seed), arrays=True)
-        mover.ranking.twins = True
+        mover.ranking.shares_rankings = True
         context, peers = mover.context, Peers(mover.context.cluster)
         for instance in context.cluster.instances:
             if mover.immovable(instance):

@@ -48,7 +48,7 @@ class BatchScan:
         setting: ScanSetting,
         batch: InstanceBatch,
         affinity: AffinityCosts | None,
-        ground: CurrentScore,
+        current: CurrentScore,
     ) -> None:
         self._setting = setting
         table, rules = setting.table, setting.rules
@@ -81,7 +81,7 @@ class BatchScan:
         ]
         every_row = np.arange(count, dtype=np.intp)
         self._locate(every_row)
-        self._evaluate_rows(every_row, ground)
+        self._evaluate_rows(every_row, current)
 
     def bar(self, move: Move) -> None:
         """Forbid `move`, if it moves an instance of the batch."""
@@ -98,7 +98,7 @@ class BatchScan:
                 for column in columns:
                     store.bar(row, int(column))
 
-    def refresh(self, changed: Whole, ground: CurrentScore) -> None:
+    def refresh(self, changed: Whole, current: CurrentScore) -> None:
         """Evaluate the moves of instances on `changed` nodes, and those to these nodes, again."""
         self._breakable = RelevantChecks(self._table, self._batch, self._setting.tagged)
         every_row = np.arange(len(self._batch.instances), dtype=np.intp)
@@ -112,10 +112,10 @@ class BatchScan:
         cells = touched.sum() * self._targets.size + changed.size * every_row.size
         if self._setting.tagged or cells > 0.5 * every_row.size * self._targets.size:
             self._unbar(np.ones_like(touched), marked)
-            self._evaluate_rows(every_row, ground)
+            self._evaluate_rows(every_row, current)
             return
         self._unbar(touched, marked)
-        self._evaluate_rows(np.flatnonzero(touched), ground)
+        self._evaluate_rows(np.flatnonzero(touched), current)
         columns = np.flatnonzero(marked[self._targets])
         if columns.size:
             rows = np.flatnonzero(~touched)
@@ -161,7 +161,7 @@ class BatchScan:
         left: Floats = peers.max(axis=1)
         return left
 
-    def _evaluate_rows(self, rows: Whole, ground: CurrentScore) -> None:
+    def _evaluate_rows(self, rows: Whole, current: CurrentScore) -> None:
         """Evaluate all moves of the instances in `rows`."""
         if self._setting.tagged:
             self._tags = MoveTags(self._table, self._batch)
@@ -173,7 +173,7 @@ class BatchScan:
             pages = {store: Page(store, part) for store in self._remade()}
             self._evaluate(self._written(pages), part, None)
             for store, page in pages.items():
-                store.learn(part, page, ground)
+                store.learn(part, page, current)
 
     def _written(self, pages: Mapping[RemadeMoves, Page]) -> list[MoveStore]:
         """Return the stores, with `pages` in place of those that keep no moves."""

@@ -233,8 +233,8 @@ class Sides:
         self._primary_up = bool(where.up[where.primary[0]])
         self._off_primary = self._limits(self._primary_up)
         self._off_secondary = self._limits(bool(where.up[where.secondary[0]]))
-        self._leads: NodeInNewRole | None = None
-        self._stays: Stack | None = None
+        self._promotion: NodeInNewRole | None = None
+        self._demotion: Stack | None = None
         self._views(where.left_reserved)
 
     def _limits(self, up: bool) -> LimitSet:
@@ -341,7 +341,7 @@ class Sides:
         return self._forbidden(SECONDARY, limits, self._at_n, secondary)
 
     def _barred_lead(
-        self, own: BatchView, node: Whole, stays: BatchView, limits: LimitSet, barred: Quantity
+        self, own: BatchView, node: Whole, staying: BatchView, limits: LimitSet, barred: Quantity
     ) -> Quantity:
         """Return whether targets cannot be primaries, with `node` as secondary.
 
@@ -350,7 +350,7 @@ class Sides:
         return (
             self._may_not_receive(node, self.n)
             | barred
-            | self._forbidden(SECONDARY, limits, own, stays)
+            | self._forbidden(SECONDARY, limits, own, staying)
         )
 
     def _primary_again(self) -> Quantity:
@@ -384,22 +384,22 @@ class Sides:
     def _both(self, after: BatchView, node: Whole) -> tuple[Shift, Stack]:
         return self._shift(after, node), self._stack(after, node)
 
-    def _lead(self) -> NodeInNewRole:
+    def _promoted(self) -> NodeInNewRole:
         """Return the change when the secondaries become primaries."""
-        if self._leads is None:
+        if self._promotion is None:
             after = self._as_primary(self._s0, self.s)
             forbidden = self._may_not_receive(self.p, self.s) | self._forbidden(
                 PRIMARY, self._off_primary, self._s0, after
             )
-            self._leads = NodeInNewRole(forbidden, *self._both(after, self.s))
-        return self._leads
+            self._promotion = NodeInNewRole(forbidden, *self._both(after, self.s))
+        return self._promotion
 
-    def _stay(self) -> Stack:
+    def _demoted(self) -> Stack:
         """Return the change when the primaries become secondaries, for any new primary."""
-        if self._stays is None:
+        if self._demotion is None:
             after = self._as_secondary(self._p0, self.p, self.s)
-            self._stays = self._stack(after, self.p)
-        return self._stays
+            self._demotion = self._stack(after, self.p)
+        return self._demotion
 
 
 class Block(Sides):
@@ -407,13 +407,13 @@ class Block(Sides):
 
     def failovers(self) -> MoveEffects:
         """Return the effects of failovers (``f``)."""
-        leads, stays = self._lead(), self._stay()
+        promoted, demoted = self._promoted(), self._demoted()
         with_peer = self._as_secondary(self._p0, self.p, self.s)
-        forbidden = leads.forbidden | self._forbidden(
+        forbidden = promoted.forbidden | self._forbidden(
             SECONDARY if self._primary_up else ABANDONED, self._off_primary, self._p0, with_peer
         )
-        shifts = [leads.shift, self._shift(with_peer, self.p), self._shared(self.s, self.p)]
-        return MoveEffects(forbidden, [leads.stack, stays], shifts)
+        shifts = [promoted.shift, self._shift(with_peer, self.p), self._shared(self.s, self.p)]
+        return MoveEffects(forbidden, [promoted.stack, demoted], shifts)
 
     def moves(self, kinds: Sequence[MoveKind]) -> list[MoveEffects]:
         """Return the effects of each of `kinds`, which have targets."""
@@ -447,28 +447,28 @@ class Block(Sides):
 
     def _replace_and_failover(self) -> MoveEffects:
         comes = self._comes
-        stays = self._as_secondary(self._p0, self.p, self.n)
+        staying = self._as_secondary(self._p0, self.p, self.n)
         forbidden = self._barred_lead(
-            self._p0, self.p, stays, self._off_secondary, self._barred_copied
+            self._p0, self.p, staying, self._off_secondary, self._barred_copied
         )
-        shifts = [self._off_s[0], comes.shift, self._shift(stays, self.p)]
-        stacks = [self._off_s[1], self._stay(), comes.stack]
+        shifts = [self._off_s[0], comes.shift, self._shift(staying, self.p)]
+        stacks = [self._off_s[1], self._demoted(), comes.stack]
         return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.n, self.p)])
 
     def _replace_primary(self) -> MoveEffects:
         """Return the effects of ``f r f``: on the secondary, only the reserved memory changes."""
         comes = self._comes
-        stays = self._as_secondary(self._s0, self.s, self.n)
-        barred = self._barred_lead(self._s0, self.s, stays, self._off_primary, self._barred_led)
-        forbidden = self._lead().forbidden | barred
-        shifts = [self._off_p[0], comes.shift, self._shift(stays, self.s)]
+        staying = self._as_secondary(self._s0, self.s, self.n)
+        barred = self._barred_lead(self._s0, self.s, staying, self._off_primary, self._barred_led)
+        forbidden = self._promoted().forbidden | barred
+        shifts = [self._off_p[0], comes.shift, self._shift(staying, self.s)]
         stacks = [self._off_p[1], comes.stack]
         return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.n, self.s)])
 
     def _failover_and_replace(self) -> MoveEffects:
-        leads = self._lead()
+        promoted = self._promoted()
         after = self._as_secondary(self._at_n, self.n, self.s)
-        forbidden = leads.forbidden | self._barred_secondary(after, self._off_primary)
-        shifts = [self._off_p[0], leads.shift, self._shift(after, self.n)]
-        stacks = [self._off_p[1], leads.stack, self._secondary_stack]
+        forbidden = promoted.forbidden | self._barred_secondary(after, self._off_primary)
+        shifts = [self._off_p[0], promoted.shift, self._shift(after, self.n)]
+        stacks = [self._off_p[1], promoted.stack, self._secondary_stack]
         return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.s, self.n)])

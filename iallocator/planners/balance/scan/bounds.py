@@ -182,22 +182,22 @@ def _upright(numbers: Sequence[float]) -> Floats:
 
 
 def chords_between(
-    low: Floats, high: Floats, ground: CurrentScore
+    low: Floats, high: Floats, current: CurrentScore
 ) -> tuple[RowChords, Floats, Floats]:
     """Return the chords of moves that add from `low` to `high`, and the ends of the chords.
 
     `low` and `high` are (squares, sums) × spreads × rows. The ends are the least and the most that
     moves add to variances, spreads × rows.
     """
-    tilts = -2 * ground.sums / ground.counts**2
-    rest = np.maximum(low[1] ** 2, high[1] ** 2) / ground.counts**2
+    tilts = -2 * current.sums / current.counts**2
+    rest = np.maximum(low[1] ** 2, high[1] ** 2) / current.counts**2
     ends = tilts * low[1], tilts * high[1]
-    now = np.maximum(spread(ground.sums, ground.squares, ground.counts), 0.0)
-    least = np.maximum(low[0] / ground.counts + np.minimum(*ends) - rest, -now)
-    most = np.maximum(high[0] / ground.counts + np.maximum(*ends), least)
-    starts = ground.weights * (np.sqrt(now + least) - np.sqrt(now))
-    rise = ground.weights * (np.sqrt(now + most) - np.sqrt(now)) - starts
+    now = np.maximum(spread(current.sums, current.squares, current.counts), 0.0)
+    least = np.maximum(low[0] / current.counts + np.minimum(*ends) - rest, -now)
+    most = np.maximum(high[0] / current.counts + np.maximum(*ends), least)
+    starts = current.weights * (np.sqrt(now + least) - np.sqrt(now))
+    rise = current.weights * (np.sqrt(now + most) - np.sqrt(now)) - starts
     gap = most - least
     slopes = np.where(gap > VARIANCE, rise / np.maximum(gap, VARIANCE), 0.0)
-    constant = ground.present + (starts - slopes * (least + rest)).sum(axis=0)
-    return RowChords(slopes / ground.counts, slopes * tilts, constant), least, most
+    constant = current.present + (starts - slopes * (least + rest)).sum(axis=0)
+    return RowChords(slopes / current.counts, slopes * tilts, constant), least, most

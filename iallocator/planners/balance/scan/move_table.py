@@ -252,13 +252,13 @@ class MoveStore:
         """Forbid this move."""
         self._put(self.linear, (row, column), np.inf)
 
-    def bounds(self, ground: CurrentScore) -> Floats:
+    def bounds(self, current: CurrentScore) -> Floats:
         """Return a lower bound of the score of each move."""
         slopes = np.zeros(len(self.statistics.spreads))
-        constant = ground.present
+        constant = current.present
         bound = self.linear
         for j, k in enumerate(self.statistics.spreads):
-            slope, start, tilt = self._chord(j, k, ground.totals)
+            slope, start, tilt = self._chord(j, k, current.totals)
             slopes[j] = slope
             constant += start
             if tilt:
@@ -266,25 +266,25 @@ class MoveStore:
         linear = np.tensordot(slopes, np.moveaxis(self.squares, -1, 0), axes=1)
         return bound + (linear + constant)
 
-    def lowest(self, ground: CurrentScore, count: int) -> tuple[Whole, Floats]:
+    def lowest(self, current: CurrentScore, count: int) -> tuple[Whole, Floats]:
         """Return the flat positions of up to `count` moves with low bounds, and the bounds."""
-        flat = self.bounds(ground).ravel()
+        flat = self.bounds(current).ravel()
         moves = np.argpartition(flat, min(count, flat.size) - 1)[:count]
         moves = moves[np.isfinite(flat[moves])]
         return moves, flat[moves]
 
-    def floors(self, ground: CurrentScore) -> Floats:
+    def floors(self, current: CurrentScore) -> Floats:
         """Return a lower bound of the scores of the moves of each instance."""
-        self._chords = self.row_chords(ground)
+        self._chords = self.row_chords(current)
         return self.rows.below(self._chords)
 
     def look(self, rows: Whole) -> Floats:
         """Return the bounds of the moves of `rows`, for the score of the last call of `floors`."""
         return self.bounds_of(rows, self._chords)
 
-    def row_chords(self, ground: CurrentScore, rows: Whole | slice = slice(None)) -> RowChords:
+    def row_chords(self, current: CurrentScore, rows: Whole | slice = slice(None)) -> RowChords:
         """Return the chords between the extremes of each instance, which give closer bounds."""
-        return chords_between(self.rows.low[:, :, rows], self.rows.high[:, :, rows], ground)[0]
+        return chords_between(self.rows.low[:, :, rows], self.rows.high[:, :, rows], current)[0]
 
     def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
         """Return the bounds of the moves of `rows`; note the lowest bound of each row."""
@@ -329,7 +329,7 @@ class MoveStore:
         slope = (at_high - at_low) / (high - low)
         return slope / count, at_low - slope * low - slope * rest, slope * tilt
 
-    def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
+    def scores(self, moves: Whole, current: CurrentScore) -> Floats:
         """Return the scores after the moves at these flat positions, not rounded."""
         spreads = self.statistics.spreads
         flat = self.squares.reshape(self.linear.size, len(spreads))
@@ -338,9 +338,9 @@ class MoveStore:
         for j, k in enumerate(spreads):
             if k in self.sums:
                 added[j] = self.sums[k].ravel()[moves]
-        variances = spread(ground.sums + added, ground.squares + squares, ground.counts)
-        roots: Floats = ground.weights * np.sqrt(variances)
-        score: Floats = ground.rest + self.linear.ravel()[moves] + roots.sum(axis=0)
+        variances = spread(current.sums + added, current.squares + squares, current.counts)
+        roots: Floats = current.weights * np.sqrt(variances)
+        score: Floats = current.rest + self.linear.ravel()[moves] + roots.sum(axis=0)
         return score
 
     def prices_of(self, moves: Whole) -> Floats:
@@ -348,9 +348,9 @@ class MoveStore:
         price: Floats = self.prices[moves // self.shape[1], 0]
         return price
 
-    def rounded(self, moves: Whole, ground: CurrentScore) -> Floats:
+    def rounded(self, moves: Whole, current: CurrentScore) -> Floats:
         """Return `scores`, rounded for comparison."""
-        result: Floats = np.round(self.scores(moves, ground), DECIMALS)
+        result: Floats = np.round(self.scores(moves, current), DECIMALS)
         return result
 
 
@@ -431,11 +431,11 @@ class RemadeMoves(MoveStore):
         """Permit the moves of `rows` and to `columns` again, after a change of the state."""
         self.barred = [(r, c) for r, c in self.barred if not (rows[r] or columns[c])]
 
-    def learn(self, rows: Whole, page: Page, ground: CurrentScore) -> None:
+    def learn(self, rows: Whole, page: Page, current: CurrentScore) -> None:
         """Store lower bounds of the moves of `rows`; `page` has all of them, which are new."""
         self._widen(page)
         self.rows.take(rows, page.rows)
-        self._look(page, rows, self.row_chords(ground, rows))
+        self._look(page, rows, self.row_chords(current, rows))
 
     def learn_some(self, rows: Whole, page: Page) -> None:
         """Mark the moves of `rows` in `page` as new."""
@@ -465,7 +465,7 @@ class RemadeMoves(MoveStore):
             found[part] = self._look(page, rows[part], chords.of(rows[part]))
         return found
 
-    def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
+    def scores(self, moves: Whole, current: CurrentScore) -> Floats:
         """Compute the scores after moves; see `MoveStore.scores`."""
         width = self.shape[1]
         found = np.empty(moves.size)
@@ -473,15 +473,15 @@ class RemadeMoves(MoveStore):
         for part, page in self._pages(rows):
             here = np.flatnonzero((places >= part.start) & (places < part.stop))
             cells = (places[here] - part.start) * width + moves[here] % width
-            found[here] = page.scores(cells, ground)
+            found[here] = page.scores(cells, current)
         return found
 
-    def lowest(self, ground: CurrentScore, count: int) -> tuple[Whole, Floats]:
+    def lowest(self, current: CurrentScore, count: int) -> tuple[Whole, Floats]:
         """Compute up to `count` moves with low bounds; see `MoveStore.lowest`."""
         moves, bounds = np.zeros(0, dtype=np.intp), np.zeros(0)
         for part, page in self._pages(np.arange(self.shape[0], dtype=np.intp)):
             page._low, page._high, page._widest = self._low, self._high, self._widest
-            more, low = page.lowest(ground, count)
+            more, low = page.lowest(current, count)
             moves = np.concatenate([moves, more + part.start * self.shape[1]])
             bounds = np.concatenate([bounds, low])
             best = np.argsort(bounds, kind="stable")[:count]

@@ -61,15 +61,15 @@ class RowSearch:
         self,
         scan: BatchScan,
         store: MoveStore,
-        ground: CurrentScore,
+        current: CurrentScore,
         measure: Measure,
         budget: float,
     ) -> None:
         self.scan = scan
         self.store = store
-        self._ground = ground
+        self._ground = current
         self._measure = measure
-        bounds = measure(store.floors(ground).reshape(-1, 1), store.prices)
+        bounds = measure(store.floors(current).reshape(-1, 1), store.prices)
         if np.isfinite(budget):
             bounds = np.where(store.prices <= budget, bounds, np.inf)
         self._bounds = bounds[:, 0]

@@ -63,7 +63,7 @@ class Swap:
 class SwapTable:
     """The best swap of each pair of nodes in `table`.
 
-    A *seat* is an instance in one of its roles. It is on one node.
+    A *role* is an instance as primary or as secondary. It is on one node.
 
     Parameters
     ----------
@@ -87,18 +87,18 @@ class SwapTable:
     ) -> None:
         self._table = table
         self._instances = instances
-        seats = [
+        roles = [
             (row, role)
             for role in (0, 1)
             for row, instance in enumerate(instances)
             if (role == 0 or instance.needs_secondary) and movable(instance, role)
         ]
-        both = np.array(seats, dtype=np.intp).reshape(-1, 2)
+        both = np.array(roles, dtype=np.intp).reshape(-1, 2)
         self._rows: Whole = both[:, 0]
         self._roles: Whole = both[:, 1]
         vectors = [
             (instances[row].as_secondary if role else instances[row].as_primary)
-            for row, role in seats
+            for row, role in roles
         ]
         amounts: Floats = np.array(vectors, dtype=np.float64).reshape(-1, len(COLUMNS)).T
         self._free = [(table.columns[column], amounts[column]) for column in (MEMORY, DISK)]
@@ -106,7 +106,7 @@ class SwapTable:
         everywhere = table.view(np.arange(count, dtype=np.intp))
         self._spreads = [k for k in statistics.spreads if k != RESERVED]
         self._weights = [statistics.weights[k] for k in self._spreads]
-        # For each statistic: what seats add in each column, and the factor of each node
+        # For each statistic: what roles add in each column, and the factor of each node
         self._terms: list[list[tuple[Floats, Floats]]] = [
             [
                 (amounts[COLUMNS.index(column)], np.broadcast_to(factor, (count,)))
@@ -117,14 +117,14 @@ class SwapTable:
         ]
         self._squares: Floats = np.zeros((len(self._spreads), count, count))
         self._sums: Floats = np.zeros_like(self._squares)
-        self._penalties: Floats | None = None  # seats × nodes; a secondary has none
+        self._penalties: Floats | None = None  # roles × nodes; a secondary has none
         if penalties is not None:
             self._penalties = penalties[self._rows] * (self._roles == 0)[:, None]
         self._added: Floats = np.zeros((count, count))  # what the best swaps add to penalties
         self._best: Whole = np.full((2, count, count), -1, dtype=np.intp)
         self._barred: set[tuple[int, int]] = set()
-        self._nodes: Whole = np.zeros(len(seats), dtype=np.intp)
-        self._partners: Whole = np.zeros(len(seats), dtype=np.intp)
+        self._nodes: Whole = np.zeros(len(roles), dtype=np.intp)
+        self._partners: Whole = np.zeros(len(roles), dtype=np.intp)
         self._on: list[Whole] = []
         self.refresh(range(count))
 
@@ -151,7 +151,7 @@ class SwapTable:
             check()
             left.remove(one)
             others = [  # each pair of changed nodes once, with the later node as `one`
-                seats for node, seats in enumerate(self._on) if node != one and node not in left
+                roles for node, roles in enumerate(self._on) if node != one and node not in left
             ]
             if len(self._on[one]) and others:
                 self._evaluate(one, np.concatenate(others))
@@ -189,7 +189,7 @@ class SwapTable:
         return Swap(first, second, nodes[one], nodes[other], -float(change[one, other]))
 
     def _evaluate(self, one: int, others: Whole) -> None:
-        """Find the best swap of the seats on node `one` with the seats `others`, by their nodes."""
+        """Find the best swap of the roles on node `one` with the roles `others`, by their nodes."""
         table, own, node = self._table, self._on[one], self._nodes[others]
         total: Floats = np.zeros((own.size, others.size))
         squares: list[Floats] = []
@@ -248,7 +248,7 @@ class SwapTable:
                 self._added[one, other] = added[row, column]
 
     def _added_penalties(self, own: Whole, others: Whole, one: int) -> Floats:
-        """Return what swaps of the seats `own` on node `one` with `others` add to penalties."""
+        """Return what swaps of the roles `own` on node `one` with `others` add to penalties."""
         if self._penalties is None:
             return np.zeros((own.size, others.size))
         node = self._nodes[others]
