@@ -96,7 +96,7 @@ def resume_campaign(command: Command) -> int:
     state = CampaignState.read(settings.resume)
     campaign = _Campaign(command, state)
     if not settings.execute:
-        return campaign.finish(0 if campaign.complete() else 1, {})
+        return campaign.finish(0 if state.complete else 1, {})
     for target, value in state.options.items():
         if target not in settings.chosen:
             setattr(settings, target, value)
@@ -117,11 +117,6 @@ class _Campaign:
         self._command = command
         self._state = state
         self._report: Json = {}
-
-    def complete(self) -> bool:
-        """Return whether every node is done, or cannot be done."""
-        state = self._state
-        return not (state.left or self._to_do() or state.away)
 
     def run(self) -> int:
         """Plan and execute one group after the other; return the exit status."""
@@ -238,14 +233,9 @@ class _Campaign:
         commands = NodeCommands(own.run, own.check_command, own.boot_id, not own.no_reboot)
         return NodeWork(session, commands, path)
 
-    def _to_do(self) -> list[str]:
-        """Return the nodes that are not done, and not left out."""
-        state = self._state
-        return [node for node in state.nodes if node not in state.done and node not in state.left]
-
     def _say_group(self, nodes: Sequence[str]) -> None:
         """Print which group begins, how many nodes are done, and the estimated time left."""
-        state, left = self._state, len(self._to_do())
+        state, left = self._state, len(self._state.to_do)
         seconds = state.seconds_left(left)
         time_left = f", about {duration_words(seconds)} left" if seconds else ""
         count = len(state.done) + left
@@ -254,29 +244,15 @@ class _Campaign:
             f"({len(state.done)} of {count} nodes done{time_left})"
         )
 
-    def progress(self) -> Json:
-        """Return the progress of the campaign as plain data."""
-        state, to_do = self._state, self._to_do()
-        return {
-            "state_file": state.path,
-            "complete": self.complete(),
-            "done": state.done,
-            "to_do": to_do,
-            "left_out": [{"node": node, "reason": why} for node, why in state.left.items()],
-            "groups_done": sum(bool(one["ended"]) for one in state.groups),
-            "begun": state.groups[0]["begun"] if state.groups else 0,
-            "estimated_seconds": round(state.seconds_left(len(to_do))),
-        }
-
     def _write_metrics(self) -> None:
         path = self._command.settings.metrics
         if path and self._command.cluster is not None:
-            write_metrics(path, self._command.measured(campaign_metrics(self.progress())))
+            write_metrics(path, self._command.measured(campaign_metrics(self._state.progress())))
 
     def finish(self, status: int, plan: Json) -> int:
         """Print the progress of the campaign, after its `plan` with ``--json``; return `status`."""
         self._write_metrics()
-        settings, progress = self._command.settings, self.progress()
+        settings, progress = self._command.settings, self._state.progress()
         if settings.json:
             plan = plan or {"moves": [], "job_sets": []}
             executed = {"execution": self._report} if self._report else {}

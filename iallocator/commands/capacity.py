@@ -140,10 +140,12 @@ class Filled(Result):
         return key_lines(self._study)
 
     def metrics(self) -> list[Json]:
-        """Return how many standard instances fit in each group."""
-        from iallocator.documents.metrics import capacity_metrics
+        """Return how many standard instances fit in each group, and when each one is full."""
+        from iallocator.documents.metrics import capacity_metrics, forecast_metrics
 
-        return capacity_metrics(self._study, self._settings.group)
+        trend = {} if self._full is None else self._full.document(self._study)
+        full = forecast_metrics(trend) if trend else []
+        return [*capacity_metrics(self._study, self._settings.group), *full]
 
     def facts(self, medium: str) -> Json:
         """Return nothing for the text; for the page, the health now and of the full cluster."""

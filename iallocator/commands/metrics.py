@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
+
 from iallocator.calls.call import SYSLOG
 from iallocator.calls.history import logged_calls
 from iallocator.commands.capacity import capacity_options
 from iallocator.commands.command import Result, enforced_relations
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, limit_reached
-from iallocator.documents.metrics import capacity_metrics, health_metrics, request_metrics
+from iallocator.documents.metrics import (
+    campaign_metrics,
+    capacity_metrics,
+    health_metrics,
+    request_metrics,
+    silent_metric,
+)
 from iallocator.documents.moments import Examination
 from iallocator.errors import INCOMPLETE, tell
+from iallocator.execution.campaign import CampaignState
+from iallocator.execution.doors import runs
+from iallocator.execution.journal import default_path
 from iallocator.model.state import State
 from iallocator.planners.capacity.capacity import study
 from iallocator.planners.check.health import data_findings, examine
@@ -56,6 +67,11 @@ def metrics(command: Command, deadline: Deadline) -> Result:
         tell("Warning: --log=syslog: the system log is not read: no requests are counted")
     log = "" if own.log == SYSLOG else own.log
     found += request_metrics(logged_calls(log, own.capture, own.max_input))
+    if runs(command.settings):
+        found.append(silent_metric(cluster))
+        state_folder = os.path.dirname(default_path("maintain", ""))
+        campaign = CampaignState.latest(state_folder, cluster.name)
+        found += campaign_metrics(campaign.progress()) if campaign else []
     return Measured(found, command, late)
 
 

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.calls.history import LoggedCall
     from iallocator.documents.moments import Examination
-    from iallocator.model.cluster import Group
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.state import State
     from iallocator.planners.capacity.capacity import CapacityReport
     from iallocator.planners.check.health import Finding, GroupHealth
     from iallocator.planners.result import PlanResult
 
 __all__ = [
-    "METRICS", "campaign_metrics", "capacity_metrics", "health_metrics", "job_metrics",
-    "plan_metrics", "request_metrics", "source_metrics",
+    "METRICS", "campaign_metrics", "capacity_metrics", "forecast_metrics", "health_metrics",
+    "job_metrics", "plan_metrics", "request_metrics", "silent_metric", "source_metrics",
 ]  # fmt: skip
 
 GAUGE, SUMMARY, UNTYPED = "gauge", "summary", ""
@@ -89,6 +89,12 @@ METRICS = {
     ),
     "capacity_complete": Description(
         GAUGE, "1 if the capacity was counted to its end, 0 if the time limit ended the count."
+    ),
+    "capacity_full_timestamp_seconds": Description(
+        GAUGE, "The day on which no further standard instance fits, with the range of the trend."
+    ),
+    "nodes_not_answering": Description(
+        GAUGE, "Nodes that do not answer and are not marked offline."
     ),
     "requests_total": Description(
         UNTYPED, "Requests of Ganeti in the log, by type, outcome, and most frequent reason."
@@ -242,6 +248,29 @@ def capacity_metrics(found: CapacityReport, group: str) -> list[Json]:
         ),
         _metric("capacity_complete", [({}, int(complete))]),
     ]
+
+
+def forecast_metrics(trend: Json) -> list[Json]:
+    """Return the day on which each group is full, by the `trend` of ``capacity --forecast``.
+
+    A group without a date within ten years has no sample.
+    """
+    samples: list[Sample] = [
+        ({"group": row["group"], "bound": bound}, timegm(strptime(row[key], "%Y-%m-%d")))
+        for row in trend["groups"]
+        for key, bound in (("full", "expected"), ("earliest", "earliest"), ("latest", "latest"))
+        if row.get(key)
+    ]
+    return [_metric("capacity_full_timestamp_seconds", samples)] if samples else []
+
+
+def silent_metric(cluster: Cluster) -> Json:
+    """Return how many nodes of each group do not answer and are not marked offline."""
+    silent = Counter(
+        node.group.name for node in cluster.nodes if node.name in cluster.assumed_offline
+    )
+    rows = [({"group": one.name}, silent[one.name]) for one in cluster.groups if one.nodes]
+    return _metric("nodes_not_answering", rows)
 
 
 def request_metrics(calls: Iterable[LoggedCall]) -> list[Json]:

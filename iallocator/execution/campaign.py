@@ -8,6 +8,7 @@ the journal is completed first. The next groups are planned anew from the cluste
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from time import time
 
 from iallocator.errors import RequestError, UsageError
@@ -114,6 +115,30 @@ class CampaignState:
             return self.groups[-1]
         return None
 
+    @property
+    def to_do(self) -> list[str]:
+        """Return the nodes that are not done, and not left out."""
+        return [node for node in self.nodes if node not in self.done and node not in self.left]
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every node is done."""
+        return not (self.left or self.to_do or self.away)
+
+    def progress(self) -> Json:
+        """Return the progress of the campaign as plain data."""
+        to_do = self.to_do
+        return {
+            "state_file": self.path,
+            "complete": self.complete,
+            "done": self.done,
+            "to_do": to_do,
+            "left_out": [{"node": node, "reason": why} for node, why in self.left.items()],
+            "groups_done": sum(bool(one["ended"]) for one in self.groups),
+            "begun": self.groups[0]["begun"] if self.groups else 0,
+            "estimated_seconds": round(self.seconds_left(len(to_do))),
+        }
+
     def begin_group(self, nodes: Sequence[str]) -> str:
         """Record that a group begins; return the path of its journal."""
         journal = f"{self.path}.group-{len(self.groups) + 1}"
@@ -128,6 +153,24 @@ class CampaignState:
         self.groups[-1]["ended"] = round(time(), 1)
         self.done += [node for node in done if node not in self.done]
         self.save()
+
+    @classmethod
+    def latest(cls, folder: str, cluster: str) -> CampaignState | None:
+        """Return the state that was written last in `folder` for `cluster`; None if there is none.
+
+        Files that are not readable, or are not the state of a campaign, are left out.
+        """
+        found: list[tuple[float, str]] = []
+        with suppress(OSError):
+            for entry in os.scandir(folder):
+                if entry.name.startswith("maintain-") and entry.name.endswith(".journal"):
+                    found.append((entry.stat().st_mtime, entry.path))
+        for _, path in sorted(found, reverse=True):
+            with suppress(UsageError):
+                state = cls.read(path)
+                if state.cluster == cluster:
+                    return state
+        return None
 
     def seconds_left(self, nodes: int) -> float:
         """Return the estimated seconds for so many more nodes, by the groups that have ended."""

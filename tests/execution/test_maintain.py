@@ -483,3 +483,29 @@ def test_options_that_cannot_act_are_rejected(
     """The message names the option, and what it goes with."""
     assert main(["maintain", *words, "-t", "docs/examples/racks.data"]) == 2
     assert error in capsys.readouterr().err
+
+
+def test_metrics_of_a_running_cluster_have_its_last_campaign(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A campaign that stopped at a failed command is not complete; a damaged file is left out."""
+    monkeypatch.setattr(
+        "iallocator.commands.metrics.default_path", lambda *_: str(tmp_path / "maintain-.journal")
+    )
+    with world(tmp_path) as one:
+        one.state = tmp_path / "maintain-20260102.journal"
+        words = ["metrics", f"-L{one.cluster.path}", "--no-capacity"]
+        assert main(words) == 0
+        text = capsys.readouterr().out
+        assert "iallocator_campaign" not in text
+        assert 'iallocator_nodes_not_answering{group="one"} 0' in text
+        assert main(one.words(run="exit 3 {node}")) == 1
+        (tmp_path / "maintain-20260103.journal").write_text("{")
+        capsys.readouterr()
+        assert main(words) == 0
+        text = capsys.readouterr().out
+        assert "iallocator_campaign_complete 0" in text
+        assert 'iallocator_campaign_nodes{state="to_do"} 3' in text
+        (tmp_path / f"boot-{one.cluster.answers['nodes'][0]['name']}").unlink()
+        assert main(words) == 0
+        assert 'iallocator_nodes_not_answering{group="one"} 1' in capsys.readouterr().out

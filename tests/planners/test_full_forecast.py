@@ -473,3 +473,24 @@ def test_page_and_text_have_the_day(tmp_path: Path) -> None:
     day = f"{NOW + timedelta(days=80):%Y-%m-%d}"
     assert day in done.stdout.decode()
     assert day in page.read_text()
+
+
+def test_metrics_have_the_day_on_which_a_group_is_full(tmp_path: Path) -> None:
+    """The samples are the dates of the document, as seconds since 1970."""
+    folder = record(tmp_path / "totals", growing(102.4))
+    file = tmp_path / "metrics"
+    (row,) = forecast(nodes(), folder, f"--metrics={file}")["trend"]["groups"]
+    lines = file.read_text().splitlines()
+    for bound, key in (("expected", "full"), ("earliest", "earliest")):
+        day = datetime.fromisoformat(f"{row[key]}T00:00:00+00:00").timestamp()
+        labels = f'{{group="default",bound="{bound}"}}'
+        assert f"iallocator_capacity_full_timestamp_seconds{labels} {day:.0f}" in lines
+
+
+def test_metrics_without_a_forecast_have_no_day(tmp_path: Path) -> None:
+    """A group that does not grow is never full."""
+    folder = record(tmp_path / "totals", growing(0))
+    file = tmp_path / "metrics"
+    (row,) = forecast(nodes(), folder, f"--metrics={file}")["trend"]["groups"]
+    assert row["full"] is None
+    assert 'bound="expected"' not in file.read_text()
