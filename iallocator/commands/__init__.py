@@ -157,7 +157,7 @@ COMMANDS = {
         OTHERS, "explain", "explanation", request="needed", traits=[READS_ITSELF],
     ),
     "history": Row(
-        SEE, "list the calls of Ganeti that --capture stored",
+        SEE, "list captured calls, or the moves of steady balancing with gain, cost and regrets",
         OTHERS, "show", "calls", traits=[READS_ITSELF],
     ),
     "maintain": Row(

@@ -244,7 +244,7 @@ class History(CommandSettings):
 
     usage = "[OPTIONS] FOLDER"
 
-    json: int = json_of("the calls")
+    json: int = json_of("the calls or moves")
     all_rows: bool = ALL
     type: str = option(
         "--type",
@@ -260,23 +260,23 @@ class History(CommandSettings):
     )  # fmt: skip
     text: str = option(
         "--text",
-        "only calls with this text in the request or the answer",
+        "only calls with this text in the request or the answer, or moves with it in a name",
         str,
         "TEXT",
         "",
         group=SELECTION,
     )
     days: float | None = option(
-        "--days", "only calls that are at most this old", amount, "DAYS", group=SELECTION
+        "--days", "only calls or moves that are at most this old", amount, "DAYS", group=SELECTION
     )
     last: int | None = option(
-        "--last", "only the last N calls", whole_between(1), "N", group=SELECTION
+        "--last", "only the last N calls or moves", whole_between(1), "N", group=SELECTION
     )
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject anything but one folder."""
         if len(positional) != 1:
-            raise UsageError("history needs one folder of captured calls")
+            raise UsageError("history needs one folder, of captured calls or of loads")
 
 
 class RepairForms(CommandSettings):

@@ -200,7 +200,11 @@ def constraints(command: Command, deadline: Deadline) -> Result:
 
 
 def history(command: Command) -> Result:
-    """List the captured calls of a folder, oldest first."""
+    """List the captured calls of a folder, or the moves in a history of loads, oldest first."""
+    from iallocator.commands.made_moves import has_loads, made_moves
+
+    if has_loads(command.positional[0]):
+        return made_moves(command)
     from iallocator.calls.history import read_history
     from iallocator.engine import read
     from iallocator.files import read_file

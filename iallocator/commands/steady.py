@@ -1,8 +1,9 @@
 """``balance --steady``: add a sample to the history of loads, and plan by the history.
 
 The history is a folder with one file per day, ``2026-01-02.jsonl``. A line is one round: its time,
-the loads, virtual cpus and nodes of all instances, and the instances that it planned to move. Files
-of days that count no more are removed. A line that is damaged is left out with a warning.
+the loads, virtual cpus and nodes of all instances, and the moves that it planned, each with its
+gain and the disks that it copies. Files of days that count no more are removed. A line that is
+damaged is left out with a warning.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Any
 
 from iallocator.commands.day_files import DayFiles, day_file, time_words
 from iallocator.errors import UsageError
+from iallocator.execution.doors import open_queue, runs
+from iallocator.execution.jobs import ExecutionError
+from iallocator.execution.lock import ClusterLock
 from iallocator.model.cluster import set_cpu_loads
 from iallocator.model.instance import UNIT_LOAD
 from iallocator.planners.balance.steady import (
@@ -27,13 +31,15 @@ from iallocator.units import HOUR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
     from iallocator.commands.planner_options import Balance
     from iallocator.model.cluster import Cluster
     from iallocator.planners.result import GroupPlans
 
-__all__ = ["LoadHistory", "SteadyRound"]
+__all__ = ["DAYS", "LoadHistory", "SteadyRound", "sample_of"]
 
 DAYS = 10
 """Files of so many days are kept."""
@@ -67,7 +73,7 @@ class LoadHistory(DayFiles):
                 day, hour = name, ""
             if hour and name < recent and line.startswith(hour):
                 continue
-            sample = _sample(line)
+            sample = sample_of(line)
             if sample is None:
                 self.damaged += 1
             elif sample.time < now:
@@ -75,8 +81,8 @@ class LoadHistory(DayFiles):
                 found[sample.time] = sample
         return [found[moment] for moment in sorted(found)]
 
-    def add_sample(self, sample: LoadSample) -> None:
-        """Add a sample to the file of its day.
+    def add_sample(self, sample: LoadSample, planned: Sequence[Json]) -> None:
+        """Add a sample to the file of its day, with the moves that were `planned`.
 
         Raises
         ------
@@ -91,12 +97,12 @@ class LoadHistory(DayFiles):
                 else {"nodes": nodes, "load": measured.load, "vcpus": measured.vcpus}
                 for name, (measured, nodes) in sample.instances.items()
             },
-            "planned": list(sample.planned),
+            "planned": list(planned),
         }
         self.add(sample.time, document)
 
 
-def _sample(line: str) -> LoadSample | None:
+def sample_of(line: str) -> LoadSample | None:
     """Return the sample in a line; None if the line is damaged."""
     try:
         raw: Any = json.loads(line)
@@ -112,9 +118,16 @@ def _sample(line: str) -> LoadSample | None:
                 measured = Measured(load, int(one["vcpus"]), nodes)
             instances[name] = measured, nodes
         moment = datetime.fromisoformat(raw["time"]).timestamp()
-        return LoadSample(moment, instances, [str(name) for name in raw["planned"]])
+        return LoadSample(moment, instances, [_planned(one) for one in raw["planned"]])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
+
+
+def _planned(move: Any) -> str:
+    """Return the name of the instance of a planned move; check that its figures are numbers."""
+    if not all(0 <= abs(float(move[key])) < LARGEST_LOAD for key in ("gain", "copied_mib")):
+        raise ValueError(move)
+    return str(move["instance"])
 
 
 def _present(cluster: Cluster, now: float) -> LoadSample:
@@ -125,6 +138,22 @@ def _present(cluster: Cluster, now: float) -> LoadSample:
         measured = None if one.load is UNIT_LOAD else Measured(one.load, one.vcpus, nodes)
         found[one.name] = measured, nodes
     return LoadSample(now, found)
+
+
+def _obstacle(settings: Balance) -> str:
+    """Return why a running cluster can carry out no move now; "" if it can."""
+    if not runs(settings):
+        return ""
+    queue, name = open_queue(settings)
+    if queue.drained():
+        return "the job queue is drained (gnt-cluster queue undrain opens it)"
+    if settings.execute:
+        try:
+            with ClusterLock(name):
+                return ""
+        except ExecutionError as error:
+            return str(error)
+    return ""
 
 
 class SteadyRound:
@@ -156,7 +185,7 @@ class SteadyRound:
             own.least_history, own.hold, own.steady_gain, own.gib_cost, own.hourly_moves,
             own.nightly_moves, own.hours, own.rest_days, own.overload, own.nodes_offline,
         )  # fmt: skip
-        self.policy = SteadyPolicy(limits, samples)
+        self.policy = SteadyPolicy(limits, samples, obstacle=_obstacle(own))
         series = self.policy.series(cluster.instances)
         means = self.policy.profile(series, now).mean(axis=1)
         set_cpu_loads(
@@ -166,8 +195,13 @@ class SteadyRound:
     def ended(self, done: GroupPlans) -> GroupPlans:
         """Add the sample and the planned moves to the history; return the plan with its facts."""
         samples, shadow = self.policy.samples, self._shadowed(done)
-        planned = [entry.move.instance.name for entry in done.entries]
-        self._history.add_sample(samples[-1]._replace(planned=planned))
+        gains = {name: gain for one in self.policy.balancers for name, gain in one.gains.items()}
+        planned = [
+            {"instance": move.instance.name, "gain": round(gains.get(move.instance.name, 0.0), 4),
+             "copied_mib": move.copied}
+            for move in done.moves
+        ]  # fmt: skip
+        self._history.add_sample(samples[-1], planned)
         done.plan.reason = "; ".join(
             dict.fromkeys(one.plan.reason for one in done.plans if one.plan.reason)
         )

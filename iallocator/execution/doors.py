@@ -152,6 +152,13 @@ class LuxiJobs:
             found = {str(name[1]) for name, memory in answer["data"] if memory[0] == 0}
         return found & set(nodes)
 
+    def drained(self) -> bool:
+        """Return whether the queue accepts no job."""
+        answer = self._client.call("QueryConfigValues", [["drain_flag"]])
+        with expecting("QueryConfigValues"):
+            (value,) = answer
+            return bool(value)
+
     def find(self, run: str) -> Mapping[str, int]:
         """Return the jobs of an execution; if there are none, those among the archived jobs."""
         rows = self._client.call("QueryJobs", [[], ["id", "ops"]])
@@ -278,6 +285,10 @@ class RapiJobs:
                 if isinstance(known["mtotal"], int):
                     found.add(node)
         return found
+
+    def drained(self) -> bool:
+        """Return false: RAPI has no resource for this flag. A submission reports it."""
+        return False
 
     def find(self, run: str) -> Mapping[str, int]:
         """Return the jobs of an execution."""

@@ -127,6 +127,9 @@ class JobQueue(Protocol):
     def answering(self, nodes: Collection[str]) -> set[str]:
         """Return the online nodes among `nodes` with a daemon that answers Ganeti now."""
 
+    def drained(self) -> bool:
+        """Return whether the queue is known to accept no job."""
+
     def find(self, run: str) -> Mapping[str, int]:
         """Return the jobs in the queue that an execution has marked: mark -> id."""
 

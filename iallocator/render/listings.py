@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from iallocator.errors import FEW_NAMES
 from iallocator.render.table import Table, numeric
+from iallocator.render.words import many
+from iallocator.units import GIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,9 +112,12 @@ def constraints(document: Json, facts: Json, page: Page) -> None:
 
 
 def calls(document: Json, facts: Json, page: Page) -> None:
-    """Add a table of captured calls; nothing if there are none."""
+    """Add a table of captured calls, or of the moves in a history of loads; nothing if empty."""
     import time
 
+    if "moves" in document:
+        _made_moves(document, page)
+        return
     if not document["calls"]:
         return
     table = Table(
@@ -129,6 +134,37 @@ def calls(document: Json, facts: Json, page: Page) -> None:
             str(why)[: page.most(LONGEST, len(str(why)))],
         )  # fmt: skip
     page.table(table, indent=0)
+
+
+def _made_moves(document: Json, page: Page) -> None:
+    """Add the moves in a history of loads, and their sums."""
+    import time
+
+    moves = document["moves"]
+    if not moves:
+        return
+    table = Table(
+        "time", "instance", "from", "to", "planned", numeric("gain"), numeric("GiB copied"),
+        "taken back",
+    )  # fmt: skip
+    for move in moves:
+        when, back = (
+            "" if moment is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+            for moment in (move["unix_time"], move["returned"])
+        )
+        figures = (f"{move['gain']:.2f}", f"{move['copied_mib'] / GIB:.1f}")
+        table.add(
+            when, move["instance"], ":".join(move["from"]), ":".join(move["to"]),
+            *(("yes", *figures) if move["planned"] else ("no", "", "")), back,
+        )  # fmt: skip
+    page.table(table, indent=0)
+    page.say(
+        f"{many(document['rounds'], 'round')}, {many(len(moves), 'move')} "
+        f"({document['planned_moves']} planned), gain {document['gain']:.2f} % of a node, "
+        f"{document['copied_mib'] / GIB:.1f} GiB copied, "
+        f"{many(document['regrets'], 'regret')} (moves taken back within a week)",
+        indent=0,
+    )
 
 
 def outcomes(document: Json, facts: Json, page: Page) -> None:

@@ -145,6 +145,10 @@ class FakeQueue:
         self._trip("cancel")
         self.cluster.cancel(number)
 
+    def drained(self) -> bool:
+        """Return false: the queue accepts jobs."""
+        return False
+
     def unfinished(self) -> list[tuple[int, list[Json]]]:
         """Return no jobs: no test calls this."""
         return []

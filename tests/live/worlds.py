@@ -96,6 +96,8 @@ def luxi_answer(answers: Json, method: str, arguments: list[Any]) -> Any:
     """Return LUXI's answer for the cluster of the RAPI answers `answers`."""
     if method == "QueryClusterInfo":
         return answers["info"]
+    if method == "QueryConfigValues":
+        return [answers.get(key, False) for key in arguments[0]]
     what, fields, _ = arguments
     rows = [[_value(raw, field) for field in fields] for raw in answers[f"{what}s"]]
     return {"fields": [], "data": rows}

@@ -237,3 +237,53 @@ def test_wrong_options_are_rejected(words: list[str], problem: str) -> None:
 def test_loads_are_required(tmp_path: Path) -> None:
     words = ["--steady", f"--history={tmp_path}", "docs/examples/cluster.json"]
     assert "needs measured loads" in complaint(run("balance", *words))
+
+
+def history(life: Life, *options: str) -> dict[str, Any]:
+    """Return what `history` says about the folder of loads."""
+    done = run("history", "--json", *options, str(life.folder / "history"))
+    assert done.returncode == 0, done.stderr.decode()
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_history_shows_gain_cost_and_regrets(life: Life) -> None:
+    life.day()
+    plan = life.round(24.2)
+    planned = {move["instance"] for move in plan["moves"]}
+    life.round(25)
+    found = history(life)
+    assert found["rounds"] == 26
+    assert {move["instance"] for move in found["moves"]} == planned
+    assert all(move["planned"] and move["gain"] > 0 for move in found["moves"])
+    lowered = plan["steady"]["groups"][0]
+    assert found["gain"] == pytest.approx(
+        lowered["deviation"] - lowered["deviation_after"], abs=0.001
+    )
+    assert found["regrets"] == 0
+
+    first = found["moves"][0]
+    (life.places[first["instance"]],) = first["from"]
+    life.round(60)
+    found = history(life)
+    assert found["regrets"] == 1
+    assert found["moves"][0]["returned"] == (BEGIN + timedelta(hours=60)).timestamp()
+    assert not found["moves"][-1]["planned"]
+    assert len(history(life, "--last=1")["moves"]) == 1
+    assert {move["instance"] for move in history(life, f"--text={first['instance']}")["moves"]} == {
+        first["instance"]
+    }
+    text = " ".join(run("history", str(life.folder / "history")).stdout.decode().split())
+    assert "1 regret (moves taken back within a week)" in text
+
+
+def test_history_of_loads_has_no_outcomes(life: Life) -> None:
+    life.round(0)
+    folder = life.folder / "history"
+    assert "captured calls" in complaint(run("history", "--outcome=failed", str(folder)))
+    with (folder / "2026-01-01.jsonl").open("a") as file:
+        file.write('{"time":"2026-01-01T05:00:00Z","instances":{},"planned":[{"instance":"a"}]}\n')
+    done = run("history", str(folder))
+    assert done.returncode == 0
+    assert "1 damaged lines" in done.stderr.decode()
+    assert "1 round, and no move" in done.stderr.decode()

@@ -139,6 +139,8 @@ class SteadyPolicy:
         Instance -> the primaries that it left and does not return to yet.
     balancers:
         The balancers of the groups, in the order in which the groups were balanced.
+    obstacle:
+        Why no instance of the cluster may move now; "" if instances may.
     """
 
     limits: SteadyLimits
@@ -147,6 +149,7 @@ class SteadyPolicy:
     moved: dict[str, float] = field(default_factory=dict)
     left: dict[str, set[str]] = field(default_factory=dict)
     balancers: list[SteadyBalancer] = field(default_factory=list)
+    obstacle: str = ""
 
     def __post_init__(self) -> None:
         """Find the moves that were made: instances with other nodes than one sample before."""
@@ -369,6 +372,8 @@ class SteadyBalancer:
         The name of the group.
     before, after:
         The expected deviation before and after the plan, in percent of a node.
+    gains:
+        Instance -> by how much its move lowers the expected deviation.
     """
 
     before = after = 0.0
@@ -384,6 +389,7 @@ class SteadyBalancer:
         self._limits = limits
         self._progress = progress
         self._policy = policy
+        self.gains: dict[str, float] = {}
         self.name = problem.state.cluster.nodes[problem.scope[0]].group.name
         self._plan = Plan("balance", score_of(problem.state, problem.scope))
 
@@ -426,9 +432,13 @@ class SteadyBalancer:
         policy, plan = self._policy, builder.plan
 
         def ended() -> str:
+            moved = [entry.move.instance.name for entry in plan.entries]
             for names in policy.counted.values():
-                names.update(entry.move.instance.name for entry in plan.entries)
-            policy.moved |= {entry.move.instance.name: policy.now for entry in plan.entries}
+                names.update(moved)
+            policy.moved |= dict.fromkeys(moved, policy.now)
+            if len(moved) > len(self.gains):
+                gained = self.before - sum(self.gains.values()) - loads.deviation(builder.state)
+                self.gains[moved[-1]] = gained
             return "" if builder.moves_left() >= 1 else length_reached(len(plan.entries))
 
         def objective(builder: PlanBuilder) -> tuple[float, ...]:
@@ -473,6 +483,8 @@ class SteadyBalancer:
     def _obstacle(self) -> str:
         """Return why no instance of the group may move now; "" if instances may."""
         problem, limits = self._problem, self._policy.limits
+        if self._policy.obstacle:
+            return self._policy.obstacle
         if self._short(min(RELIEF_HISTORY, limits.least_history)):
             return self._short(limits.least_history)
         nodes = problem.state.cluster.nodes

@@ -1,0 +1,128 @@
+"""``history`` of a folder of loads: the moves that steady balancing made, and their regrets.
+
+A move is found as `balance --steady` finds it: an instance with other nodes than one round before.
+It is *planned* if the round before, or a round of the last hour, planned to move the instance. It
+is a *regret* if the instance returns to the primary that it left within a week.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from iallocator.commands.command import Result
+from iallocator.commands.day_files import DayFiles
+from iallocator.commands.steady import DAYS, sample_of
+from iallocator.errors import UsageError, tell
+from iallocator.render.words import many
+from iallocator.units import DAY, HOUR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iallocator.aliases import Json
+    from iallocator.commands.command import Command
+
+__all__ = ["has_loads", "made_moves"]
+
+FILE = re.compile(r"(\d{4}-\d\d-\d\d)\.jsonl")
+
+REGRET = 7 * DAY
+"""An instance that returns within this time, in seconds, was moved in vain."""
+
+CARRIED_OUT = HOUR
+"""A move is due to a plan at most this old, in seconds; or to that of the round before."""
+
+
+def has_loads(folder: str) -> bool:
+    """Return whether `folder` has a history of loads."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if FILE.fullmatch(name))
+    except OSError:
+        return False
+    for name in names:
+        try:
+            with open(os.path.join(folder, name), "rb") as file:
+                if b'"instances":{' in file.read(100):
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+def made_moves(command: Command) -> Result:
+    """List the moves in a history of loads, oldest first, and count rounds and regrets.
+
+    Raises
+    ------
+    UsageError
+        If the folder cannot be read, or an option is for captured calls.
+    """
+    folder, own = command.positional[0], command.settings
+    for name in ("type", "outcome"):
+        if name in own.chosen:
+            raise UsageError(f"--{name} selects captured calls: {folder} has a history of loads")
+    files = DayFiles(folder, DAYS)
+    days = [match[1] for name in os.listdir(folder) if (match := FILE.fullmatch(name))]
+    latest = datetime.fromisoformat(f"{max(days)}T00:00:00+00:00") + timedelta(days=1)
+    rounds, moves = 0, []
+    for move in _moves(files, latest.timestamp() - 1, own.max_input):
+        if move is None:
+            rounds += 1
+        else:
+            moves.append(move)
+    files.warn_of_damage()
+    since = 0.0 if own.days is None else datetime.now().timestamp() - own.days * DAY
+    wanted = [
+        move for move in moves
+        if move["unix_time"] >= since
+        and own.text in " ".join((move["instance"], *move["from"], *move["to"]))
+    ]  # fmt: skip
+    wanted = wanted[-(own.last or 0) :]
+    if not wanted:
+        tell(f"{many(rounds, 'round')}, and no move" + (" matches" if moves else ""))
+    return Result({
+        "rounds": rounds,
+        "moves": wanted,
+        "planned_moves": sum(move["planned"] for move in wanted),
+        "gain": round(sum(move["gain"] for move in wanted), 4),
+        "copied_mib": sum(move["copied_mib"] for move in wanted),
+        "regrets": sum(move["returned"] is not None for move in wanted),
+    })  # fmt: skip
+
+
+def _moves(files: DayFiles, until: float, limit: int) -> Iterator[Json | None]:
+    """Yield None for each round, and the moves that were made until it."""
+    places: dict[str, tuple[str, ...]] = {}
+    planned: dict[str, tuple[float, Json]] = {}
+    before = 0.0
+    left: dict[tuple[str, str], Json] = {}
+    for _, line in files.lines(until, limit):
+        sample = sample_of(line)
+        if sample is None:
+            files.damaged += 1
+            continue
+        yield None
+        now = sample.time
+        for name, (_, nodes) in sample.instances.items():
+            old = places.get(name, nodes)
+            if old == nodes:
+                continue
+            moment, plan = planned.pop(name, (0.0, {}))
+            due = bool(plan) and (moment >= before or now - moment <= CARRIED_OUT)
+            move: Json = {
+                "unix_time": now, "instance": name, "from": list(old), "to": list(nodes),
+                "planned": due, "gain": plan["gain"] if due else 0.0,
+                "copied_mib": plan["copied_mib"] if due else 0, "returned": None,
+            }  # fmt: skip
+            yield move
+            earlier = left.get((name, nodes[0])) if old[0] != nodes[0] else None
+            if earlier is not None and now - earlier["unix_time"] < REGRET:
+                earlier["returned"] = now
+            left[name, old[0]] = move
+        places.update((name, nodes) for name, (_, nodes) in sample.instances.items())
+        planned |= {str(one["instance"]): (now, one) for one in json.loads(line)["planned"]}
+        before = now
