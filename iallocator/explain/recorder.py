@@ -28,7 +28,6 @@ from iallocator.n1 import WORK
 from iallocator.placement.results import NodeQuery
 from iallocator.placement.what_if import NodeHistory
 from iallocator.scoring.scalar import kernel_of
-from iallocator.scoring.successive import SuccessiveKernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     )
     from iallocator.placement.trace import Accepts, TracedEvaluator
     from iallocator.scoring.candidates import Candidates, NodeBest, Placement
-    from iallocator.scoring.scalar import ScalarKernel
+    from iallocator.scoring.scalar import EarlierNodes, ScalarKernel
 
 __all__ = ["Recorder"]
 
@@ -103,8 +102,8 @@ class Recorder:
         self._turn = 0
         self._indices: dict[str, int] | None = None
         self._as_read: dict[str, Instance] | None = None
-        self._statistics: dict[int, SuccessiveKernels] = {}
-        self._kernels: Kept[None, dict[tuple[int, str], ScalarKernel]] = {}
+        self._earlier: dict[int, EarlierNodes] = {}
+        self._kernels: Kept[None, dict[int, ScalarKernel]] = {}
         self._present_terms: Kept[None, dict[tuple[int, str], list[Term]]] = {}
         self._nodes = NodeHistory()
 
@@ -352,27 +351,24 @@ class Recorder:
         kept = derived(self._present_terms, None, state.version, dict)
         key = id(scope), "" if known is None else known.name
         if key not in kept:
-            kept[key] = present_terms(self._kernel(scope, known))
-        return kept[key]
-
-    def _kernel(self, scope: Sequence[int], known: Instance | None = None) -> ScalarKernel:
-        """Return the scores over `scope` in the state, or with `known` on its initial nodes.
-
-        Kernels are kept because an allocation queries many groups with the same scope.
-        """
-        state = self.context.state
-        kernels = derived(self._kernels, None, state.version, dict)
-        statistics = self._statistics.get(id(scope))
-        if statistics is None:
-            statistics = SuccessiveKernels(state.cluster, scope, self.context.kernels.arrays)
-            self._statistics[id(scope)] = statistics
-        key = id(scope), "" if known is None else known.name
-        if key not in kernels:
             with state.trial():
                 if known is not None:
                     state.place(known, known.nodes)
-                kernels[key] = statistics.kernel(state)
-        return kernels[key]
+                kept[key] = present_terms(self._kernel(scope))
+        return kept[key]
+
+    def _kernel(self, scope: Sequence[int]) -> ScalarKernel:
+        """Return the kernel for `scope` in the present state; unchanged nodes keep their values.
+
+        It is kept because an allocation queries many groups with the same scope.
+        """
+        state = self.context.state
+        kernels = derived(self._kernels, None, state.version, dict)
+        kernel = kernels.get(id(scope))
+        if kernel is None:
+            earlier = self._earlier.setdefault(id(scope), ({}, {}))
+            kernel = kernels[id(scope)] = kernel_of(state, scope, earlier=earlier)
+        return kernel
 
     def _runner_up(
         self,

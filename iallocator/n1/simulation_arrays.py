@@ -19,11 +19,8 @@ import numpy as np
 from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import COLUMNS, MEMORY
-from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.n1 import SUMMED_LIMITS
-from iallocator.scoring.arrays import values_of
-from iallocator.scoring.metrics import NO_CENTRES, STATISTICS, Totals, node_counts, terms
-from iallocator.tolerances import DECIMALS
+from iallocator.scoring.arrays import ManyStates, capacity_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,15 +119,12 @@ class _Batch:
         self._failing = np.arange(len(kept))  # positions in `_kept`
         if not kept:
             return
-        self._columns = np.stack(rows, axis=1)
-        self._reserved = np.stack(reserved)
-        self._fixed = np.array([fixed[i] for i in group.nodes], np.float64).T.reshape(
-            len(CAPACITIES), 1, -1
-        )
+        capacities = capacity_matrix([fixed[i] for i in group.nodes])
+        self._states = ManyStates(np.stack(rows, axis=1), capacities, np.stack(reserved))
         self._own = np.zeros((len(kept), max(map(len, sources))), dtype=np.intp)
         for k, places in enumerate(sources):
             self._own[k, : len(places)] = places
-        allowed = np.zeros(self._reserved.shape, dtype=bool)
+        allowed = np.zeros((len(kept), len(group.nodes)), dtype=bool)
         targets = rules.targets(state.cluster, group)
         for k, failure in enumerate(kept):
             barred = {t for node in failure for t in move_rejections(state.cluster, node, targets)}
@@ -166,19 +160,7 @@ class _Batch:
         """Restart all instances; return the failures in which one cannot be restarted."""
         if not self._failing.size:
             return self.lost
-        view = self._view(self._columns, self._reserved, self._fixed)
-        shape = self._reserved.shape
-        raw = values_of(view, NO_CENTRES, shape)
-        online = self._fixed[CAPACITIES.index("online"), 0].sum()
-        stored = self._fixed[CAPACITIES.index("stored"), 0].sum()
-        self._counts = node_counts(int(online), shape[1] - int(online), int(stored))
-        self._centres = [
-            float(v.sum() / (shape[0] * count)) if s.spread else 0.0
-            for s, v, count in zip(STATISTICS, raw, self._counts)
-        ]
-        self._values = values_of(view, self._centres, shape)
-        self._sums = self._values.sum(axis=2, keepdims=True)
-        self._squares = (self._values * self._values).sum(axis=2, keepdims=True)
+        states = self._states
         for step in range(self._vectors.shape[1]):
             # Drop the failures that bounds decide before an instance is moved
             queued = self._memory[:, step:]
@@ -187,7 +169,7 @@ class _Batch:
             hopeless = np.zeros(moved.size, dtype=bool)
             for kind, reach in enumerate(self._reach):
                 waiting = self._kinds[:, step:] == kind
-                memory = np.where(self._allowed & reach, self._columns[MEMORY] - 1, -1)
+                memory = np.where(self._allowed & reach, states.columns[MEMORY] - 1, -1)
                 need = (queued * waiting).max(axis=1, initial=0)
                 room = np.maximum(memory - need[:, None] + 1, 0) * (memory >= 0)
                 some = waiting.any(axis=1)
@@ -209,24 +191,15 @@ class _Batch:
             self._rules.spend(self._allowed.size)
             # Move the next instance of every failure to the node with the best score
             vector = self._vectors[:, step].T  # columns × failures
-            rows = np.arange(self._failing.size)
-            self._add(rows, self._own[:, step], -vector)
-            after = self._view(self._columns + vector[:, :, None], self._reserved, self._fixed)
-            new = values_of(after, self._centres, self._reserved.shape)
-            added = new - self._values
-            totals = Totals(self._counts, self._centres, list(self._sums), list(self._squares))
-            change = list(zip(added, added * (new + self._values)))
-            scores = np.round(sum(terms(totals, (change,), np.sqrt)), DECIMALS)
+            states.add(self._own[:, step], -vector)
             allowed = self._allowed & self._reach[self._kinds[:, step]]
-            scores = np.where(allowed & (after.memory > 0), scores, np.inf)
+            allowed &= states.columns[MEMORY] + vector[MEMORY][:, None] > 0
+            scores = np.where(allowed, states.scores(vector), np.inf)
             best = scores.argmin(axis=1)
-            self._add(rows, best, vector)
-            stuck = ~np.isfinite(scores[rows, best])
+            states.add(best, vector)
+            stuck = ~np.isfinite(scores.min(axis=1))
             self._record_lost(lost=stuck, done=np.zeros_like(stuck))
         return self.lost
-
-    def _view(self, columns: Floats, reserved: Floats, fixed: Floats) -> NodeView:
-        return NodeView(list(columns), list(fixed), reserved)
 
     def _equal_slots(self, step: int) -> tuple[Floats, Floats]:
         """Return the slots, and those needed, where all instances that are left are equal.
@@ -236,7 +209,7 @@ class _Batch:
         each = np.where((self._tails <= step) & (self._memory[:, step] > 0), 1.0, np.nan)
         each *= self._memory[:, step]
         usable = self._allowed & self._reach[self._kinds[:, step]]
-        free = np.where(usable, np.maximum(self._columns[MEMORY] - 1, 0), 0)
+        free = np.where(usable, np.maximum(self._states.columns[MEMORY] - 1, 0), 0)
         slots: Floats = np.floor(free / each[:, None]).sum(axis=1)
         return slots, self._left - step + 0 * each
 
@@ -245,23 +218,10 @@ class _Batch:
         keep = ~(lost | done)
         if keep.all():
             return
-        for name in ("_failing", "_own", "_allowed", "_reserved", "_vectors", "_memory", "_left",
-                     "_kinds", "_tails"):  # fmt: skip
+        for name in ("_failing", "_own", "_allowed", "_vectors", "_memory", "_left", "_kinds",
+                     "_tails"):  # fmt: skip
             setattr(self, name, getattr(self, name)[keep])
-        for name in ("_columns", "_values", "_sums", "_squares"):
-            setattr(self, name, getattr(self, name)[:, keep])
-
-    def _add(self, rows: NDArray[np.intp], nodes: NDArray[np.intp], amounts: Floats) -> None:
-        """Add `amounts` (columns × failures) at one node of each failure, and to the sums."""
-        self._columns[:, rows, nodes] += amounts
-        view = self._view(
-            self._columns[:, rows, nodes], self._reserved[rows, nodes], self._fixed[:, 0, nodes]
-        )
-        new = values_of(view, self._centres, rows.shape)
-        old = self._values[:, rows, nodes]
-        self._values[:, rows, nodes] = new
-        self._sums[:, rows, 0] += new - old
-        self._squares[:, rows, 0] += new * new - old * old
+        self._states.keep(keep)
 
 
 def _vector(item: Sequence[Instance]) -> Sequence[float]:

@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "ArrayKernel", "capacity_matrix", "counted_by", "means_of", "scores_of_states", "totals_of",
-    "values_of",
+    "ArrayKernel", "ManyStates", "capacity_matrix", "counted_by", "means_of", "scores_of_states",
+    "totals_of", "values_of",
 ]  # fmt: skip
 
 ALL = range(len(STATISTICS))
@@ -124,6 +124,75 @@ def scores_of_states(view: NodeView, counts: Sequence[int], shape: tuple[int, in
     totals = Totals(counts, list(NO_CENTRES), list(sums), list(squares))
     found: Floats = np.sum(np.broadcast_arrays(*terms(totals, (), np.sqrt)), axis=0)
     return found
+
+
+class ManyStates:
+    """Scores over the nodes of a group in many states at once, which change at single nodes.
+
+    Quantities are states × nodes. Tags, peers and failure domains do not change, and are left out.
+    Cost: O(1) for each state that changes; O(f n) for scores of *f* states and *n* nodes.
+
+    Parameters
+    ----------
+    columns:
+        `COLUMNS` × states × nodes; `add` changes them.
+    fixed:
+        `CAPACITIES` × nodes.
+    reserved:
+        The memory reserved for peers in MiB, states × nodes.
+    """
+
+    def __init__(self, columns: Floats, fixed: Floats, reserved: Floats) -> None:
+        self.columns = columns
+        self._fixed, self._reserved = fixed[:, None, :], reserved
+        view = NodeView(list(columns), list(self._fixed), reserved)
+        shape = reserved.shape
+        raw = values_of(view, NO_CENTRES, shape)
+        online = fixed[CAPACITIES.index("online")].sum()
+        stored = fixed[CAPACITIES.index("stored")].sum()
+        counts = node_counts(int(online), shape[1] - int(online), int(stored))
+        self._centres = [
+            float(v.sum() / (shape[0] * count)) if s.spread else 0.0
+            for s, v, count in zip(STATISTICS, raw, counts)
+        ]
+        self._values = values_of(view, self._centres, shape)
+        self._sums = self._values.sum(axis=2, keepdims=True)
+        self._squares = (self._values * self._values).sum(axis=2, keepdims=True)
+        self._counts = counts
+
+    def scores(self, vectors: Floats) -> Floats:
+        """Return states × nodes: the rounded score with a column of `vectors` more on each node.
+
+        `vectors`: `COLUMNS` × states.
+        """
+        more = list(self.columns + vectors[:, :, None])
+        after = NodeView(more, list(self._fixed), self._reserved)
+        new = values_of(after, self._centres, self._reserved.shape)
+        added = new - self._values
+        totals = Totals(self._counts, self._centres, list(self._sums), list(self._squares))
+        change = list(zip(added, added * (new + self._values)))
+        return np.round(sum(terms(totals, (change,), np.sqrt)), DECIMALS)  # type: ignore[no-any-return]
+
+    def add(self, nodes: Indices, vectors: Floats) -> None:
+        """Add a column of `vectors` to one node of each state; `nodes` are their positions."""
+        rows = np.arange(nodes.size)
+        self.columns[:, rows, nodes] += vectors
+        view = NodeView(
+            list(self.columns[:, rows, nodes]),
+            list(self._fixed[:, 0, nodes]),
+            self._reserved[rows, nodes],
+        )
+        new = values_of(view, self._centres, rows.shape)
+        old = self._values[:, rows, nodes]
+        self._values[:, rows, nodes] = new
+        self._sums[:, rows, 0] += new - old
+        self._squares[:, rows, 0] += new * new - old * old
+
+    def keep(self, states: Truths) -> None:
+        """Continue with these states only."""
+        self._reserved = self._reserved[states]
+        self.columns, self._values = self.columns[:, states], self._values[:, states]
+        self._sums, self._squares = self._sums[:, states], self._squares[:, states]
 
 
 class ArrayKernel:

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     Failing = tuple[Check, NodeView, NodeView]
     """The check of a limit that fails, and the views of the node before and after."""
 
-    EarlierNodes = tuple[Kept[int, NodeView], Kept[int, list[Quantity]]]
-    """The view of each node and its values of statistics, kept until the node changes."""
+    EarlierNodes = tuple[Kept[int, NodeView], dict[int, tuple[NodeView, list[Quantity]]]]
+    """The view of each node, and the values of statistics in that view."""
 
 __all__ = ["ScalarKernel", "kernel_of", "score_of", "terms_of"]
 
@@ -69,9 +69,8 @@ class ScalarKernel:
     `fixed` holds the capacities of every node of the cluster, see
     `iallocator.model.node_view.capacities`.
 
-    `known` are the sums of the statistics and the values of each node in `scope`, less the centres,
-    if they are known already; such a kernel does not `follow`.  `earlier` is what earlier kernels
-    of the same state and scope have kept.
+    `earlier` is filled with the views and values of nodes, so that a kernel of a later state of the
+    same scope computes those of changed nodes only.
 
     Attributes
     ----------
@@ -79,50 +78,39 @@ class ScalarKernel:
         How often `follow` has found changes.
     """
 
-    _values: Mapping[int, list[float]]
-
     def __init__(
         self,
         state: State,
         scope: Sequence[int],
         fixed: Capacities,
-        known: tuple[Totals, Mapping[int, list[float]]] | None = None,
         earlier: EarlierNodes | None = None,
     ) -> None:
         self.state = state
         self.renewals = 0
         self._fixed = fixed
         self._group = scope_group(state.cluster, scope) if scope else None
-        self._views: Kept[int, NodeView] = {} if earlier is None else earlier[0]
-        if known is not None:
-            self.totals, self._values = known
-            self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
-            return
+        self._views, plain = ({}, {}) if earlier is None else earlier
         views = [self.view(index) for index in scope]
+        for index, view in zip(scope, views):
+            if index not in plain or plain[index][0] is not view:
+                plain[index] = view, values(view, NO_CENTRES)
         online = sum(1 for view in views if view.online)
         stored = sum(1 for view in views if view.stored)
-        if earlier is None:
-            found = [values(view, NO_CENTRES) for view in views]
-        else:
-            found = []
-            for index, view in zip(scope, views):
-
-                def plain(view: NodeView = view) -> list[Quantity]:
-                    return values(view, NO_CENTRES)
-
-                found.append(derived(earlier[1], index, state.stamps[index], plain)[:])
-        raw = list(zip(*found)) or [()] * len(STATISTICS)
         counts = node_counts(online, len(views) - online, stored)
+        values_by_node = [plain[index][1] for index in scope]
+        columns: list[Sequence[Quantity]] = [*zip(*values_by_node)] or [()] * len(STATISTICS)
         centres = [
             sum(column) / count if s.spread else 0.0
-            for s, column, count in zip(STATISTICS, raw, counts)
+            for s, column, count in zip(STATISTICS, columns, counts)
         ]
+        kinds: dict[tuple[bool, bool], list[Quantity]] = {}
         for k, centre in enumerate(centres):
             if centre:
-                for own, view in zip(found, views):
-                    own[k] -= centre * counting(k, view)
-        self._values = dict(zip(scope, found))
-        columns = list(zip(*self._values.values())) or raw
+                kind = STATISTICS[k].offline, STATISTICS[k].disk
+                if kind not in kinds:
+                    kinds[kind] = [counting(k, view) for view in views]
+                columns[k] = [v - centre * one for v, one in zip(columns[k], kinds[kind])]
+        self._values = dict(zip(scope, map(list, zip(*columns))))
         self.totals = Totals(
             counts,
             centres,
@@ -661,6 +649,11 @@ def terms_of(state: State, scope: Sequence[int]) -> list[float]:
     return terms(kernel_of(state, scope).totals, (), sqrt)
 
 
-def kernel_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> ScalarKernel:
+def kernel_of(
+    state: State,
+    scope: Sequence[int],
+    min_disk: float = 0.0,
+    earlier: EarlierNodes | None = None,
+) -> ScalarKernel:
     """Return a scalar kernel for `state` over `scope`; call `follow` after changes."""
-    return ScalarKernel(state, scope, Capacities(state.cluster.nodes, min_disk, scope))
+    return ScalarKernel(state, scope, Capacities(state.cluster.nodes, min_disk, scope), earlier)

@@ -1,6 +1,8 @@
-"""Test that the verifier checks N+1 without the code that planners use for it."""
+"""Test that the verifier checks plans without the code that planners use to find them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from .imports import imports, sources
 
@@ -13,23 +15,57 @@ STAGES = {
 """The modules of `n1` in which planners check N+1; an error in one of them must not pass a plan."""
 
 
-def test_verifier_imports_no_stage_of_the_planners_checks() -> None:
-    """Its modules, and those of `n1` that it needs, do not import such code, not even lazily."""
+FAST = {
+    "limits.fit_horizon", "scoring.incremental", "scoring.incremental_batch",
+    "scoring.incremental_pairs", "scoring.least_spread", "scoring.proportional_statistics",
+    "solver.optimum",
+}  # fmt: skip
+"""Other modules with bounds, counting and arrays by which planners decide."""
+
+PROPOSING = {"n1.exact", "scoring"}
+"""Modules that only propose restarts, and may use arrays and packing; the limits accept them."""
+
+
+def reached(starts: Iterable[str], without: Iterable[str] = ()) -> dict[str, str]:
+    """Return each module that `starts` import, directly or not, and a module that imports it.
+
+    The imports of modules in `without` are not followed. Imports for types alone do not count.
+    """
     modules = sources()
-    waiting = [f"iallocator.{name}" for name in VERIFIER]
-    assert set(waiting) <= modules.keys()
-    stages = {f"iallocator.n1.{name}" for name in STAGES}
-    wrong = []
-    seen = set(waiting)
+    by_module: dict[str, set[str]] = {}
+    for one in imports():
+        if not one.typing and one.imported in modules:
+            by_module.setdefault(one.module, set()).add(one.imported)
+    ends = {f"iallocator.{name}" for name in without}
+    found = {f"iallocator.{name}": "" for name in starts}
+    assert found.keys() | ends <= modules.keys()
+    waiting = list(found)
     while waiting:
         module = waiting.pop()
-        for found in imports():
-            if found.module != module or found.typing:
-                continue
-            if found.imported in stages:
-                wrong.append(str(found))
-            elif found.imported.startswith("iallocator.n1.") and found.imported not in seen:
-                seen.add(found.imported)
-                waiting.append(found.imported)
-    assert "iallocator.n1.exact" in seen
+        for imported in () if module in ends else by_module.get(module, ()):
+            if imported not in found:
+                found[imported] = module
+                waiting.append(imported)
+    return found
+
+
+def test_verifier_reaches_no_fast_check_of_planners() -> None:
+    """No module that it imports, directly or not, is a stage of N+1, a bound or a count."""
+    found = reached(VERIFIER)
+    forbidden = {f"iallocator.n1.{name}" for name in STAGES}
+    forbidden |= {f"iallocator.{name}" for name in FAST}
+    assert forbidden <= sources().keys()
+    assert "iallocator.n1.exact" in found
+    wrong = [f"{name}, by {found[name]}" for name in sorted(forbidden & found.keys())]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_verifier_uses_arrays_and_packing_only_to_propose_restarts() -> None:
+    """Without exact search and the choice of kernels, it reaches no array, solver or packing."""
+    found = reached(VERIFIER, without=PROPOSING)
+    wrong = [
+        f"{name}, by {by}"
+        for name, by in found.items()
+        if name.startswith(("iallocator.solver", "iallocator.packing", "iallocator.scoring.array"))
+    ]
     assert not wrong, "\n".join(wrong)

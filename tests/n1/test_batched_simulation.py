@@ -17,10 +17,11 @@ from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
 from iallocator.n1 import Rules
-from iallocator.n1.batched_simulation import BatchedSimulation, SharedBatchCache
+from iallocator.n1.batched_simulation import BatchedSimulation
 from iallocator.n1.counting import GroupCounting
 from iallocator.n1.slots import Leaving, Queue, slots_of_node, slots_of_nodes
 from iallocator.scoring import Kernels
+from iallocator.scoring.incremental_batch import SharedBatchCache
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -45,11 +46,13 @@ def test_simulation_equals_one_without_kept_values(
             node in self._heads and self._heads[node].vectors is one.head
             for node, one in zip(failing, leaving)
         )
-        seen["form"] += len(self._shared_cache._known)
+        seen["form"] += len(self._basis._shared._known)
         found = plain(self, failing, leaving, coming)
         fresh = copy(self)
-        fresh._heads, fresh._read = {}, {}
-        fresh._shared_cache = SharedBatchCache(self._per_amount, self._counted)
+        fresh._heads, fresh._basis = {}, copy(self._basis)
+        fresh._basis._read = {}
+        per_amount, counted = self._basis._shared._per_amount, self._basis._shared._counted
+        fresh._basis._shared = SharedBatchCache(per_amount, counted)
         assert plain(fresh, failing, leaving, coming) == found
         seen.update(map(str, found))
         for node, one in zip(failing, leaving):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,12 +12,15 @@ from iallocator.model.instance import Instance
 from iallocator.model.node_view import NodeView
 from iallocator.model.state import State
 from iallocator.placement.what_if import KnownNodes, NodeHistory
-from iallocator.scoring import Kernels, successive
+from iallocator.scoring import Kernels
 from iallocator.scoring.arrays import ArrayKernel
 from iallocator.scoring.scalar import ScalarKernel, kernel_of, score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.scoring.test_incremental import crowd, newcomer
+
+if TYPE_CHECKING:
+    from iallocator.scoring.scalar import EarlierNodes
 
 
 def state_of(seed: int) -> State:
@@ -63,19 +67,15 @@ def test_updated_kernel_equals_a_new_one(seed: int, arrays: bool) -> None:
         assert places(kernel, new) == places(made(), new)
 
 
-@pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_successive_kernels_score_as_new_ones(
-    seed: int, arrays: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernel_with_values_of_an_earlier_one_scores_as_a_new_one(seed: int) -> None:
     """The scores of a state and of a new instance are equal, to the last digit, after moves."""
-    monkeypatch.setattr(successive, "MANY_NODES", 2)
     state = state_of(seed)
     scope = range(len(state.cluster.nodes))
-    kernels = successive.SuccessiveKernels(state.cluster, scope, arrays)
+    earlier: EarlierNodes = {}, {}
     new = newcomer("plain", 0)
     for _ in moves(state, seed, 12):
-        kernel, fresh = kernels.kernel(state), kernel_of(state, scope)
+        kernel, fresh = kernel_of(state, scope, earlier=earlier), kernel_of(state, scope)
         assert kernel.score() == fresh.score() == score_of(state, scope)
         assert places(kernel, new) == places(fresh, new)
 
