@@ -69,7 +69,7 @@ def test_recipe_for_a_statistic_names_no_more_places_than_the_toy_needs() -> Non
 
 def test_plan_of_a_toy_planner_that_breaks_a_limit_is_rejected(tmp_path: Path) -> None:
     """The check of every plan does not depend on the planner."""
-    toy = command.careless()
+    toy = command.without_checks()
     done = toy.check(toy.copy(tmp_path))
     assert done.returncode == 1
     assert "tight" in done.stderr, done.stderr[-3000:]

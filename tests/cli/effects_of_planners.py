@@ -75,7 +75,7 @@ def strict_ratio(document: Json, group: str, ratio: float) -> Json:
     return changed(document, "nodegroups", f"uuid-{group}", "ipolicy", **{"vcpu-ratio": ratio})
 
 
-def puzzle(**away: object) -> Json:
+def occupied(**away: object) -> Json:
     """Return two instances of which the first occupies the only node that fits the second."""
     instances = {
         "a": instance("node1", memory=3000, disk_template="ext", storage_pool="nas1"),
@@ -332,7 +332,7 @@ COMPRESS = {
     **between(IN_USE, ALIKE, of_kvm(IN_USE), closed(IN_USE), KEYED_AWAY),
     "--disk-reserve": Effect(of_drbd(IN_USE), "--disk-reserve=100%"),
     "--ignore-dynu": Effect(IN_USE, "--ignore-dynu", SHOWN_LOADS),
-    "--exact-search": Effect(puzzle(), "--exact-search=no", ("--n1=off",)),
+    "--exact-search": Effect(occupied(), "--exact-search=no", ("--n1=off",)),
     "--stickiness": stored("balance-groups/overlapping-partitions", "--stickiness=100", *STICKY),
 }
 
@@ -348,7 +348,7 @@ REDISTRIBUTE = {
     **between(EAST_AWAY, NARROW_AWAY, KVM, closed(EAST_AWAY), KEYED_AWAY),
     "--disk-reserve": Effect(of_drbd(EAST_AWAY), "--disk-reserve=100%"),
     "--ignore-dynu": Effect(KEYED, "--ignore-dynu", SHOWN_LOADS),
-    "--exact-search": Effect(puzzle(offline=True), "--exact-search=no", ("--n1=off",)),
+    "--exact-search": Effect(occupied(offline=True), "--exact-search=no", ("--n1=off",)),
     "--stickiness": stored("check/everything", "--stickiness=100", *STICKY),
 }
 

@@ -32,14 +32,14 @@ def option_named(command: str, name: str) -> Option:
     return next(option for option in table if name in option.names)
 
 
-def typed_anyway(command: str, name: str) -> bool:
+def overrides_file(command: str, name: str) -> bool:
     """Return whether the command line contains the option, which overrides the file."""
     words = {word.partition("=")[0] for word in EFFECTS[command, name].words}
     return not words.isdisjoint(option_named(command, name).names)
 
 
 CASES = sorted(
-    key for key in EFFECTS if option_named(*key).target not in NOT_HERE and not typed_anyway(*key)
+    key for key in EFFECTS if option_named(*key).target not in NOT_HERE and not overrides_file(*key)
 )
 
 TELLS_MORE = {"--log", "--capture", "--capture-keep", "--capture-days", "--junit", "--inter-group"}

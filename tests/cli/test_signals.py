@@ -30,11 +30,11 @@ from iallocator import process
 
 heed = process._on_signal
 
-def heed_and_say(handler):
+def heed_and_report(handler):
     heed(handler)
     open({!r}, "w").close()
 
-process._on_signal = heed_and_say
+process._on_signal = heed_and_report
 process.run()
 """
 """Says by a file that from now on signals find the program ready."""

@@ -100,7 +100,7 @@ def secondaries() -> Json:
     return document | {"request": {"type": "multi-evacuate", "evac_nodes": ["node1"]}}
 
 
-def quarrelsome(**changes: Any) -> Json:
+def needs_joint_packing(**changes: Any) -> Json:
     """Return a group that can only be emptied by packing memory and cpus jointly."""
     instances = {
         name: instance("node1", memory=memory, vcpus=vcpus, disk_template="rbd")
@@ -150,7 +150,7 @@ CASES = {
     "check": Case("check --failures=2 doc", cluster(3, instances={
         f"i{number}": instance("node1", memory=2600, disk_template="rbd") for number in range(3)
     })),
-    "compress": Case("compress --n1=off doc", quarrelsome(), solver=True),
+    "compress": Case("compress --n1=off doc", needs_joint_packing(), solver=True),
     "config": Case("config doc", batch()),
     "constraints": Case("constraints --all doc", batch()),
     "explain": Case("explain --n1=off doc", batch(), solver=True),
@@ -162,7 +162,9 @@ CASES = {
         "place --strategy=pacemaker-utilization doc", fixture("place/example-for-all"), solver=True
     ),
     "reboot": Case("reboot doc", cluster(3, instances={"i1": instance("node1", "node2")})),
-    "redistribute": Case("redistribute --n1=off doc", quarrelsome(offline=True), solver=True),
+    "redistribute": Case(
+        "redistribute --n1=off doc", needs_joint_packing(offline=True), solver=True
+    ),
     "repair": Case("repair doc", secondaries()),
     "replay": Case("replay case", batch(), solver=True),
     "rescue": Case("rescue node1 doc", secondaries()),

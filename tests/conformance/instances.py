@@ -178,10 +178,10 @@ def settle(rng: Random, profile: Profile, nodes: Json, instances: Json) -> None:
         _report(rng, profile, node, _residents(instances, name))
         dark = node["offline"] or not node["vm_capable"]
         if dark and not (profile.telling and rng.random() < profile.telling):
-            silence(node)
+            remove_dynamic_fields(node)
 
 
-def silence(node: Json) -> None:
+def remove_dynamic_fields(node: Json) -> None:
     """Remove the fields that only a reachable node can report."""
     for field in DYNAMIC:
         node.pop(field, None)
@@ -192,7 +192,7 @@ def break_down(rng: Random, node: Json) -> None:
     ailment = rng.choice(("offline", "drained"))
     node[ailment] = True
     if ailment == "offline":
-        silence(node)
+        remove_dynamic_fields(node)
 
 
 def _residents(instances: Json, name: str) -> Residents:

@@ -46,14 +46,14 @@ def multi_allocate(rng: Random, profile: Profile, document: Json) -> Json:
 
 def allocate_secondary(rng: Random, profile: Profile, document: Json) -> Json | None:
     """Return one plain instance that must become drbd."""
-    names = living_on(document, ("plain",))
+    names = using_templates(document, ("plain",))
     return {"name": rng.choice(names)} if names else None
 
 
 def relocate(rng: Random, profile: Profile, document: Json) -> Json | None:
     """Return one instance that must leave its secondary, or its primary on shared storage."""
     templates = MOVABLE if rng.random() < 0.97 else LOCAL
-    names = living_on(document, templates)
+    names = using_templates(document, templates)
     if not names:
         return None
     name = rng.choice(names)
@@ -103,7 +103,7 @@ def _places(instance: Json, mode: str) -> list[str]:
 def change_group(rng: Random, profile: Profile, document: Json) -> Json | None:
     """Return some instances, mostly of one group, and the target groups."""
     templates = MOVABLE if rng.random() < 0.9 else EVERY
-    names = living_on(document, templates)
+    names = using_templates(document, templates)
     if not names:
         return None
     home = group_of(document, rng.choice(names))
@@ -115,7 +115,7 @@ def change_group(rng: Random, profile: Profile, document: Json) -> Json | None:
     return {"instances": chosen, "target_groups": targets}
 
 
-def living_on(document: Json, templates: Collection[str]) -> list[str]:
+def using_templates(document: Json, templates: Collection[str]) -> list[str]:
     """Return the instances of `document` that use one of `templates`."""
     return [n for n, i in document["instances"].items() if i["disk_template"] in templates]
 

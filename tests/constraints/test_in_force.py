@@ -12,7 +12,7 @@ from tests.command import json_of
 from tests.schemas import conforms
 
 
-def whats(document: Json, *options: str) -> set[tuple[str, str, str, float]]:
+def listed_rules(document: Json, *options: str) -> set[tuple[str, str, str, float]]:
     """Return the listed (instance, what, strength, weight) of a document."""
     listed = json_of("constraints", *options, document=document)
     conforms(listed, "constraints")
@@ -71,21 +71,23 @@ def test_list_has_only_constraints_that_the_strategy_uses(
     strategy: str, expected: set[Any]
 ) -> None:
     """The strategy is set by option, by a tag of the cluster, or by a tag of the group."""
-    assert whats(_world(), f"--strategy={strategy}") == expected
+    assert listed_rules(_world(), f"--strategy={strategy}") == expected
     document = _world()
     document["cluster_tags"].append(f"iallocator:strategy:{strategy}")
-    assert whats(document) == expected
+    assert listed_rules(document) == expected
     document = _world()
     document["nodegroups"]["uuid-default"]["tags"] = [f"iallocator:strategy:{strategy}"]
-    assert whats(document) == expected
+    assert listed_rules(document) == expected
 
 
 def test_list_omits_constraints_of_all_instances_by_default() -> None:
     """``--all`` shows them, and so does the choice of one instance or one kind."""
-    assert not ANYWAY & whats(_world())
-    assert whats(_world(), "--all") >= ANYWAY
-    assert whats(_world(), "--instance=web") >= ANYWAY
-    assert ("web", "needs 1024 MiB of memory", "must", 0) in whats(_world(), "--kind=capacity")
+    assert not ANYWAY & listed_rules(_world())
+    assert listed_rules(_world(), "--all") >= ANYWAY
+    assert listed_rules(_world(), "--instance=web") >= ANYWAY
+    assert ("web", "needs 1024 MiB of memory", "must", 0) in listed_rules(
+        _world(), "--kind=capacity"
+    )
 
 
 @pytest.mark.parametrize("strategy", ["score", "affinity", "pacemaker-balanced"])
@@ -94,7 +96,7 @@ def test_list_has_hard_locations_under_every_strategy(strategy: str) -> None:
     document = _world()
     document["nodes"]["node2"]["tags"] = ["iallocator:maintenance"]
     document["instances"]["web"]["tags"] = ["iallocator:score:node1:-INFINITY"]
-    assert whats(document, f"--strategy={strategy}") >= {
+    assert listed_rules(document, f"--strategy={strategy}") >= {
         ("*", "nothing new on node2, what is there stays", "must", 0),
         ("web", "not on node1", "must", 0),
     }
@@ -106,5 +108,5 @@ def test_list_has_locations_of_the_score_only_if_they_count() -> None:
         1, instances={"web": builders.instance("node1", disk_template="rbd", tags=["rack:1"])},
         tags=("htools:desiredlocation:rack",),
     )  # fmt: skip
-    assert ("web", "on a node tagged rack:1", "should", 1.0) in whats(document)
-    assert not whats(document, "--strategy=minimal")
+    assert ("web", "on a node tagged rack:1", "should", 1.0) in listed_rules(document)
+    assert not listed_rules(document, "--strategy=minimal")

@@ -29,7 +29,7 @@ def world(seed: int) -> tuple[State, Relations]:
     raise AssertionError("no world with rules")
 
 
-def wander(state: State, rng: Random) -> Instance:
+def move_at_random(state: State, rng: Random) -> Instance:
     """Move an instance to other nodes, or remove it for a while."""
     moved = rng.choice(state.cluster.instances)
     if moved.name in state.where:
@@ -71,10 +71,10 @@ def test_kept_counts_equal_new_counts_while_instances_move(seed: int) -> None:
     for number in range(12):
         pending = set(rng.sample(members, 2)) if number % 3 == 0 else set()
         with state.trial():
-            wander(state, rng)
+            move_at_random(state, rng)
             there = {n: w for n, w in state.where.items() if n not in pending}
             compare(rule_counts.now(pending), RuleCounts(relations.members_of, there), relations)
-        wander(state, rng)
+        move_at_random(state, rng)
         compare(rule_counts.now(), RuleCounts(relations.members_of, state.where), relations)
 
 

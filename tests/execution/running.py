@@ -39,7 +39,7 @@ class Running:
         Instance -> the states of its disk, one per query; afterwards it is in sync.
     held:
         True if jobs stay in the queue.
-    meddle:
+    interfere:
         Called with the method before every answer; a result other than None is the answer.
     """
 
@@ -53,12 +53,12 @@ class Running:
         self.broken_power: set[str] = set()
         self.syncing: dict[str, list[Any]] = {}
         self.held = False
-        self.meddle: Callable[[str], Any] = lambda method: None
+        self.interfere: Callable[[str], Any] = lambda method: None
         self.path = ""
 
     def answer(self, method: str, arguments: list[Any]) -> Any:
         """Return the answer to one question."""
-        output = self.meddle(method)
+        output = self.interfere(method)
         if output is not None:
             return output
         if method == "SubmitManyJobs":

@@ -188,7 +188,7 @@ def test_instance_that_moved_meanwhile_is_not_moved(tmp_path: Path, capsys: Capt
             if (tmp_path / "journal").exists():
                 world.found("i0")["pnode"] = "node5"
 
-        world.meddle = move
+        world.interfere = move
         assert carried_out(tmp_path, world) == 1
         assert "migrate i0 (node1 -> node2): i0 is on node5, no longer on node1" in (
             capsys.readouterr().out
@@ -212,7 +212,7 @@ def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capt
         def boot(method: str) -> None:
             world.found("node3").update({} if world.found("node3")["offline"] else figures)
 
-        world.meddle = boot
+        world.interfere = boot
         assert main([*resumed, "--done-by-hand"]) == 0
         assert not world.found("node3")["offline"]
         assert ["node3"] in world.places().values()
@@ -226,7 +226,7 @@ def test_nothing_moves_to_a_target_without_capacity(tmp_path: Path, capsys: Capt
             if (tmp_path / "journal").exists():
                 world.found("node2")["mfree"] = 100
 
-        world.meddle = fill
+        world.interfere = fill
         assert carried_out(tmp_path, world) == 1
         assert "not done: migrate i0 (node1 -> node2): i0: node2: " in capsys.readouterr().out
         assert world.places()["i0"] == ["node1"]
@@ -259,7 +259,7 @@ def test_job_that_vanishes_is_checked_by_its_effect(
                     world.pass_time()
                 world.jobs.clear()
 
-        world.meddle = vanish
+        world.interfere = vanish
         assert carried_out(tmp_path, world) == (0 if after else 1)
         assert "vanished from the queue" in capsys.readouterr().err
 
@@ -270,7 +270,7 @@ def test_invalid_answer_is_reported_in_one_line(
 ) -> None:
     """The message names the journal and how to continue; the journal is kept."""
     with running(tmp_path) as world:
-        world.meddle = lambda method: answer if method == "QueryJobs" else None
+        world.interfere = lambda method: answer if method == "QueryJobs" else None
         assert carried_out(tmp_path, world) == 1
         assert "QueryJobs: an unexpected answer; --resume" in capsys.readouterr().err
 
@@ -303,7 +303,7 @@ def test_socket_that_closes_is_opened_again(tmp_path: Path, capsys: Capture) -> 
         def close(method: str) -> Any:
             return CLOSED if method == "QueryJobs" and next(closed, False) else None
 
-        world.meddle = close
+        world.interfere = close
         assert carried_out(tmp_path, world) == 0
         assert "again in" in capsys.readouterr().err
 
@@ -321,7 +321,7 @@ def test_node_that_does_not_answer_at_the_end_is_queried_again(
                 asked[0] += 1
                 world.answers["nodes"][0]["mtotal"] = memory if asked[0] > 4 else None
 
-        world.meddle = silent
+        world.interfere = silent
         assert carried_out(tmp_path, world, "--json") == 0
         assert asked[0] > 4
         out, err = capsys.readouterr()
@@ -334,10 +334,10 @@ def test_cluster_that_is_not_reached_again_leaves_the_journal(
 ) -> None:
     """The exit status is 1, and the message says how to continue."""
     with running(tmp_path) as world:
-        world.meddle = lambda method: CLOSED if method == "QueryJobs" else None
+        world.interfere = lambda method: CLOSED if method == "QueryJobs" else None
         assert carried_out(tmp_path, world) == 1
         assert f"--resume {tmp_path / 'journal'} goes on" in capsys.readouterr().err
-        world.meddle = lambda method: None
+        world.interfere = lambda method: None
         assert main(["balance", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]) == 0
         assert len(world.jobs) == 3
 
@@ -353,7 +353,7 @@ def test_interrupted_execution_cancels_waiting_jobs(tmp_path: Path, capsys: Capt
             if method == "CancelJob":
                 world.held = False
 
-        world.meddle = interrupt
+        world.interfere = interrupt
         assert carried_out(tmp_path, world, command="squeeze") == 130
         assert [job["status"] for job in world.jobs.values()] == ["canceled"] * 2
         err = capsys.readouterr().err
@@ -448,7 +448,7 @@ def test_cluster_without_a_name_is_rejected(tmp_path: Path, capsys: Capture) -> 
             late = asked.count("QueryClusterInfo") > 1 and method == "QueryClusterInfo"
             return b'{"success": true, "result": null}\x03' if late else None
 
-        world.meddle = nameless
+        world.interfere = nameless
         assert main(["balance", f"-L{world.path}", "-X"]) == 2
         assert capsys.readouterr().err.endswith("the cluster does not say its name\n")
         assert not world.submitted

@@ -203,7 +203,7 @@ def test_execution_on_a_changing_cluster_rejects_jobs_with_changed_conditions(
         rng = Random(seed)
         world = World(tmp_path / str(seed), rng, depends)
 
-        def meddle(where: str, rng: Random = rng, world: World = world) -> None:
+        def interfere(where: str, rng: Random = rng, world: World = world) -> None:
             idle = not any(job.status == "running" for job in world.cluster.jobs.values())
             if where == "before submission" or not idle or rng.random() > 0.1:
                 return  # what happens between the look and the start is Ganeti's to reject
@@ -212,7 +212,7 @@ def test_execution_on_a_changing_cluster_rejects_jobs_with_changed_conditions(
             name = rng.choice(sorted(world.places.instances))
             world.places.instances[name] = (rng.choice(NODES),)
 
-        world.run(meddle)
+        world.run(interfere)
         executed = world.cluster.executed
         assert len(executed) == len(set(executed))
         for job in world.jobs:

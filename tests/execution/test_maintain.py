@@ -68,7 +68,7 @@ class World:
         }
         for one in cluster.answers["nodes"]:
             (folder / f"boot-{one['name']}").write_text("first\n")
-        cluster.meddle = self.count_memory
+        cluster.interfere = self.count_memory
 
     def count_memory(self, method: str) -> None:
         """Let every node report the memory that its instances leave.
@@ -151,7 +151,7 @@ def test_no_instance_runs_on_a_node_when_its_command_begins(tmp_path: Path) -> N
             for line in one.ran()[len(seen) :]:
                 seen.append((line.split()[1], list(one.cluster.places().values())))
 
-        one.cluster.meddle = look
+        one.cluster.interfere = look
         assert main(one.words()) == 0
         assert [name for name, _ in seen] == ["node1", "node2", "node3"]
         assert all([name] not in places for name, places in seen)
@@ -302,14 +302,14 @@ def test_new_instance_on_an_empty_node_prevents_its_reboot(tmp_path: Path, capsy
     with world(tmp_path) as one:
         before = one.count_memory
 
-        def meddle(method: str) -> None:
+        def interfere(method: str) -> None:
             before(method)
             known = {inst["name"] for inst in one.cluster.answers["instances"]}
             if one.cluster.found("node1")["drained"] and "new" not in known:
                 made = instance("new", "node1", disk_template="rbd", memory=MEMORY)
                 one.cluster.answers["instances"].append({**made, "nic.networks": []})
 
-        one.cluster.meddle = meddle
+        one.cluster.interfere = interfere
         assert main(one.words("--only=node1")) == 1
         assert "new would stop with node1" in capsys.readouterr().err
         assert one.ran() == []
@@ -362,14 +362,14 @@ def test_one_lock_is_held_from_the_first_group_to_the_last(tmp_path: Path) -> No
     with world(tmp_path) as one:
         before, refused = one.count_memory, set[int]()
 
-        def meddle(method: str) -> None:
+        def interfere(method: str) -> None:
             before(method)
             if method == "SubmitManyJobs":
                 with suppress(ExecutionError), ClusterLock("cluster.example.com"):
                     pytest.fail("the lock is free")
                 refused.add(len(one.ran()))
 
-        one.cluster.meddle = meddle
+        one.cluster.interfere = interfere
         assert main(one.words()) == 0
         assert refused == {0, 1, 2, 3}
 
@@ -420,7 +420,7 @@ def test_campaign_that_was_killed_while_it_submits_is_resumed(
         process: list[subprocess.Popen[bytes]] = []
         before = one.count_memory
 
-        def meddle(method: str) -> bytes | None:
+        def interfere(method: str) -> bytes | None:
             nonlocal count
             before(method)
             count += method == "SubmitManyJobs"
@@ -429,7 +429,7 @@ def test_campaign_that_was_killed_while_it_submits_is_resumed(
             process[0].kill()
             return None if arrives else CLOSED
 
-        one.cluster.meddle = meddle
+        one.cluster.interfere = interfere
         process.append(started(tmp_path, one.words()))
         assert process[0].wait(PATIENCE) == -signal.SIGKILL
         assert main(one.again()) == 0

@@ -152,7 +152,7 @@ def test_execution_stops_when_a_node_stops_answering(tmp_path: Path) -> None:
             if method == "WaitForJobChange":
                 with_dead_node(cluster.answers, 4)
 
-        cluster.meddle = die
+        cluster.interfere = die
         words = ["balance", "-G", "one", "--ahead=1", "--first-job-group"]
         done = executed(cluster, tmp_path, *words)
         assert done.returncode in (0, 1)

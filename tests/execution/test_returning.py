@@ -59,7 +59,7 @@ def standby_cluster(oob: str = "") -> tuple[Json, Json]:
 
 def tell_when_online(world: Running, figures: Json) -> None:
     """Let node3 report its amounts when it is online."""
-    world.meddle = lambda method: world.found("node3").update(
+    world.interfere = lambda method: world.found("node3").update(
         {} if world.found("node3")["offline"] else figures
     )
 

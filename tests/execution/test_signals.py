@@ -52,7 +52,7 @@ class _Process:
         self._signals = list(signals)
         self._begun = False
         world.held = True
-        world.meddle = self._meddle
+        world.interfere = self._interfere
         words = ["balance", f"-L{world.path}", "-X", "--journal", str(folder / "journal")]
         self._process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT.format(str(folder / "run")), *words],
@@ -65,10 +65,10 @@ class _Process:
     def end(self) -> tuple[int, str]:
         """Return its exit status and its output."""
         _, err = self._process.communicate(timeout=PATIENCE)
-        self._world.meddle = lambda method: None
+        self._world.interfere = lambda method: None
         return self._process.returncode, err
 
-    def _meddle(self, method: str) -> Any:
+    def _interfere(self, method: str) -> Any:
         self._begun = self._begun or method == self._method
         if not (self._begun and self._signals):
             return None

@@ -25,7 +25,7 @@ def decision(request: Json) -> Decision:
     return found
 
 
-def prospects(seeds: range) -> Iterator[tuple[WhatIf, Instance, list[int]]]:
+def what_ifs(seeds: range) -> Iterator[tuple[WhatIf, Instance, list[int]]]:
     """Yield the what-if, the instance and the online nodes of each group of generated documents."""
     for seed in seeds:
         found, request = read(as_bytes(document(seed, "allocate")), Settings())
@@ -81,7 +81,7 @@ def test_closest_rejected_by_n1_names_failure_and_instance() -> None:
 
 def test_closest_generated_documents_lack_something_where_a_limit_breaks() -> None:
     """A node lacks something in a role if and only if some limit rejects it there."""
-    for prospect, _, nodes in prospects(range(60)):
+    for prospect, _, nodes in what_ifs(range(60)):
         search = Search(prospect)
         for index in nodes:
             lacking = search._as_primary(index).texts
@@ -93,7 +93,7 @@ def test_closest_generated_documents_lack_something_where_a_limit_breaks() -> No
 
 def test_closest_generated_documents_find_the_nearest_pair() -> None:
     """The reported pair lacks no more than any other pair."""
-    for prospect, instance, nodes in prospects(range(200)):
+    for prospect, instance, nodes in what_ifs(range(200)):
         if instance.required_nodes == 1 or len(nodes) < 2:
             continue
         search = Search(prospect)
@@ -110,7 +110,7 @@ def test_closest_generated_documents_find_the_nearest_pair() -> None:
 def test_violated_limit_has_the_missing_amount() -> None:
     """The missing amount is above zero if and only if the limit is violated."""
     seen = set()
-    for prospect, instance, nodes in prospects(range(40)):
+    for prospect, instance, nodes in what_ifs(range(40)):
         for index in nodes:
             views = prospect.primary(index)
             for check in prospect.primary_failures(index):

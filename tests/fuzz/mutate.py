@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.builders import Json
 
-from .values import literal, nasty, odd_text, our_tag
+from .values import any_value, literal, odd_text, our_tag
 
 __all__ = ["damage", "damage_bytes", "damage_text", "raw_of"]
 
@@ -39,7 +39,7 @@ def _place(rng: Random, document: Json) -> tuple[Any, Any]:
 
 def _replace(rng: Random, document: Json) -> None:
     holder, key = _place(rng, document)
-    holder[key] = nasty(rng)
+    holder[key] = any_value(rng)
 
 
 def _drop(rng: Random, document: Json) -> None:
@@ -110,7 +110,7 @@ def damage_text(rng: Random, text: str) -> str:
         elif kind == 1 and len(lines) > 1:
             del lines[at]
         else:
-            value = nasty(rng)
+            value = any_value(rng)
             fields[spot] = literal(json.dumps(value)).strip('"') if kind > 2 else odd_text(rng)
             lines[at] = "|".join(fields)
     return "\n".join(lines)

@@ -119,7 +119,7 @@ def fitting_case(command: str, words: list[str]) -> Case:
     return Case("", (*([command] if command else []), *question, *words, *place), files)
 
 
-def wrong_with(case: Case, done: Outcome | None = None) -> list[str]:
+def errors_of(case: Case, done: Outcome | None = None) -> list[str]:
     """Return the errors of a run of `case`, and the case."""
     found = complaints(case, done or run(case))
     return [f"{' '.join(case.arguments)}", *found] if found else []
@@ -144,7 +144,7 @@ def test_lowest_and_highest_number_of_each_option_cause_no_crash(command: str) -
                 f"{option.names[0]}={text}",
                 *(one for one in shape if one != "--json" or "json" in known),
             ]
-            assert wrong_with(fitting_case(command, words)) == []
+            assert errors_of(fitting_case(command, words)) == []
 
 
 def test_configurations_accept_only_finite_numbers() -> None:
@@ -157,7 +157,7 @@ def test_configurations_accept_only_finite_numbers() -> None:
             raw = f"{section}{option.names[0].removeprefix('--')} = {text}\n".encode()
             case = fitting_case(command, ["--config=conf"])
             done = run(case._replace(files={**case.files, "conf": raw}))
-            assert (done.status, wrong_with(case, done)) == (2, []), raw
+            assert (done.status, errors_of(case, done)) == (2, []), raw
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
@@ -283,7 +283,7 @@ def test_infinite_number_of_a_source_is_rejected_or_causes_no_crash(source: str)
     statuses = []
     for case in tried(source, 1, 8):
         done = run(case)
-        assert wrong_with(case, done) == []
+        assert errors_of(case, done) == []
         statuses.append(done.status)
     assert 2 in statuses
 
@@ -294,7 +294,7 @@ def test_page_of_names_with_thousands_of_digits_is_written(command: str) -> None
     case = fitting_case(command, ["--html=page"])
     raw = case.files["doc"].replace(b'"n1"', b'"n%s"' % (b"1" * 5000))
     assert raw != case.files["doc"]
-    assert wrong_with(case._replace(files={**case.files, "doc": raw})) == []
+    assert errors_of(case._replace(files={**case.files, "doc": raw})) == []
 
 
 @pytest.mark.slow
@@ -303,7 +303,7 @@ def test_extreme_numbers_of_a_source_are_rejected_or_cause_no_crash(source: str)
     """Each kind of number is tested with several seeds."""
     for seed in range(2, 8):
         for case in tried(source, seed, 1000):
-            assert wrong_with(case) == []
+            assert errors_of(case) == []
 
 
 # Every input that ever failed, and some new ones; `make fuzz` tries as many as time allows.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-__all__ = ["LITERALS", "literal", "nasty", "odd_text", "our_tag"]
+__all__ = ["LITERALS", "any_value", "literal", "odd_text", "our_tag"]
 
 LITERALS = {
     "@huge@": "1e999", "@tiny@": "1e-300", "@large@": "1e308", "@nan@": "NaN", "@inf@": "-Infinity",
@@ -43,7 +43,7 @@ _HTOOLS = (
 )  # fmt: skip
 
 
-def nasty(rng: Random) -> Any:
+def any_value(rng: Random) -> Any:
     """Return a value of some type."""
     return rng.choice(
         (

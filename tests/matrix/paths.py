@@ -64,7 +64,7 @@ class Path:
         scene = self.build(kind, split)
         scene.options += self.options
         if split:  # `best` is alone in its group, and no other node could take over from it
-            scene.forgo_n1()
+            scene.disable_n1()
         return scene
 
 

@@ -40,10 +40,10 @@ def problems(document: Json, answer: Json, powered: Collection[str] = ()) -> lis
 
 def _homes(document: Json, answer: Json) -> dict[str, list[str]]:
     """Return the nodes of every instance after `answer`."""
-    return {name: nodes for name, nodes in _told(document, answer).items() if nodes}
+    return {name: nodes for name, nodes in _placements_of(document, answer).items() if nodes}
 
 
-def _told(document: Json, answer: Json) -> dict[str, list[str]]:
+def _placements_of(document: Json, answer: Json) -> dict[str, list[str]]:
     if "command" in answer:
         homes = {one["instance"]: list(one["to"]) for one in answer.get("instances", ())}
         return homes | {one["instance"]: list(one["to"]) for one in answer["moves"]}

@@ -36,7 +36,7 @@ def deciding(feature: str) -> list[tuple[str, str]]:
     ]
 
 
-def unnoticed(feature: str) -> list[str]:
+def passing_cases(feature: str) -> list[str]:
     """Return the cases of a row that pass without the feature, as ``path (kind)``."""
     found = []
     for path, kind in deciding(feature):
@@ -57,7 +57,7 @@ def main(words: list[str]) -> int:
         if words and not any(word in feature for word in words):
             continue
         cells = len(deciding(feature))
-        green = unnoticed(feature) if feature in SWITCHES else ["no switch"]
+        green = passing_cases(feature) if feature in SWITCHES else ["no switch"]
         print(f"| {feature} | {cells} | {cells - len(green)} | {'; '.join(green)} |", flush=True)
         status = status or bool(green)
     return int(status)

@@ -111,7 +111,7 @@ class Scene:
         else:
             owner["tags"] = [*owner["tags"], *tags]
 
-    def forgo_n1(self) -> None:
+    def disable_n1(self) -> None:
         """Disable global N+1 if it could decide."""
         self.options.append("--n1=off")
 

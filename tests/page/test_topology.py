@@ -32,7 +32,7 @@ def racked(memory: int = 8192, **members: Any) -> Any:
     return document
 
 
-def doomed() -> Any:
+def short_of_memory() -> Any:
     """Return a cluster in which node2 lacks the memory for the failover of the instance db."""
     document = racked()
     leave = document["nodes"]["node2"]
@@ -67,7 +67,7 @@ def test_blocks_are_as_wide_as_the_share_of_memory(write: Write) -> None:
 
 def test_instance_that_cannot_be_restarted_is_marked_on_both_of_its_nodes(write: Write) -> None:
     """The primary and the secondary block have the class of lost instances; others do not."""
-    path = write("report", doomed())
+    path = write("report", short_of_memory())
     data = data_of(path)
     names = [one[0] for one in data["instances"]]
     assert [[names[i] for i in some] for some in data["lost"]] == [["db"]]
@@ -96,7 +96,7 @@ def test_new_instance_has_a_block_after_the_answer(write: Write) -> None:
 
 def test_browser_shows_a_node_when_its_tile_is_clicked(write: Write, show: Show) -> None:
     """The panel has instances, tags, failover targets and the effect of the failure."""
-    page = show(write("report", doomed()))
+    page = show(write("report", short_of_memory()))
     page.click("#tile-0")
     panel = page.locator("#detail")
     text = panel.inner_text()
@@ -151,14 +151,14 @@ def test_browser_shows_the_details_with_enough_contrast(
     """The contrast of texts in tiles and in the panel is at least 4.5 to 1."""
     from .test_plan_page import CONTRAST
 
-    page = show(write("report", doomed()), color_scheme=scheme)
+    page = show(write("report", short_of_memory()), color_scheme=scheme)
     page.click("#tile-0")
     assert page.evaluate(CONTRAST) == []
 
 
 def test_browser_shows_the_topology_on_a_phone(write: Write, show: Show) -> None:
     """Nothing is wider than the screen, and the details are on the screen."""
-    page = show(write("report", doomed()))
+    page = show(write("report", short_of_memory()))
     page.set_viewport_size({"width": 390, "height": 800})
     page.click("#tile-0")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

@@ -38,11 +38,13 @@ def crowd(rng: Random) -> Json:
     return cluster({"one": 4, "two": 4}, instances=made)
 
 
-def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = False) -> Answers:
+def answers(
+    context: Context, moved: Instance, as_move: bool, forget_failures: bool = False
+) -> Answers:
     """Return the possible nodes for `moved`, which is not placed, in both groups.
 
-    `as_move`: N+1 knows the old nodes, and compares what failures lose. `forgetful`: each node has
-    a new N+1 check.
+    `as_move`: N+1 knows the old nodes, and compares what failures lose. `forget_failures`: each
+    node has a new N+1 check.
     """
     context.leaving = moved if as_move else None
     found: Answers = []
@@ -54,7 +56,7 @@ def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = 
             else:
                 places = evaluator.candidates(moved, "moved", moved.nodes, group.nodes)
             some = sorted((nodes, round(score, 7)) for score, nodes in places.ranked())[:8]
-            if forgetful:
+            if forget_failures:
                 kept = [
                     new_tolerance(context, scope).allows(Move(moved, (), nodes))
                     for nodes, _ in some
@@ -97,7 +99,7 @@ def test_context_equals_a_new_one_while_instances_move(seed: int, mode: str) -> 
         before = state.where[moved.name]
         with state.trial():
             state.remove(moved, before)
-            expected = answers(made_anew(context), moved, step % 2 == 0, forgetful=True)
+            expected = answers(made_anew(context), moved, step % 2 == 0, forget_failures=True)
             assert answers(context, moved, step % 2 == 0) == expected
         state.remove(moved, before)
         group = context.cluster.groups[rng.randrange(2)]

@@ -196,7 +196,7 @@ def test_too_few_days_are_rejected(days: int, step: int, tmp_path: Path, capsys:
     words = ("capacity", "--forecast", f"--history={folder}", AT, str(tmp_path / "doc"))
     assert main(words) == 2
     message = capsys.readouterr().err
-    assert f"{len(rows) + 1} days have data" in message
+    assert ("1 day has data:" if not rows else f"{len(rows) + 1} days have data, within") in message
     assert "at least 8 days with data within 14 days" in message
     assert "this run is recorded" in message
     assert (folder / "2026-03-01.jsonl").exists()

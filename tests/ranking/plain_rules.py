@@ -42,9 +42,9 @@ def best_node(document: Json, one: Json, nodes: list[str], kind: str) -> str | N
 
 def _before(document: Json, tagged: bool, a: str, b: str) -> bool:
     mine, other = _free(document, a, tagged), _free(document, b, tagged)
-    votes = sum((mine[k] > other[k]) - (mine[k] < other[k]) for k in {*mine, *other})
-    if votes:
-        return votes > 0
+    attribute_difference = sum((mine[k] > other[k]) - (mine[k] < other[k]) for k in {*mine, *other})
+    if attribute_difference:
+        return attribute_difference > 0
     return (_count(document, a), a) < (_count(document, b), b)
 
 

@@ -281,7 +281,7 @@ def test_place_without_kept_values_gives_the_same_result(
     kept = main(command), capsys.readouterr().out
     tolerance, asked = SchedulingPass.tolerance, 0
 
-    def forgetful(self: SchedulingPass, *question: Any) -> object:
+    def forget_failures(self: SchedulingPass, *question: Any) -> object:
         nonlocal asked
         asked += 1
         for failures in self._failures.values():
@@ -293,7 +293,7 @@ def test_place_without_kept_values_gives_the_same_result(
             one.context, one.group, one.limit_policies, one.rules, one.scope.nodes, ""
         )
 
-    monkeypatch.setattr(SchedulingPass, "tolerance", forgetful)
+    monkeypatch.setattr(SchedulingPass, "tolerance", forget_failures)
     monkeypatch.setattr(Evaluator, "_move_checks", property(results))
     assert (main(command), capsys.readouterr().out) == kept
     assert asked

@@ -33,14 +33,14 @@ def placed(given: Json, kind: str) -> Json:
     return json_of(*words, document=document(given))
 
 
-def votes(one: Counter[str], other: Counter[str]) -> int:
+def attribute_difference(one: Counter[str], other: Counter[str]) -> int:
     """Return how many attributes have more in `one`, less how many have more in `other`."""
     return sum((one[a] > other[a]) - (one[a] < other[a]) for a in {*one, *other})
 
 
 def before(a: str, b: str, free: Free, count: Counter[str], home: str | None = None) -> bool:
     """Return whether node `a` comes before `b` by ``balanced``, at equal score."""
-    difference = votes(free[a], free[b])
+    difference = attribute_difference(free[a], free[b])
     mine, other = (count[a], a != home, a.encode()), (count[b], b != home, b.encode())
     return difference > 0 or (difference == 0 and mine < other)
 
@@ -115,7 +115,9 @@ def _whole_group_is_too_much(needs: list[Json], where: str, usable: list[str], f
         whole.update(one)
     if all(free[where][a] >= n for a, n in whole.items()):
         return False
-    return any(votes(free[other], free[where]) >= 0 for other in usable if other != where)
+    return any(
+        attribute_difference(free[other], free[where]) >= 0 for other in usable if other != where
+    )
 
 
 def _score(nodes: Json, one: Json, name: str) -> int:

@@ -72,7 +72,7 @@ def command_cases() -> list[Path]:
     return [Path(case.request).parent for case in _cases() if _command(case)]
 
 
-def the_case(folder: Path) -> Case:
+def case_in(folder: Path) -> Case:
     """Return the case in `folder`."""
     return find_cases([str(folder)])[0]
 

@@ -15,7 +15,7 @@ from iallocator.replay.outcome import OK
 from iallocator.replay.run import How, run_case
 from tests.schemas import OF_COMMAND, conforms
 
-from .beside import case_id, command_cases, the_case
+from .beside import case_id, case_in, command_cases
 
 every_case = pytest.mark.parametrize("case", command_cases(), ids=case_id)
 
@@ -23,16 +23,16 @@ every_case = pytest.mark.parametrize("case", command_cases(), ids=case_id)
 @every_case
 def test_command_case_has_the_stored_output(case: Path) -> None:
     """JSON or text, stderr and the exit status equal the stored ones."""
-    outcome = run_case(the_case(case), How(commands=stored_commands()))
+    outcome = run_case(case_in(case), How(commands=stored_commands()))
     assert (outcome.status, outcome.details) == (OK, ())
 
 
 @every_case
 def test_answer_of_command_case_fits_its_schema(case: Path) -> None:
     """The output fits the schema of the command, or that of plans."""
-    found = Path(the_case(case).response)
+    found = Path(case_in(case).response)
     stored = json.loads(found.read_text(encoding="utf-8")) if found.exists() else {}
-    command, *words = the_case(case).options()
+    command, *words = case_in(case).options()
     if command not in OF_COMMAND or not stored.keys() - {"error"} or "--json=1" in words:
         pytest.skip("what it prints has no schema")
     conforms(stored | {"time": "2026-01-02T03:10:00Z"}, OF_COMMAND[command])

@@ -146,7 +146,7 @@ def _hail(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
-def _essence(kind: str, response: dict[str, Any]) -> Any:
+def _comparable_parts(kind: str, response: dict[str, Any]) -> Any:
     """Return the parts that must be equal; messages about several failed instances may differ."""
     result = response["result"]
     if response["success"] and kind in ("node-evacuate", "change-group"):
@@ -168,7 +168,7 @@ def test_request_with_another_cluster_is_answered_as_hail_does(kind: str, tmp_pa
         text = f"{saved}.pre-ialloc"
         theirs = json.loads(_hail(str(path), "-t", text).stdout)
         ours = json.loads(answer(path.read_bytes(), ["--compat=hail", "-t", text]))
-        assert _essence(kind, ours) == _essence(kind, theirs), (kind, seed)
+        assert _comparable_parts(kind, ours) == _comparable_parts(kind, theirs), (kind, seed)
         compared += 1
     assert compared >= 4
 
@@ -188,7 +188,9 @@ def test_node_list_is_that_of_hail(kind: str, tmp_path: Path) -> None:
         path.write_text(json.dumps(document(seed, kind)))
         theirs, ours = _hail(str(path), "-p"), run(str(path), "-p", "--compat=hail")
         answers = [json.loads(done.stdout) for done in (theirs, ours)]
-        if not answers[0]["success"] or _essence(kind, answers[0]) != _essence(kind, answers[1]):
+        if not answers[0]["success"] or _comparable_parts(kind, answers[0]) != _comparable_parts(
+            kind, answers[1]
+        ):
             continue
         if {"Infinity", "NaN"} & set(theirs.stderr.split()):
             continue  # a dash here, and so another width
@@ -233,7 +235,9 @@ def test_saved_states_are_those_of_hail(kind: str, tmp_path: Path) -> None:
             json.loads(_hail(str(path), "-S", str(theirs)).stdout),
             json.loads(run(str(path), "-S", str(ours), "--compat=hail").stdout),
         ]
-        if not answers[0]["success"] or _essence(kind, answers[0]) != _essence(kind, answers[1]):
+        if not answers[0]["success"] or _comparable_parts(kind, answers[0]) != _comparable_parts(
+            kind, answers[1]
+        ):
             continue
         for moment in ("pre", "post"):
             saved = [Path(f"{base}.{moment}-ialloc").read_text() for base in (ours, theirs)]

@@ -94,10 +94,10 @@ def too_few(samples: Sequence[DemandSample]) -> str:
     days = (samples[-1].time - samples[0].time) / DAY if samples else 0.0
     if len(samples) >= LEAST_POINTS and days >= LEAST_DAYS:
         return ""
-    return (
-        f"{len(samples)} days have data, within {days:.1f} days: expected at least {LEAST_POINTS} "
-        f"days with data within {LEAST_DAYS} days or more"
-    )
+    found = "1 day has data" if len(samples) == 1 else f"{len(samples)} days have data"
+    within = f", within {days:.1f} days" if len(samples) > 1 else ""
+    least = f"at least {LEAST_POINTS} days with data within {LEAST_DAYS} days or more"
+    return f"{found}{within}: expected {least}"
 
 
 class _Growth(NamedTuple):

@@ -87,7 +87,7 @@ TOY = Toy(
 )
 
 
-def careless() -> Toy:
+def without_checks() -> Toy:
     """Return the toy with a planner that checks no limit."""
     planner = PLANNER.replace("evaluator.check(move) is None", "True")
     places = {**PLACES, ("iallocator/planners/shift/__init__.py", ""): ("", planner)}

@@ -35,7 +35,7 @@ def calls(run: Runner, options: str) -> None:
     reported = f"log={log},capture={folder}"
     set_parameters(run, ",".join(filter(None, [options, reported])))
     run.step("create while calls are kept", *add("tr1", "sharedfile"), expect=ALLOCATE)
-    _told_by_parameters(run, log, folder)
+    _traced_by_parameters(run, log, folder)
     set_parameters(run, options)
     conf = run.cluster.master.path(_FILE)
     conf.write_text(f'log = "{log}"\ncapture = "{folder}"\ncapture-keep = 2\n', encoding="utf-8")
@@ -58,7 +58,7 @@ def _history(run: Runner, folder: str) -> list[Json]:
     return found
 
 
-def _told_by_parameters(run: Runner, log: str, folder: str) -> None:
+def _traced_by_parameters(run: Runner, log: str, folder: str) -> None:
     """Check that a request has one log line and one captured call, which can be explained."""
     lines = run.cluster.master.path(log).read_text(encoding="utf-8").splitlines()
     wrong = [] if len(lines) == 1 and instance("tr1") in lines[0] else [f"the log: {lines}"]

@@ -68,10 +68,10 @@ def _kind(rng: Random, document: Json) -> None:
     """Set a value of another type that looks similar."""
     if spot := _spot(rng, document):
         holder, key = spot
-        holder[key] = _dressed(rng, holder[key])
+        holder[key] = _in_another_form(rng, holder[key])
 
 
-def _dressed(rng: Random, value: Any) -> Any:
+def _in_another_form(rng: Random, value: Any) -> Any:
     if isinstance(value, dict):
         return rng.choice(
             (list(value), [list(pair) for pair in value.items()], [value], str(value))

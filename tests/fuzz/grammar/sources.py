@@ -54,11 +54,11 @@ def live(rng: Random) -> tuple[list[str], Files]:
     for name in ANSWERS:
         answer = json.loads(_recorded(name))
         if name == spoilt or rng.random() < 0.1:
-            answer = _spoilt(rng, answer)
+            answer = _broken_answer(rng, answer)
         files[f"rapi/{name}"] = _carried(rng, written(answer))
     words = ["--rapi=file://rapi"]
     if rng.random() < 0.4:
-        files["mond"] = written(_spoilt(rng, json.loads(_recorded("mond.json"))))
+        files["mond"] = written(_broken_answer(rng, json.loads(_recorded("mond.json"))))
         words += ["--mond-data=mond", *rng.sample(MEASURED, rng.randint(0, 2))]
     return words, files
 
@@ -70,7 +70,7 @@ def through_luxi(rng: Random) -> tuple[list[str], Files]:
     for what, answer in _answers_of_daemons().items():
         output = json.loads(json.dumps(answer))
         if what == spoilt or rng.random() < 0.1:
-            output = _spoilt(rng, output)
+            output = _broken_answer(rng, output)
         files[f"{LUXI}{what}"] = written(output)
     return ["--luxi=luxi.sock"], files
 
@@ -93,7 +93,7 @@ ANSWERS = ("groups.json", "info.json", "instances.json", "networks.json", "nodes
 MEASURED = ("--mond", "--mond-xen", "--exit-on-missing-mond-data")
 
 
-def _spoilt(rng: Random, answer: Any) -> Any:
+def _broken_answer(rng: Random, answer: Any) -> Any:
     """Return an answer with a broken content, whatever its envelope."""
     held: Json = {"answer": answer}
     broken(rng, held)
@@ -217,7 +217,7 @@ def captured(rng: Random) -> tuple[list[str], Files]:
         whole = {
             "request.json.gz": packed(rng, document(rng, 2)),
             "response.json.gz": packed(rng, b'{"success":true,"info":"i","result":["n0"]}'),
-            "call.json": written(_spoilt(rng, dict(CALL) | {"number": number})),
+            "call.json": written(_broken_answer(rng, dict(CALL) | {"number": number})),
             "args": rng.choice((b"", b"--top=2\n", b"\xff", b"--gone", b"--n1=off\n--optimal\n")),
             "conf": configuration(rng)[1]["conf"],
         }

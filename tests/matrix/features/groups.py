@@ -79,7 +79,7 @@ def _unwelcome(scene: Scene) -> None:
 @feature("group setting: memory ratio", (SHARED, PLAIN), expect=HERE)
 def group_memory_ratio(scene: Scene) -> Iterator[None]:
     """Set a memory ratio of the group; without it, `best` lacks one MiB."""
-    scene.forgo_n1()
+    scene.disable_n1()
     instances = scene.document["instances"].values()
     for name, short in ((BEST, 0), (NEXT, 400), (KEEPER, 300), (SPARE, 400)):
         if name in scene.document["nodes"]:

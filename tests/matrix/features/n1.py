@@ -70,7 +70,7 @@ def n1_strict(scene: Scene) -> Iterator[None]:
 
 def _reserved_on_best(scene: Scene) -> Json:
     """Make the secondary of a large instance reserve all that `best` has free."""
-    scene.forgo_n1()
+    scene.disable_n1()
     size = MEMORY[BEST] - HELD[BEST] - 256
     near = scene.kind != DRBD and scene.group_of(NEXT) is scene.group_of(BEST)
     home, other = (NEXT, KEEPER) if near else (KEEPER, NEXT)

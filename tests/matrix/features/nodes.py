@@ -45,7 +45,7 @@ def not_vm_capable(scene: Scene) -> Iterator[None]:
 
 def _empty_best(scene: Scene) -> None:
     """Remove the instances of `best` that would be stranded there, or that it could restart."""
-    scene.forgo_n1()
+    scene.disable_n1()
     del scene.document["instances"]["at-best"]
 
 
@@ -84,7 +84,7 @@ def spindle_ratio(scene: Scene) -> Iterator[None]:
 @feature("exclusive storage", ON_DISK)
 def exclusive_storage(scene: Scene) -> Iterator[None]:
     """Give the node exclusive storage with one spindle, which ``at-best`` uses."""
-    scene.forgo_n1()  # from `next` it could go to `best` only
+    scene.disable_n1()  # from `next` it could go to `best` only
     for name in (BEST, NEXT):
         scene.node(name)["ndparams"]["exclusive_storage"] = True
         scene.node(name)["total_spindles"] = 9
@@ -97,7 +97,7 @@ def pools(scene: Scene) -> Iterator[None]:
     """Remove the node's access to the storage pool of the instance."""
     where = "external" if scene.kind == SHARED else "internal"
     tag = f"iallocator:pool:{where}:fast"
-    scene.forgo_n1()  # from `next` it could fail over to `best` only
+    scene.disable_n1()  # from `next` it could fail over to `best` only
     scene.tag(scene.subject, tag)
     for name, node in scene.document["nodes"].items():
         if name != BEST:
@@ -111,7 +111,7 @@ def pools(scene: Scene) -> Iterator[None]:
 @feature("required label")
 def required_label(scene: Scene) -> Iterator[None]:
     """Let the instance require a label that the node does not have."""
-    scene.forgo_n1()  # from `next` it could fail over to `best` only
+    scene.disable_n1()  # from `next` it could fail over to `best` only
     scene.tag(scene.subject, "iallocator:nodes:must:fast")
     for name, node in scene.document["nodes"].items():
         if name != BEST:
@@ -125,7 +125,7 @@ def required_label(scene: Scene) -> Iterator[None]:
 @feature("excluded label")
 def excluded_label(scene: Scene) -> Iterator[None]:
     """Let the instance exclude a label that the node has."""
-    scene.forgo_n1()
+    scene.disable_n1()
     scene.tag(scene.subject, "iallocator:nodes:never:slow")
     yield
     scene.tag(scene.node(BEST), "slow")
@@ -134,7 +134,7 @@ def excluded_label(scene: Scene) -> Iterator[None]:
 @feature("preferred label", PRIMARIES)
 def preferred_label(scene: Scene) -> Iterator[None]:
     """Let the instance prefer, at a high penalty, a label that the node does not have."""
-    scene.forgo_n1()
+    scene.disable_n1()
     scene.tag(scene.subject, "iallocator:nodes:should:fast:1000")
     for name, node in scene.document["nodes"].items():
         if name not in (BEST, SOURCE):

@@ -30,7 +30,7 @@ def together(scene: Scene) -> Iterator[None]:
 @feature("together, as one", (SHARED,), rival=True)
 def together_as_one(scene: Scene) -> Iterator[None]:
     """Require one node for the subject and a partner; only `next` fits both."""
-    scene.forgo_n1()
+    scene.disable_n1()
     scene.subject["memory"] = 12000
     if SOURCE in scene.document["nodes"]:
         scene.node(SOURCE)["total_memory"] += 12000
@@ -142,7 +142,7 @@ def hard_node_score(scene: Scene) -> Iterator[None]:
 @feature("required location score", PRIMARIES)
 def required_score(scene: Scene) -> Iterator[None]:
     """Set a score of plus infinity for the subject on `next`."""
-    scene.forgo_n1()
+    scene.disable_n1()
     yield
     scene.tag(scene.subject, "iallocator:score:next:INFINITY")
 

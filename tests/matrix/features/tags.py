@@ -44,7 +44,7 @@ def location_tags(scene: Scene) -> Iterator[None]:
 @feature("migration tags", (SHARED, PAIR))
 def migration_tags(scene: Scene) -> Iterator[None]:
     """Set migration tags with which `best` cannot receive instances from `source`."""
-    scene.forgo_n1()  # from `next` it could fail over to `best` only
+    scene.disable_n1()  # from `next` it could fail over to `best` only
     scene.tag(None, "htools:migration:hv")
     for name, node in scene.document["nodes"].items():
         if name != BEST:

@@ -22,7 +22,7 @@ def _crowded(east: int) -> Json:
     return document
 
 
-def _quarrelsome() -> Json:
+def _needs_joint_packing() -> Json:
     """Return three instances; two lack memory on one node, and the third lacks cpus."""
     document = _crowded(3000)
     for name, memory, vcpus in (("a", 3000, 17), ("b", 3000, 17), ("c", 1000, 15)):
@@ -41,8 +41,8 @@ def _result(plan: Json, group: str = "east") -> str:
     [
         (_crowded(2400), (), "found"),
         (_crowded(3000), ("--exact-search=no",), "impossible"),
-        (_quarrelsome(), (), "impossible"),
-        (_quarrelsome(), ("--exact-search=no",), "undecided"),
+        (_needs_joint_packing(), (), "impossible"),
+        (_needs_joint_packing(), ("--exact-search=no",), "undecided"),
         (_crowded(5200), (), "impossible"),
     ],
 )
@@ -107,7 +107,7 @@ def test_compress_without_remaining_operations_tries_without_a_search(
     plan = plan_of("compress", _crowded(2400), "--n1=off")
     assert _result(plan) == "found"
     assert plan["moves"]
-    plan = plan_of("compress", _quarrelsome(), "--n1=off")
+    plan = plan_of("compress", _needs_joint_packing(), "--n1=off")
     assert (_result(plan), plan["moves"]) == ("out of time", [])
     assert by_group(plan)["east"]["reason"] == compress.QUICK
 
@@ -117,7 +117,7 @@ def test_compress_where_a_search_would_be_too_large_is_out_of_time(
 ) -> None:
     """A search that is too large is not started, and its size is reported."""
     monkeypatch.setattr(evacuation, "SEARCHED", 5)
-    plan = plan_of("compress", _quarrelsome(), "--n1=off")
+    plan = plan_of("compress", _needs_joint_packing(), "--n1=off")
     assert _result(plan) == "out of time"
     assert "6 possible places are too many" in by_group(plan)["east"]["reason"]
 
