@@ -204,6 +204,38 @@ def lost_by_labels(document: Json, failing: str) -> tuple[int, int]:
     return least_lost(sorted(items, key=lambda item: -item[0]), free)
 
 
+@pytest.mark.parametrize("mode", ["strict", "no-new"])
+def test_n1_of_drbd_with_labels_equals_brute_force(mode: str) -> None:
+    """A drbd instance restarts on its secondary; the labels choose both nodes of a new one."""
+    reported: Counter[bool] = Counter()
+    for seed in seeds(30, 600):
+        rng = Random(f"drbd/{seed}")
+        document = partly_full(rng, "drbd")
+        for node in document["nodes"].values():
+            node["tags"] = rng.sample("ab", rng.choice((1, 2, 2)))
+        for raw in document["instances"].values():
+            shared = set.intersection(*(set(document["nodes"][n]["tags"]) for n in raw["nodes"]))
+            raw["tags"] = [MUST + label for label in sorted(shared)[: rng.choice((0, 1))]]
+        tags = document["request"]["tags"] = rng.choice(([], [f"{MUST}a"], [f"{NEVER}b"]))
+        case = context_of(document, mode)
+        check = case.context.tolerance(case.context.all_nodes())
+        before = {name: lost_by_labels(document, name) for name in document["nodes"]}
+        watched = [n for n in before if mode == "strict" or not any(before[n])]
+        for nodes in ((0, 1), (1, 2), (2, 3), (3, 0)):
+            homes = [f"node{k + 1}" for k in nodes]
+            open_nodes = all(allows(tags, document["nodes"][n]["tags"]) for n in homes)
+            within = case.cluster.reach(case.new)
+            assert open_nodes is (within is None or within >= set(nodes)), (seed, nodes)
+            if not open_nodes or case.state.columns[MEMORY][nodes[0]] <= case.new.memory:
+                continue
+            new = instance(*homes, memory=case.new.memory, disk_template="drbd", tags=tags)
+            then = {**document, "instances": {**document["instances"], "new": new}}
+            expected = not any(any(lost_by_labels(then, name)) for name in watched)
+            assert check.allows(Move(case.new, (), nodes)) is expected, (mode, seed, nodes)
+            reported[expected] += 1
+    assert min(reported[True], reported[False]) > 2, reported
+
+
 @pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
 def test_no_worse_with_labels_loses_no_more_than_a_plain_search(template: str) -> None:
     """No accepted placement loses more; if nothing was lost, every such placement is accepted."""

@@ -283,6 +283,86 @@ def test_batches_equal_brute_force(option: str) -> None:
                 assert chosen == pytest.approx(min(found.values()), abs=1e-7), seed
 
 
+@pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_n1_does_not_depend_on_stickiness(template: str, mode: str) -> None:
+    """A failure ends stickiness: the same placements are N+1 compliant without the tags."""
+    outcomes = set()
+    for seed in seeds(6, 300):
+        rng = Random(f"n1/{template}/{seed}")
+        names = [f"node{k}" for k in range(1, 5)]
+        residents = {}
+        for k in range(rng.randint(5, 8)):
+            first = names[k % 4]
+            second = rng.choice([name for name in names if name != first])
+            homes = (first, second) if template == "drbd" else (first,)
+            tags = [STICK + rng.choice(("INFINITY", "0.3"))] if rng.random() < 0.7 else []
+            residents[f"i{k}"] = instance(
+                *homes, memory=rng.choice((500, 900)), disk=100, disk_template=template, tags=tags
+            )
+        document = cluster(4, memory=rng.choice((2000, 2600)), cpus=64, instances=residents)
+        request = allocate(document, memory=900, disk=100, disk_template=template)
+        sticky = respond(request, f"--n1={mode}")
+        for raw in residents.values():
+            raw["tags"] = []
+        assert {**respond(request, f"--n1={mode}"), "info": ""} == {**sticky, "info": ""}, seed
+        outcomes.add(sticky["success"])
+    assert outcomes
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_capacity_does_not_depend_on_stickiness(template: str) -> None:
+    """New instances have no node that they stay on, and others do not move for them."""
+    placed = 0
+    for seed in seeds(3, 200):
+        document = world(Random(f"capacity/{template}/{seed}"), template)
+        for raw in document["instances"].values():
+            raw["tags"] = [tag for tag in raw["tags"] if tag.startswith(STICK)]
+        words = ("capacity", "--standard-alloc=1g,4g,2", f"--disk-template={template}", "--n1=off")
+        sticky = json_of(*words, document=document)["standard"]["instances"]
+        for raw in document["instances"].values():
+            raw["tags"] = []
+        assert json_of(*words, document=document)["standard"]["instances"] == sticky, seed
+        placed += len(sticky)
+    assert placed > 5
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_squeeze_equals_brute_force(template: str) -> None:
+    """No pinned instance moves; an emptied node has none, and the others can hold the rest."""
+    emptied = pinned = 0
+    for seed in seeds(8, 250):
+        rng = Random(f"squeeze/{template}/{seed}")
+        names = [f"node{k}" for k in range(1, 5)]
+        residents = {}
+        for k in range(rng.randint(2, 6)):
+            homes = rng.sample(names, 2 if template == "drbd" else 1)
+            tags = [f"{STICK}INFINITY"] if rng.random() < 0.4 else []
+            residents[f"i{k}"] = instance(
+                *homes, memory=1000, disk=100, disk_template=template, tags=tags
+            )
+        document = cluster(4, memory=4096, cpus=64, instances=residents)
+        for node in document["nodes"].values():
+            node["tags"] = ["htools:standby:auto"]
+        words = ["--n1=off", "--target-resources=0.5", "--minimal-resources=0.1"]
+        words += ["--drbd"] * (template == "drbd")
+        plan = plan_of("squeeze", document, *words)
+        where = {name: list(raw["nodes"]) for name, raw in residents.items()}
+        for move in plan["moves"]:
+            raw = residents[move["instance"]]
+            kept = not raw["tags"] or move["to"][0] == raw["nodes"][0]
+            assert kept, (seed, move)
+            where[move["instance"]] = list(move["to"])
+        gone = set(plan["switched_nodes"])
+        used = {node for nodes in where.values() for node in nodes}
+        assert not gone & used, seed
+        for name, raw in residents.items():
+            assert not raw["tags"] or where[name][0] == raw["nodes"][0], (seed, name)
+            pinned += bool(raw["tags"])
+        emptied += len(gone)
+    assert min(emptied, pinned) > 2, (emptied, pinned)
+
+
 def test_moves_between_groups_must_gain_the_stickiness() -> None:
     """An instance changes its group only if the spread of loads falls by more."""
     members = {"disk_template": "ext", "storage_type": "external", "storage_pool": "nas"}

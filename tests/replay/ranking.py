@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 
 from iallocator.cli import answer
-from iallocator.engine import read
+from iallocator.engine import effective_settings, read
 from iallocator.errors import RequestError
 from iallocator.model.node_view import Capacities
-from iallocator.model.state import State
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
+from iallocator.placement.context import Context
 from iallocator.requests import Allocate
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import ScalarKernel
@@ -79,7 +79,8 @@ class _Board:
         cluster, request = read(raw, settings)
         assert isinstance(request, Allocate)
         self._instance = request.instance
-        state = State(cluster)
+        # Tags, such as the memory ratio of a group, change what nodes have
+        state = Context(cluster, effective_settings(cluster, {}, settings, [])).state
         scope: Sequence[int] = range(len(cluster.nodes))
         if request.recreated is not None:
             scope = cluster.group_of(request.recreated).nodes

@@ -24,7 +24,7 @@ Words = tuple[str, ...]
 THROUGH_LUXI: Words = ("-L",)
 THROUGH_RAPI: Words = ("-m", f"https://{RAPI}:5080", "--insecure")
 
-_USER = {"IALLOCATOR_RAPI_USER": "e2e", "IALLOCATOR_RAPI_PASSWORD": "secret"}
+USER = {"IALLOCATOR_RAPI_USER": "e2e", "IALLOCATOR_RAPI_PASSWORD": "secret"}
 _MARK = re.compile(r"\(([0-9a-z-]+)/(\d+)/(\d+)\)$")
 _PATIENCE = 1800
 _NOTICED = "again to leave at once"
@@ -53,7 +53,7 @@ class Execution:
             stdout=subprocess.PIPE,
             stderr=self._err,
             text=True,
-            env={**ENVIRONMENT, **_USER},
+            env={**ENVIRONMENT, **USER},
         )
 
     def begin(self, *words: str) -> None:

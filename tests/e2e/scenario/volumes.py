@@ -15,7 +15,7 @@ from vcluster.layout import (
     instance,
 )
 
-from scenario.carrying_out import THROUGH_RAPI
+from scenario.carrying_out import THROUGH_RAPI, USER
 from scenario.creation import add
 from scenario.execution import allow_rapi
 from scenario.expectations import Expect
@@ -87,7 +87,8 @@ def _add_group(run: Runner, node: str) -> None:
 
 
 def _snapshot(run: Runner, *door: str) -> dict[str, Any]:
-    words = (program(), "snapshot", "--form=json", "--volume-groups", *door)
+    login = (f"{key}={value}" for key, value in USER.items())
+    words = ("env", *login, program(), "snapshot", "--form=json", "--volume-groups", *door)
     document: dict[str, Any] = json.loads(run.cluster.ask(*words))
     return document
 
