@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from iallocator.planners.check.health import KINDS
+from iallocator.render.page.health import WRONG
 from tests.builders import allocate, cluster, instance
 
 from .conftest import Show, Write
@@ -74,6 +76,33 @@ def test_instance_that_cannot_be_restarted_is_marked_on_both_of_its_nodes(write:
     marked = re.findall(r'<i class="x" [^>]*data-i=(\d+)>', path.read_text())
     assert [names[int(i)] for i in marked] == ["db", "db"]
     assert data["failures"][0][0]["tolerated"] is False
+
+
+def test_small_tiles_show_the_ends_of_names(write: Write) -> None:
+    """Without the common beginning, the names in small tiles differ; short names are whole."""
+    held = {f"application-{k}": instance(f"node{k}", memory=4000) for k in (1, 2)}
+    large = write("report", cluster(2, memory=8000, instances=held)).read_text()
+    assert re.findall(r"data-i=\d+>([^<]+)</i>", large) == ["\u20261", "\u20262"]
+    assert re.findall(r"<b>(node\d)</b>", large) == ["node1", "node2"]
+    document = json.loads(json.dumps(cluster(61)).replace('"node', '"virtual-host-'))
+    document["nodegroups"] = document.pop("virtual-host-groups")
+    document["nodes"] = document.pop("virtual-host-s")
+    names = re.findall(r'id="tile-\d+".*?<b>(.*?)</b>', write("report", document).read_text())
+    assert sorted(names) == sorted(f"\u2026{k}" for k in range(1, 62))
+
+
+def test_problems_are_about_one_node_or_instance_without_the_domain(write: Write) -> None:
+    """Each row is in the singular, and its node leads to the tile."""
+    text = json.dumps(short_of_memory())
+    for name in ("node1", "node2", "node3", "node4", "node5", "db", "web"):
+        text = text.replace(f'"{name}"', f'"{name}.example.com"')
+    text = text.replace(json.dumps(EVIL), '"evil.example.com"')
+    page = write("report", json.loads(text)).read_text()
+    part = page[page.index('<section id="problems"') :].partition("</section>")[0]
+    assert "its failure is not tolerated" in part
+    assert ".example.com" not in part
+    assert re.search(r'href="#tile-\d"[^>]*>node1</a>', part)
+    assert WRONG.keys() == KINDS.keys()
 
 
 def test_moves_of_a_plan_are_the_data_of_the_arrows(write: Write) -> None:

@@ -71,6 +71,7 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
         said += [one["reason"]] if one["reason"] else []
         said += one["notes"]
         about = shown(". ".join(text[:1].upper() + text[1:] for text in said))
+        about = page.without_domain(about)
         title = shown(page.short(one["instance"]))
         page.table(f"decision-{number}", title, grids, about)
     add_topology(page, facts, (None, None), {})
@@ -144,7 +145,7 @@ def _nodes(group: Json, page: PageView) -> Grid:
                 RESULT_WORDS.get(node["result"], node["result"]),
                 tone=TONES.get(node["result"], ""),
             ),
-            Cell(shown("; ".join(node["reasons"]))),
+            Cell(page.without_domain(shown("; ".join(node["reasons"])))),
         ]
         if scored:
             score = node.get("score")

@@ -53,7 +53,11 @@ def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[
         one = late or "Not checked: --n1=off."
     problems = sum(len(group["findings"]) for group in before["health"])
     page.table(
-        "problems", "Problems", finding_grid(before, after), late, "" if late else str(problems)
+        "problems",
+        "Problems",
+        finding_grid(before, after, page),
+        late,
+        "" if late else str(problems),
     )
     failing = [failure_grid(before["failures"], after["failures"] if after else None, page)]
     failing += [matrix_grid(then["failures"], page)]
@@ -69,13 +73,28 @@ def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[
     page.table("groups", "Groups", groups, count=str(len(before["groups"])))
 
 
-def finding_grid(before: Json, after: Json | None) -> Grid:
+WRONG = {
+    "n1": "lacks the memory for a failover to it",
+    "global_n1": "its failure is not tolerated",
+    "conflicts": "has instances that exclude each other",
+    "offline_primary": "its primary is not online",
+    "offline_secondary": "its secondary is not online",
+    "policy": "is outside the policy",
+    "split": "has nodes in two groups",
+    "location": "is badly placed by location",
+    "musts": "violates a hard constraint",
+    "inconsistent": "has less free memory or disk than its instances explain",
+}
+"""Kind of a finding -> what is wrong with one node or instance."""
+
+
+def finding_grid(before: Json, after: Json | None, page: PageView) -> Grid:
     """Return every finding by node; with `after`, whether it stays, and those that are new."""
     kinds, now = before["kinds"], _findings(before["health"])
     then = now if after is None else _findings(after["health"])
     fate = [] if after is None else ["With the plan"]
     grid = Grid(*fate, "Node", "Instance", "What is wrong", "Detail")
-    about, before_about = {key[:3] for key in then}, {key[:3] for key in now}
+    stays, before_about = {key[:3] for key in then}, {key[:3] for key in now}
     ends = [*before["health"], *(after["health"] if after else ())]
     late = {name for group in ends[len(before["health"]) :] for name in group["not_analysed"]}
     examined = all(group["examined"] for group in ends[len(before["health"]) :])
@@ -84,8 +103,10 @@ def finding_grid(before: Json, after: Json | None) -> Grid:
         if key not in now and key[:3] in before_about:
             continue  # the same with other numbers
         known = examined and not (kind == "global_n1" and node in late)
-        fates = [] if after is None else [_fate(key in now, key[:3] in about, known)]
-        grid.add(*fates, Cell(shown(node), tone="strong"), instance, kinds[kind], Cell(text))
+        fates = [] if after is None else [_fate(key in now, key[:3] in stays, known)]
+        wrong = WRONG.get(kind, kinds[kind])
+        about = page.short(instance), wrong, page.without_domain(text)
+        grid.add(*fates, page.strong(node), *about)
     complete = not any(group["not_analysed"] for group in ends)
     grid.empty = "Nothing is wrong." if complete else "Nothing wrong was found."
     return grid

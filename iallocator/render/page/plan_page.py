@@ -197,10 +197,10 @@ def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
         grid.add(
             Cell(str(position + 1), sort=position),
             page.strong(move["instance"]),
-            before,
+            Cell(shown(before), tone="where"),
             Cell(shown(after), tone="strong"),
             reasons.of(position),
-            Cell(shown(how), tone="faint"),
+            Cell(page.without_domain(shown(how)), tone="faint"),
             size_cell(move["copied_mib"]),
             score_cell(move["score"]),
             anchor=f"move-{position + 1}",

@@ -35,6 +35,22 @@ LEGIBLE = 14
 """Percent of the width of a tile: narrower blocks have no name."""
 
 
+BEGINNING = 5
+"""A common beginning of all names is left out in small tiles if it has so many letters."""
+
+
+def tails(names: Sequence[str]) -> dict[str, str]:
+    """Return each name without the beginning that all `names` have in common, if that is long.
+
+    The end distinguishes the nodes of most clusters, and a small tile shows only a few letters.
+    """
+    first, last = min(names, default=""), max(names, default="")
+    alike = next((k for k, (one, other) in enumerate(zip(first, last)) if one != other), 0)
+    if alike < BEGINNING:
+        return {name: name for name in names}
+    return {name: f"\N{HORIZONTAL ELLIPSIS}{name[alike:]}" for name in names}
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """An instance on a node.
@@ -62,7 +78,7 @@ class Block:
 class NodeTile:
     """A node: its load in percent at each moment, and its primaries and secondaries.
 
-    There is one moment only if all are equal.
+    There is one moment only if all are equal. In a small tile, `name` is the end of the name.
     """
 
     index: int
@@ -153,6 +169,8 @@ def add_topology(
 
     # The tiles
     small = len(position) <= DENSE
+    labels = tails([*map(page.short, sizes)]) if small else {}
+    node_labels = {} if small else tails([*map(page.short, position)])
     tiles: dict[str, NodeTile] = {}
     for k, states in enumerate(zip(*(moment["nodes"] for moment in moments))):
         name = states[0]["name"]
@@ -171,7 +189,7 @@ def add_topology(
                         for letter, holds in (("x", one in lost[at]), ("v", one in moving))
                         if holds
                     )
-                    text = shown(page.short(one)) if small and width >= LEGIBLE else ""
+                    text = shown(labels[page.short(one)]) if small and width >= LEGIBLE else ""
                     row.append(Block(index_of[one], width, kind, text))
                 rows.append(row)
             blocks.append((rows[0], rows[1]))
@@ -185,7 +203,8 @@ def add_topology(
             many(secondaries, "secondary", "secondaries"),
         )
         title = ", ".join((f"{page.short(name)}: {loads[0]} % used", *held))
-        tiles[name] = NodeTile(k, shown(page.short(name)), shown(title), found, loads, blocks)
+        label = node_labels.get(page.short(name), page.short(name))
+        tiles[name] = NodeTile(k, shown(label), shown(title), found, loads, blocks)
 
     # Groups and racks
     def place(node: Json) -> tuple[str, str]:

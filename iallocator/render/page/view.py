@@ -222,6 +222,12 @@ class PageView:
         short: str = self.names.get(name, name)
         return short
 
+    def without_domain(self, text: str) -> str:
+        """Return `text`, in which names occur, with the names as the page shows them."""
+        if not self.domain or self.domain not in text:
+            return text
+        return re.sub(rf"{re.escape(self.domain)}(?![\w-]|\.\w)", "", text)
+
     def strong(self, name: str) -> Cell:
         """Return a cell with the name that a row is about; that of a node leads to its tile."""
         text = shown(self.short(name))
