@@ -11,7 +11,13 @@ from iallocator.deadline import limit_reached
 from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import INCOMPLETE, UsageError, cut, tell
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
-from iallocator.planners.capacity.capacity import CapacityOptions, study
+from iallocator.planners.capacity.capacity import (
+    CapacityOptions,
+    FillingExtent,
+    FillingRules,
+    FillingScope,
+    study,
+)
 from iallocator.planners.capacity.demand import FullForecast
 from iallocator.planners.capacity.purchases import Bought, purchases_document
 from iallocator.planners.capacity.report import key_lines, study_document
@@ -50,10 +56,11 @@ def capacity(command: Command, deadline: Deadline) -> Result:
 
         samples, now = demand_history(command)
         if samples:
-            full = FullForecast(samples, now, wanted.standard, wanted.group)
+            full = FullForecast(samples, now, wanted.standard, wanted.scope.group)
             wanted.by_group = True
     if purchases:
-        wanted.seconds = deadline.part(1 / (1 + len(purchases))).seconds
+        part = deadline.part(1 / (1 + len(purchases))).seconds
+        wanted.extent = replace(wanted.extent, seconds=part)
     bought: list[Bought] = []
     with progress_line("filling"):
         found = study(cluster, wanted, _say_filling)
@@ -76,8 +83,14 @@ def _after(
     grown = with_nodes(cluster, bought, command.source.document, reading)
     effective_settings(grown, {}, command.settings, [])  # sets how much memory nodes may allocate
     new = [node.name for node in grown.nodes[len(cluster.nodes) :]]
-    allowed = None if wanted.allowed is None else [*wanted.allowed, *new]
-    options = replace(wanted, largest=(), past=(), allowed=allowed, seconds=seconds)
+    known = wanted.scope.allowed
+    options = replace(
+        wanted,
+        largest=(),
+        past=(),
+        scope=replace(wanted.scope, allowed=None if known is None else [*known, *new]),
+        extent=replace(wanted.extent, seconds=seconds),
+    )
     nodes: dict[str, int] = {}
     for kind in bought.kinds:
         nodes[kind.group] = nodes.get(kind.group, 0) + kind.count
@@ -203,23 +216,29 @@ def capacity_options(settings: Settings, tagged: Common, source: Source) -> Capa
     return CapacityOptions(
         standard,
         largest,
-        n1=tagged.n1 if tagged.says("n1", "no_capacity_checks") else "",
-        accept_errors=settings.accept_existing_errors,
-        independent=settings.independent_groups,
-        allowed=settings.restrict_allocation_to,
-        group=settings.group,
-        offline=settings.offline,
-        max_cpu=settings.max_cpu,
-        min_disk=settings.min_disk,
-        limit=settings.max_length,
-        ignore_soft=tagged.ignore_soft_errors,
-        behaviour=settings.behaviour,
-        seconds=settings.planning_seconds,
-        searches=settings.searches,
+        scope=FillingScope(
+            group=settings.group,
+            allowed=settings.restrict_allocation_to,
+            offline=settings.offline,
+            accept_errors=settings.accept_existing_errors,
+            independent=settings.independent_groups,
+        ),
+        rules=FillingRules(
+            n1=tagged.n1 if tagged.says("n1", "no_capacity_checks") else "",
+            ignore_soft=tagged.ignore_soft_errors,
+            n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},
+            soft_of={i: own.ignore_soft_errors for i, own in tagged.by_group.items()},
+            max_cpu=settings.max_cpu,
+            min_disk=settings.min_disk,
+            behaviour=settings.behaviour,
+        ),
+        extent=FillingExtent(
+            limit=settings.max_length,
+            seconds=settings.planning_seconds,
+            searches=settings.searches,
+        ),
         tag_prefix=settings.tag_prefix,
-        n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},
         past=past,
-        soft_of={i: own.ignore_soft_errors for i, own in tagged.by_group.items()},
     )
 
 

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from contextlib import nullcontext, suppress
+from time import strftime
 
 from iallocator.commands.command import print_json, reject_silent_nodes
 from iallocator.deadline import Deadline, Held, interrupt
@@ -32,7 +33,9 @@ from iallocator.execution.records import (
 )
 from iallocator.execution.report import complete, due_by_hand, execution_document, report_lines
 from iallocator.execution.runner import carry_out, ready
-from iallocator.execution.session import Orders, Session
+from iallocator.execution.session import Console, Orders, Session
+from iallocator.names import domains_of
+from iallocator.render.table import Page
 from iallocator.wire.codec import on_one_line
 
 TYPE_CHECKING = False
@@ -127,7 +130,6 @@ def begin(
         If nothing was begun.
     """
     from secrets import token_hex
-    from time import strftime
 
     queue, name = open_queue(settings) if runs(settings) else (None, "")
     codes = {code["OP_ID"]: code for step in transition["steps"] for code in step["opcodes"]}
@@ -256,10 +258,12 @@ def _carry_out(
             first_group=settings.first_job_group,
             ahead=settings.ahead,
             boot_timeout=settings.boot_timeout,
-            say=lambda text: _say(line(text)),
-            complain=lambda text: _complain(line(text)),
             stopping=lambda: interrupts.came,
-            confirmed=confirmation,
+            console=Console(
+                say=lambda text: _say(line(text)),
+                complain=lambda text: _complain(line(text)),
+                confirmed=confirmation,
+            ),
         )
         check = LiveClusterCheck(load, head["expected"])
         session = Session(head["run"], execution.records, execution.queue, check, journal, orders)
@@ -289,11 +293,6 @@ def _carry_out(
 
 def _progress_line(transition: Json) -> Callable[[str], str]:
     """Return a function that puts the time before a line of progress, and shortens its names."""
-    from time import strftime
-
-    from iallocator.names import domains_of
-    from iallocator.render.table import Page
-
     page = Page()
     steps = transition["steps"]
     nodes = {name for step in steps for end in ("from", "to") for name in step.get(end, ())}

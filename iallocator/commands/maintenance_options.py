@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.commands.planner_options import NodesAway
 from iallocator.commands.shared_options import BOOT, METRICS, Execution, PlanForms
 from iallocator.errors import UsageError
+from iallocator.options.settings import WORK_SECONDS
 from iallocator.options.table import (
     EXECUTION,
     LIMITS,
@@ -91,7 +92,7 @@ class CampaignSettings(CommandSettings):
     work_time: float = option(
         "--work-time",
         "for estimates: time for which a group is away (default 600)",
-        number_between(0, 604_800), "SECONDS", 600.0, group=OUTPUT, rare=True,
+        number_between(0, 604_800), "SECONDS", WORK_SECONDS, group=OUTPUT, rare=True,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import UsageError
+from iallocator.options.settings import BOOT_SECONDS
 from iallocator.options.table import (
     CLUSTER,
     COMMON,
@@ -101,7 +102,7 @@ DYNU: Any = option(
 BOOT: Any = option(
     "--boot-timeout",
     "with -X: time in which a node must answer after power-on or a reboot (default 600)",
-    number_between(1, 86400), "SECONDS", 600.0, group=EXECUTION, rare=True,
+    number_between(1, 86400), "SECONDS", BOOT_SECONDS, group=EXECUTION, rare=True,
 )  # fmt: skip
 """The option of commands with plans that power nodes on, or wait for reboots."""
 
@@ -160,7 +161,7 @@ class Execution(CommandSettings):
     """The options that execute a plan."""
 
     json: int = 0
-    boot_timeout: float = 600.0
+    boot_timeout: float = BOOT_SECONDS
     fenced: bool = False
 
     execute: bool = option(

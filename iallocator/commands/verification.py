@@ -14,7 +14,7 @@ from iallocator.errors import tell
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.direct import direct_moves, rescore_all
 from iallocator.planners.outcome import Failures
-from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.plan_limits import PlanLimits, PowerChanges
 from iallocator.planners.result import GroupPlans
 from iallocator.planners.verify import verify_moves, verify_transition
 
@@ -34,8 +34,7 @@ def limits_of_plan(done: PlanResult, settings: Settings, min_disk: float) -> Pla
         settings,
         enforced_relations(done.cluster, settings, done.new_instances, done.moves_are_optional),
         between_groups=done.between_groups,
-        leaving=frozenset(done.leaving),
-        coming=frozenset(done.coming),
+        power=PowerChanges(frozenset(done.leaving), frozenset(done.coming)),
         hopeless=frozenset(done.hopeless),
         left_out=done.left_out,
         min_disk=min_disk,

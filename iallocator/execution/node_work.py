@@ -126,7 +126,7 @@ class NodeWork:
     def catch_up(self) -> None:
         """Wait until nodes that may have rebooted since an interruption answer."""
         session, orders = self._session, self._session.orders
-        since = orders.clock()
+        since = orders.clock.seconds()
         for job in self._due():
             node, earlier = str(job.steps[0]["node"]), session.records.of[job.number].boot
             now, said = "", False
@@ -135,15 +135,15 @@ class NodeWork:
                 try:
                     while True:
                         next(query)
-                        orders.pause(SHORT)
+                        orders.clock.pause(SHORT)
                 except StopIteration as end:
                     now = end.value
-                if now or orders.clock() - since >= orders.boot_timeout:
+                if now or orders.clock.seconds() - since >= orders.boot_timeout:
                     break
                 if not said:
-                    orders.say(f"waiting: {node} does not answer")
+                    orders.console.say(f"waiting: {node} does not answer")
                 said = True
-                orders.pause(POLL)
+                orders.clock.pause(POLL)
             if now and now != earlier:
                 self._confirm(job, "it has rebooted")
 
@@ -160,7 +160,7 @@ class NodeWork:
         """Report the commands that are still running: they are not ended."""
         for node, process in self._running.items():
             if process.poll() is None:
-                self._session.orders.complain(
+                self._session.orders.console.complain(
                     f"{node}: its command goes on in process {process.pid}"
                 )
 
@@ -185,7 +185,9 @@ class NodeWork:
     def _fail(self, number: int, failure: _Failure) -> None:
         session = self._session
         session.event("work failed", job=number, why=str(failure), keep=failure.keep)
-        session.orders.complain(f"{session.records.jobs[number].steps[0]['node']}: {failure}")
+        session.orders.console.complain(
+            f"{session.records.jobs[number].steps[0]['node']}: {failure}"
+        )
 
     def _maintain(self, job: Job) -> Task:
         """Maintain the node of `job`; it is confirmed when the node has rebooted."""
@@ -212,24 +214,28 @@ class NodeWork:
                 if now == before:
                     raise _Failure(f"its command ended with status {status}: {last}")
             session.event("worked", job=job.number)
-            orders.say(f"{node}: its command ended with status {status}; waiting for its reboot")
+            orders.console.say(
+                f"{node}: its command ended with status {status}; waiting for its reboot"
+            )
         elif not commands.run:
             if not earlier:
                 session.event("working", job=job.number, boot=before)
-            orders.say(f"now by hand: maintain and reboot {node}; its new boot id is waited for")
-        since = said = orders.clock()
+            orders.console.say(
+                f"now by hand: maintain and reboot {node}; its new boot id is waited for"
+            )
+        since = said = orders.clock.seconds()
         while True:
             now = yield from self._boot_id(node)
             if now and now != before:
                 self._confirm(job, "it has rebooted")
                 return
-            waited = orders.clock() - since
+            waited = orders.clock.seconds() - since
             if commands.run and waited >= orders.boot_timeout:
                 why = "does not answer" if not now else "has its old boot id"
                 raise _Failure(f"it {why}, {waited:.0f} s after its command ended", keep=True)
-            if orders.clock() - said >= REMINDER:
-                said = orders.clock()
-                orders.say(f"waiting: {node} has not rebooted")
+            if orders.clock.seconds() - said >= REMINDER:
+                said = orders.clock.seconds()
+                orders.console.say(f"waiting: {node} has not rebooted")
             yield from self._pause(POLL)
 
     def _run(self, job: Job, node: str, before: str) -> Generator[None, None, tuple[int, str]]:
@@ -245,7 +251,9 @@ class NodeWork:
                     break
                 except OSError:
                     if not reported:
-                        session.orders.say(f"waiting: an earlier command of {node} still runs")
+                        session.orders.console.say(
+                            f"waiting: an earlier command of {node} still runs"
+                        )
                     reported = True
                     yield from self._pause(POLL)
             if before and session.records.of[job.number].boot:  # the node may have rebooted now
@@ -253,7 +261,7 @@ class NodeWork:
                 if now != before:
                     return CONNECTION_LOST, ""
             session.event("working", job=job.number, boot=before)
-            session.orders.say(f"{node}: running {one_line(command)} (output in {path})")
+            session.orders.console.say(f"{node}: running {one_line(command)} (output in {path})")
             start = os.fstat(log).st_size
             process = _shell(command, log)
         finally:
@@ -266,7 +274,7 @@ class NodeWork:
         node = str(job.steps[0]["node"])
         path = f"{self._logs}.{node}.check.log"
         command = for_node(self._commands.check, node)
-        self._session.orders.say(f"{node}: checking: {one_line(command)}")
+        self._session.orders.console.say(f"{node}: checking: {one_line(command)}")
         with open(path, "ab") as log:
             start = log.tell()
             process = _shell(command, log.fileno())
@@ -281,7 +289,7 @@ class NodeWork:
         command = for_node(self._commands.boot_id, node)
         process = _shell(command, subprocess.PIPE, subprocess.DEVNULL)
         assert process.stdout is not None
-        clock = self._session.orders.clock
+        clock = self._session.orders.clock.seconds
         end = clock() + BOOT_ID_SECONDS
         try:
             while process.poll() is None:
@@ -304,7 +312,7 @@ class NodeWork:
         del self._running[node]
 
     def _pause(self, seconds: float) -> Generator[None, None, None]:
-        clock = self._session.orders.clock
+        clock = self._session.orders.clock.seconds
         end = clock() + seconds
         while clock() < end:
             yield

@@ -52,6 +52,22 @@ OPEN = (PENDING, SENDING, SENT)
 """States of jobs that are neither done nor given up."""
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """Represent that a job is to be cancelled.
+
+    Attributes
+    ----------
+    becomes:
+        The state that the job gets then, `PENDING` or `REJECTED`.
+    why:
+        Why it is cancelled; "" for no reason to report.
+    """
+
+    becomes: str
+    why: str = ""
+
+
 @dataclass
 class Record:
     """Represent the progress of one job.
@@ -77,9 +93,8 @@ class Record:
         The boot id of its node when the work on it began; "" if it has not begun.
     ran:
         Whether the command for its node has ended, so that only the reboot is waited for.
-    withdrawn:
-        The state that it gets when it is cancelled, `PENDING` or `REJECTED`; "" if it is not to be
-        cancelled.
+    withdrawal:
+        Its cancellation; None if it is not to be cancelled.
     """
 
     state: str = PENDING
@@ -90,8 +105,7 @@ class Record:
     why: str = ""
     boot: str = ""
     ran: bool = False
-    withdrawn: str = ""
-    withdrawn_why: str = ""
+    withdrawal: Withdrawal | None = None
 
     def note_work(self, event: Json) -> None:
         """Update the progress of the work on its node, after an event about its end."""
@@ -124,7 +138,7 @@ class Records:
             for number in event["jobs"]:
                 record = self.of[number]
                 record.state, record.attempt, record.id = SENDING, record.attempt + 1, None
-                record.withdrawn = record.withdrawn_why = record.why = ""
+                record.withdrawal, record.why = None, ""
                 record.begun, record.done = False, 0
         elif kind == "accepted":
             for number, job_id in event["ids"]:
@@ -134,16 +148,16 @@ class Records:
                 self.of[number].state = PENDING
         elif kind == "withdraw":
             for number in event["jobs"]:
-                self.of[number].withdrawn = event["becomes"]
-                self.of[number].withdrawn_why = event.get("why", "")
+                self.of[number].withdrawal = Withdrawal(event["becomes"], event.get("why", ""))
         elif kind == "ended":
             number, status, why = event["job"], event["status"], event["why"]
             record = self.of[number]
+            withdrawal = record.withdrawal if status == CANCELED else None
             if status == SUCCESS:
                 record.state, record.why = DONE, why
-            elif status == CANCELED and record.withdrawn and not event["done"]:
-                record.state, record.why = record.withdrawn, record.withdrawn_why
-            elif status == CANCELED and record.withdrawn == PENDING:
+            elif withdrawal and not event["done"]:
+                record.state, record.why = withdrawal.becomes, withdrawal.why
+            elif withdrawal and withdrawal.becomes == PENDING:
                 # It began while it was cancelled: the rest of it is still to be done.
                 self.jobs[number] = without_first(self.jobs[number], event["done"])
                 record.state = PENDING

@@ -90,7 +90,7 @@ class Returning:
 
     def held(self, number: int) -> bool:
         """Return whether a job must not be submitted yet, because its node does not answer."""
-        later = self._due.get(number, 0.0) > self._session.orders.clock()
+        later = self._due.get(number, 0.0) > self._session.orders.clock.seconds()
         return later or number in self._given_up
 
     def waits(self) -> bool:
@@ -99,7 +99,7 @@ class Returning:
 
     def wait(self) -> None:
         """Wait a short time, so that Ctrl-C is noticed."""
-        self._session.orders.pause(NAP)
+        self._session.orders.clock.pause(NAP)
 
     def wait_for_all(self) -> None:
         """Wait until all nodes and disks are ready, or the execution is to stop."""
@@ -161,7 +161,7 @@ class Returning:
     ) -> None:
         """Query these jobs again later, or give them up; `what`: the wait that they belong to."""
         orders, what = self._session.orders, what or why
-        now = orders.clock()
+        now = orders.clock.seconds()
         waited = now - self._since.setdefault(what, now)
         if waited >= orders.boot_timeout:
             self._given_up.update(jobs)
@@ -172,7 +172,7 @@ class Returning:
         if now - self._said.get(what, -REMINDER) >= REMINDER:
             self._said[what] = now
             limit = f", at most {orders.boot_timeout:g} s" if not seconds else ""
-            orders.say(f"waiting: {why}{limit}")
+            orders.console.say(f"waiting: {why}{limit}")
 
     def _out_of_sync(self, nodes: Collection[str]) -> tuple[str, float, bool] | None:
         """Return the problem of the drbd disks on `nodes`; None if all are in sync.
@@ -194,7 +194,7 @@ class Returning:
             return None
         inactive = {name for _, name, _, syncs in problems if not syncs} - self._activated
         for name in sorted(inactive):
-            self._session.orders.say(f"{name}: activating its disks")
+            self._session.orders.console.say(f"{name}: activating its disks")
             self._submit([{"OP_ID": "OP_INSTANCE_ACTIVATE_DISKS", "instance_name": name}])
         self._activated |= inactive
         count, first = len({name for _, name, _, _ in problems}), problems[0][2]
@@ -232,7 +232,7 @@ class Returning:
     def _submit(self, opcodes: Sequence[Json]) -> int | None:
         """Submit a job that is no step of the plan; None if it is unknown whether it arrived."""
         orders = self._session.orders
-        trail = [[SOURCE, orders.reason or "disks after a reboot", orders.now()]]
+        trail = [[SOURCE, orders.reason or "disks after a reboot", orders.clock.nanoseconds()]]
         try:
             (found,) = self._session.queue.submit([[{**code, "reason": trail} for code in opcodes]])
         except UnknownOutcomeError:

@@ -119,7 +119,7 @@ class Watch:
         numbers = [
             job.number
             for job in self._records.waiting()
-            if job.number not in needed and not self._records.of[job.number].withdrawn
+            if job.number not in needed and not self._records.of[job.number].withdrawal
         ]
         if numbers:
             self._session.withdraw(numbers[::-1], PENDING, "")
@@ -180,14 +180,16 @@ class Waves:
             # Leave out the jobs that cannot be done on the cluster as it is now; cancel those of
             # them that wait in the queue
             again = waiting if look_again else []
-            staying = [job for job in again if not records.of[job.number].withdrawn]
+            staying = [job for job in again if not records.of[job.number].withdrawal]
             found = session.patiently(partial(session.cluster_check.look, wave, staying))
             for number, why in found.items():
                 if records.of[number].state == SENT:
                     session.withdraw([number], REJECTED, why)
                     continue
                 session.event("refused", job=number, why=why)
-                session.orders.complain(f"not done: {describe(records.jobs[number])}: {why}")
+                session.orders.console.complain(
+                    f"not done: {describe(records.jobs[number])}: {why}"
+                )
             self._send([job for job in wave if job.number not in found])
             return True
         return not stopping and self._first is None and self.done_by_hand()
@@ -198,7 +200,7 @@ class Waves:
         if records.in_state(SENT, SENDING):
             return False
         due = [job for job in records.in_state(PENDING) if job.by_hand and records.free(job)]
-        done = [job for job in due if self._session.orders.confirmed(job)]
+        done = [job for job in due if self._session.orders.console.confirmed(job)]
         rebooted = [job.number for job in done if job.steps[0]["kind"] == REBOOT]
         others = [job.number for job in done if job.number not in rebooted]
         if rebooted:
@@ -222,7 +224,7 @@ class Waves:
         def marked(job: Job) -> list[Json]:
             """Return the opcodes of `job` with the reason, the mark and the priority."""
             mark = f"{self._session.run}/{self._mark(job)}"
-            extra: Json = {"reason": reason_trail(orders.reason, mark, orders.now())}
+            extra: Json = {"reason": reason_trail(orders.reason, mark, orders.clock.nanoseconds())}
             if orders.priority in SUBMITTED:
                 extra["priority"] = orders.priority
             return [{**opcode, **extra} for opcode in job.opcodes]
@@ -234,7 +236,7 @@ class Waves:
             self._unanswered += 1
             if self._unanswered >= MOST_UNANSWERED:
                 raise ExecutionError(f"{error}, {MOST_UNANSWERED} times") from None
-            self._session.orders.complain(f"{error}: looking for the jobs in the queue")
+            self._session.orders.console.complain(f"{error}: looking for the jobs in the queue")
             self.find_again()
         except ServerError as error:
             self._session.event("absent", jobs=numbers)
@@ -267,14 +269,16 @@ class Waves:
             return
         found = session.patiently(lambda: session.queue.find(session.run))
         if any(self._mark(job) not in found for job in missing):
-            session.orders.pause(SETTLE_SECONDS)
+            session.orders.clock.pause(SETTLE_SECONDS)
             found = session.patiently(lambda: session.queue.find(session.run))
         marks = {job.number: self._mark(job) for job in missing}
         ids = [[number, found[mark]] for number, mark in marks.items() if mark in found]
         absent = [number for number, mark in marks.items() if mark not in found]
         if ids:
             session.event("accepted", ids=ids)
-            session.orders.say(f"found again in the queue: {', '.join(str(i) for _, i in ids)}")
+            session.orders.console.say(
+                f"found again in the queue: {', '.join(str(i) for _, i in ids)}"
+            )
         if absent:
             session.event("absent", jobs=absent)
 
@@ -324,11 +328,11 @@ def carry_out(session: Session, again: bool = False) -> str:
                 session.event(kind, **members)
                 job = session.records.jobs[members["job"]]
                 if "why" in members:
-                    session.orders.complain(f"not done: {describe(job)}: {members['why']}")
+                    session.orders.console.complain(f"not done: {describe(job)}: {members['why']}")
                 elif members["steps"]:
-                    session.orders.say(f"again: {describe(job)}")
+                    session.orders.console.say(f"again: {describe(job)}")
                 else:
-                    session.orders.say(f"done already: {describe(job)}")
+                    session.orders.console.say(f"done already: {describe(job)}")
     session.follow()
     while True:
         ended = watch.collect()

@@ -4,7 +4,7 @@ session.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic, time_ns
 from typing import Protocol
@@ -13,6 +13,7 @@ from iallocator.deadline import pause as wait
 from iallocator.errors import IallocatorError
 from iallocator.execution.jobs import ExecutionError, describe
 from iallocator.live.stream import LiveError, ServerError
+from iallocator.options.settings import BOOT_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.execution.queue import JobQueue
     from iallocator.execution.records import Records
 
-__all__ = ["Orders", "Session", "Work"]
+__all__ = ["Clock", "Console", "Orders", "Session", "Work"]
 
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Session:
         """Print the state of a job."""
         record = self.records.of[number]
         job_id = "" if record.id is None else f"job {record.id}: "
-        self.orders.say(f"{job_id}{describe(self.records.jobs[number])}: {word}")
+        self.orders.console.say(f"{job_id}{describe(self.records.jobs[number])}: {word}")
 
     def patiently(self, ask: Callable[[], T]) -> T:
         """Return the result of `ask`; if the cluster is not reached, `ask` is repeated for a
@@ -124,12 +125,48 @@ class Session:
             except LiveError as error:
                 if isinstance(error, ServerError) and error.status < 500:
                     raise ExecutionError(str(error)) from None
-                self.orders.complain(f"{error}; again in {seconds} s")
-                self.orders.pause(seconds)
+                self.orders.console.complain(f"{error}; again in {seconds} s")
+                self.orders.clock.pause(seconds)
         try:
             return ask()
         except IallocatorError as error:
             raise ExecutionError(str(error)) from None
+
+
+@dataclass(kw_only=True)
+class Console:
+    """Represent the console of the administrator who watches an execution.
+
+    Attributes
+    ----------
+    say, complain:
+        Print a line about progress, and about an error.
+    confirmed:
+        Returns whether the administrator confirms that a job has been done by hand.
+    """
+
+    say: Callable[[str], None] = lambda line: None
+    complain: Callable[[str], None] = lambda line: None
+    confirmed: Callable[[Job], bool] = lambda job: False
+
+
+@dataclass(kw_only=True)
+class Clock:
+    """Represent the time in which an execution runs.
+
+    Attributes
+    ----------
+    pause:
+        Waits for a number of seconds.
+    nanoseconds:
+        Returns nanoseconds since 1970.
+    seconds:
+        Returns seconds since a fixed moment; it never goes back.
+    """
+
+    pause: Callable[[float], None] = wait
+    nanoseconds: Callable[[], int] = time_ns
+    seconds: Callable[[], float] = monotonic
 
 
 @dataclass
@@ -148,29 +185,17 @@ class Orders:
         How many jobs may wait in the queue in addition to those that run, at least 1.
     boot_timeout:
         Seconds that a node may take to answer after power-on or a reboot.
-    say, complain:
-        Print a line about progress, and about an error.
     stopping:
         Returns whether no further job may begin.
-    confirmed:
-        Returns whether the administrator confirms that a job has been done by hand.
-    pause:
-        Waits for a number of seconds.
-    now:
-        Returns nanoseconds since 1970.
-    clock:
-        Returns seconds since a fixed moment; it never goes back.
+    console, clock:
+        The console of the administrator, and the time in which the execution runs.
     """
 
     reason: str = ""
     priority: int | None = None
     first_group: bool = False
     ahead: int = 2
-    boot_timeout: float = 600.0
-    say: Callable[[str], None] = lambda line: None
-    complain: Callable[[str], None] = lambda line: None
+    boot_timeout: float = BOOT_SECONDS
     stopping: Callable[[], bool] = lambda: False
-    confirmed: Callable[[Job], bool] = lambda job: False
-    pause: Callable[[float], None] = wait
-    now: Callable[[], int] = time_ns
-    clock: Callable[[], float] = monotonic
+    console: Console = field(default_factory=Console)
+    clock: Clock = field(default_factory=Clock)

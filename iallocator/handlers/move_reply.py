@@ -100,7 +100,7 @@ class MoveReport:
             left = room(state)
             ends = {move.instance.name: move.after for move in self._made}
             separations = Separations(state, ends, demands)
-            if demands and any(move.instance.name in demands.stuck for move in self._made):
+            if demands and any(move.instance.name in demands.stops.stuck for move in self._made):
                 transition = self._around_stuck(demands)
                 link_jobs(transition, self._jobs, [move.instance.name for move in self._made])
                 return transition_document(transition)

@@ -36,6 +36,12 @@ THOROUGH = 12
 PLANNING_SECONDS = 600.0
 """The default time limit of a planner, in seconds."""
 
+BOOT_SECONDS = 600.0
+"""The default time in which a node must answer after power-on or a reboot, in seconds."""
+
+WORK_SECONDS = 600.0
+"""The default time for which maintenance keeps nodes away, in seconds; for estimates."""
+
 REQUEST_SETTINGS = (
     "strategy", "stickiness", "n1", "ignore-soft-errors", "inter-group", "exact-search",
     "time-limit", "top", "memory-ratio", "disk-reserve", "affinity-overhead", "initial-msav",

@@ -88,7 +88,7 @@ def direct_moves(
         work.number = number
         work.rules = rules.minding_soft_limits(
             limits.of(one.group).ignore_soft_errors
-        ).while_leaving(limits.leaving)
+        ).while_leaving(limits.power.off)
         LocalSearch(
             [_DirectWay()],
             lambda state: _effort(entry.move for entry in state.plan),
@@ -155,7 +155,7 @@ class _Shortening:
         alone = [one for one in changed if id(one) not in known[0]]
         alone += (one for one in plan if id(one) not in known[1])
         nodes = {index for one in alone for index in one.move.nodes}
-        with state.trial(), Switched(state.cluster, limits.leaving, limits.coming):
+        with state.trial(), Switched(state.cluster, limits.power.off, limits.power.on):
             replay(state, (entry.move for entry in (*start, *changed[:same])))
             for entry in changed[same:]:
                 if state.access is None and nodes.isdisjoint(entry.move.nodes):
@@ -239,9 +239,9 @@ def rescore_all(done: GroupPlans, limits: PlanLimits) -> None:
     """Note at each move of `done` the score of its group after it."""
     fixed = Capacities(done.cluster.nodes, limits.min_disk)
     state = done.before.copy()
-    with Switched(done.cluster, limits.leaving, limits.coming):
+    with Switched(done.cluster, limits.power.off, limits.power.on):
         for one in done.plans:
-            rules = MoveRules(leaving=limits.leaving, behaviour=limits.settings.behaviour)
+            rules = MoveRules(leaving=limits.power.off, behaviour=limits.settings.behaviour)
             scope = one.group.nodes
             problem = BalanceProblem(state, scope, fixed, (), rules, limits.relations)
             rescore(problem, one.plan.entries)

@@ -64,7 +64,7 @@ class Failures:
         if mode == "off":
             return []
         rules = plan_rules(mode, limits.relations)
-        with Switched(state.cluster, off=limits.leaving, on=limits.coming):
+        with Switched(state.cluster, off=limits.power.off, on=limits.power.on):
             self._drop_changed(state)
             restarts = Restarts(state, rules, group.nodes)
             failing = rules.of_online(state.cluster, group)
@@ -90,7 +90,7 @@ class Failures:
         comparable = set(rules.of_online(state.cluster, group))
         back = (0, 0.0)
         if rules.exact:
-            with Switched(state.cluster, off=limits.leaving, on=limits.coming):
+            with Switched(state.cluster, off=limits.power.off, on=limits.power.on):
                 back = OfflineInstances(state.cluster, group, rules, offline).back(state)
         broken = []
         for failure in lost:
@@ -165,7 +165,7 @@ class Outcome:
         names = dict.fromkeys(name for name, _ in touched)
         self._before = {name: state.where.get(name, ()) for name in names}
         concerned = {self._nodes[index].group.index for _, nodes in touched for index in nodes}
-        concerned |= {self._nodes[index].group.index for index in limits.leaving}
+        concerned |= {self._nodes[index].group.index for index in limits.power.off}
         groups = [g for g in state.cluster.groups if g.index in concerned]
         self._rows = {
             index: view_of(state, index, limits.min_disk)
@@ -233,7 +233,7 @@ class Outcome:
 
     def of_nodes(self, state: State) -> Iterator[Found]:
         """Yield a problem for each instance that is still on a node that the plan must empty."""
-        for index in sorted(self._limits.leaving):
+        for index in sorted(self._limits.power.off):
             for instance in state.instances_on(index):
                 yield instance.name, f"{self._nodes[index].name} is not empty: {instance.name}"
 
@@ -287,7 +287,7 @@ class Outcome:
 
     def _change(self, state: State, group: Group) -> int:
         """Return the largest change of a group by the plan: LEFT, MOVED or CAME."""
-        if not self._limits.leaving.isdisjoint(group.nodes):
+        if not self._limits.power.off.isdisjoint(group.nodes):
             return MOVED
         change = LEFT
         for name, before in self._before.items():

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.options.settings import Settings
 
-__all__ = ["PlanLimits", "StopCriteria", "lowest_score"]
+__all__ = ["PlanLimits", "PowerChanges", "StopCriteria", "lowest_score"]
+
+
+@dataclass(frozen=True)
+class PowerChanges:
+    """The nodes that a plan switches, by index: `off` are empty in the end, `on` are on first."""
+
+    off: frozenset[int] = frozenset()
+    on: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -32,8 +40,8 @@ class PlanLimits:
         The affinity constraints; None if there are none.
     between_groups:
         Whether instances may change their group.
-    leaving, coming:
-        Indices of nodes that are empty and off in the end, and of nodes that are powered on first.
+    power:
+        The nodes that the plan powers off and on.
     hopeless:
         Indices of nodes. No plan can make their failures tolerated, so ``strict`` ignores them.
     left_out:
@@ -49,8 +57,7 @@ class PlanLimits:
     relations: Relations | None = None
     _: KW_ONLY
     between_groups: bool = False
-    leaving: frozenset[int] = frozenset()
-    coming: frozenset[int] = frozenset()
+    power: PowerChanges = PowerChanges()
     hopeless: frozenset[int] = frozenset()
     left_out: Collection[str] = ()
     min_disk: float = 0.0
@@ -65,7 +72,7 @@ class PlanLimits:
         nodes = state.cluster.nodes
         if self.of(nodes[target].group).ignore_soft_errors:
             return True
-        if not (self.settings.behaviour.frees_online_nodes or self.leaving.isdisjoint(before)):
+        if not (self.settings.behaviour.frees_online_nodes or self.power.off.isdisjoint(before)):
             return True  # hsqueeze treats nodes that it frees as dead
         return any(not nodes[index].online for index in before)
 

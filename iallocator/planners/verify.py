@@ -97,7 +97,7 @@ def verify_moves(
     touched = [(move.instance.name, (*move.before, *move.after)) for move in moves]
     outcome = Outcome(state, touched, limits, failures)
     with state.trial():
-        execution = Execution(state, limits.leaving, limits.coming)
+        execution = Execution(state, limits.power.off, limits.power.on)
         rule_counts = None if limits.relations is None else limits.relations.live(state)
         held: dict[str, int | None] = {}
         final = {move.instance.name: number for number, move in enumerate(moves, start=1)}
@@ -158,7 +158,7 @@ def _uncopied(state: State, step: Step, limits: PlanLimits) -> Iterator[str]:
         return
     assert step.before is not None
     source = step.before.nodes[0]
-    if state.cluster.nodes[source].offline and source not in (*limits.coming, *limits.leaving):
+    if state.cluster.nodes[source].offline and source not in (*limits.power.on, *limits.power.off):
         yield f"{step.name}: its disks cannot be copied, its primary is offline"
 
 

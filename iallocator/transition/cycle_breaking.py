@@ -86,7 +86,7 @@ class CycleBreaker:
         planning, stops = self._planning, []
         demands = planning.demands
         bases = {first for first, _, strength in demands.orders if strength == MUST}
-        running = demands.keep_running | demands.stuck | bases
+        running = demands.stops.keep_running | demands.stops.stuck | bases
         for name in self._members():
             route = planning.routes[name]
             if route.present is not None and route.present.running and name not in running:

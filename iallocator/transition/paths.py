@@ -364,9 +364,7 @@ def build(
     chains = {name: routes[name].chained(cluster) for name in sorted(routes)}
     steps = [step for chained in chains.values() for step in chained]
     tie_orders(chains, orders)
-    extra: list[Step] = []
-    if demands.fence_offline:
-        extra += fences(cluster, steps)
+    extra = [*fences(cluster, steps)]
     by_node: dict[int, list[str]] = {}
     for name, route in sorted(routes.items()):
         if route.fenced and route.present is not None:

@@ -300,7 +300,7 @@ def fence_for_stuck(planning: PlanningState) -> None:
     instance stays where it is.
     """
     demands = planning.demands
-    for name in sorted(demands.stuck):
+    for name in sorted(demands.stops.stuck):
         route = planning.routes.get(name)
         if route is None or route.present is None or not route.present.running:
             continue
@@ -315,13 +315,13 @@ def fence_for_stuck(planning: PlanningState) -> None:
 
 def stays_for_good(demands: Demands | None, name: str) -> bool:
     """Return whether a running instance cannot be moved, and its node is not to be fenced."""
-    return demands is not None and name in demands.stuck and not _needing(demands, name)
+    return demands is not None and name in demands.stops.stuck and not _needing(demands, name)
 
 
 def _needing(demands: Demands, name: str) -> list[str]:
     """Return the instances that must keep running and start after `name`, directly or not."""
     hard = [order for order in demands.orders if order[2] == MUST]
-    return [one for one in dependents(hard, name) if one in demands.keep_running]
+    return [one for one in dependents(hard, name) if one in demands.stops.keep_running]
 
 
 def _fence(planning: PlanningState, name: str, node: int, needing: list[str]) -> None:
@@ -356,7 +356,7 @@ def _fence(planning: PlanningState, name: str, node: int, needing: list[str]) ->
 
 def _elsewhere(planning: PlanningState, instance: Instance, node: int) -> Route | None:
     """Return a route from `node` to nodes with enough capacity in the end, the first by name."""
-    if not instance.kind.relocatable or instance.name in planning.demands.stuck:
+    if not instance.kind.relocatable or instance.name in planning.demands.stops.stuck:
         return None
     # The free amounts of every node after all requested changes
     final = room(planning.state, planning.demands.limits)

@@ -21,6 +21,7 @@ __all__ = [
     "SHOULD",
     "Demands",
     "NodeChanges",
+    "StopRules",
     "anywhere",
     "demands_of",
     "itself",
@@ -85,6 +86,22 @@ class NodeChanges:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class StopRules:
+    """Represent which instances must not be stopped.
+
+    Attributes
+    ----------
+    keep_running:
+        Names of instances that are never stopped to free capacity.
+    stuck:
+        Names of instances that cannot be stopped, and must not be stopped by force.
+    """
+
+    keep_running: frozenset[str] = frozenset()
+    stuck: frozenset[str] = frozenset()
+
+
 @dataclass(kw_only=True, slots=True)
 class Demands:
     """Represent the requirements of a transition.
@@ -101,12 +118,8 @@ class Demands:
     sites:
         Returns the failure domains with a prefix that contain the node with an index. A node in
         none is its own domain.
-    keep_running:
-        Names of instances that are never stopped to free capacity.
-    stuck:
-        Names of instances that cannot be stopped, and must not be stopped by force.
-    fence_offline:
-        Whether instances that ran on an offline node start only after that node is fenced.
+    stops:
+        Which instances may be stopped.
     nodes:
         The changes of nodes.
     limits:
@@ -120,9 +133,7 @@ class Demands:
     orders: Sequence[tuple[str, str, str]] = ()
     apart: Callable[[Iterable[str]], Sequence[tuple[str, str, str]]] = no_pairs
     sites: Callable[[int, str], Sequence[str]] = itself
-    keep_running: frozenset[str] = frozenset()
-    stuck: frozenset[str] = frozenset()
-    fence_offline: bool = True
+    stops: StopRules = StopRules()
     nodes: NodeChanges = NodeChanges()
     limits: Collection[str] = HARD
     may_pass: Callable[[Instance, int, Where], bool] = anywhere
@@ -141,7 +152,8 @@ def demands_of(relations: Relations | None) -> Demands:
         apart=relations.apart,
         orders=sorted(dict.fromkeys(orders)),
         sites=relations.domains.sites,
-        keep_running=frozenset(relations.keep_running),
-        stuck=frozenset(relations.stuck),
+        stops=StopRules(
+            keep_running=frozenset(relations.keep_running), stuck=frozenset(relations.stuck)
+        ),
         may_pass=relations.may_pass,
     )

@@ -17,7 +17,7 @@ from iallocator.execution.queue import UnknownOutcomeError
 from iallocator.execution.records import DONE, FAILED, PENDING, REJECTED, Records
 from iallocator.execution.report import execution_document
 from iallocator.execution.runner import carry_out
-from iallocator.execution.session import Orders, Session
+from iallocator.execution.session import Clock, Orders, Session
 from tests.builders import Json
 
 from .fake import FakeCluster, FakeClusterCheck, FakeQueue, Killed
@@ -71,7 +71,11 @@ class World:
             FakeQueue(self.cluster, not self.depends, trip),
             FakeClusterCheck(self.cluster, self.head["expected"]),
             journal,
-            Orders(stopping=stopping, pause=lambda seconds: None, ahead=self.ahead),
+            Orders(
+                stopping=stopping,
+                clock=Clock(pause=lambda seconds: None),
+                ahead=self.ahead,
+            ),
         )
         try:
             carry_out(session, again)

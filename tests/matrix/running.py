@@ -78,7 +78,7 @@ def _instance(name: str, raw: Json) -> Json:
 @contextlib.contextmanager
 def _at_once(folder: str) -> Iterator[None]:
     """Skip all pauses, and keep locks in `folder`."""
-    paused = "iallocator.execution.session.Orders.pause"
+    paused = "iallocator.execution.session.Clock.pause"
     with (
         mock.patch("iallocator.execution.lock.run_directory", return_value=folder),
         mock.patch(paused, staticmethod(lambda _: None)),

@@ -6,7 +6,13 @@ import pytest
 
 from benchmarks.gap import Home, as_text
 from benchmarks.planners_gap import TEMPLATES, Steps, capacity_case, most, size_of, valid
-from iallocator.planners.capacity.capacity import CapacityOptions, CapacityReport, study
+from iallocator.planners.capacity.capacity import (
+    CapacityOptions,
+    CapacityReport,
+    FillingExtent,
+    FillingRules,
+    study,
+)
 from iallocator.solver.highs import available
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
@@ -21,7 +27,10 @@ def filled(seed: int, kind: str, n1: str, searches: bool = True) -> CapacityRepo
     text = as_text(machines, homes)
     cluster = read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
     size = size_of(wanted)
-    return study(cluster, CapacityOptions(size, [size], n1=n1, searches=searches), lambda *_: None)
+    options = CapacityOptions(
+        size, [size], rules=FillingRules(n1=n1), extent=FillingExtent(searches=searches)
+    )
+    return study(cluster, options, lambda *_: None)
 
 
 def placed(report: CapacityReport, kind: str) -> list[Home]:

@@ -16,7 +16,7 @@ from iallocator.n1 import Failure
 from iallocator.options.settings import Settings
 from iallocator.planners.outcome import Failures
 from iallocator.planners.plan import PlanEntry
-from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.plan_limits import PlanLimits, PowerChanges
 from iallocator.planners.restarts import Restarts
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.transition.assemble import plan_transition, transition_of_moves
@@ -274,15 +274,17 @@ def test_verify_moves_accepts_a_route_through_both_groups() -> None:
 def test_verify_moves_reports_an_instance_left_on_a_freed_node() -> None:
     """A node to be powered down must be empty, and accepts no instance any more."""
     plan = Plan(world({"i": rbd("node1"), "j": rbd("node2")}), ("i", "fa:node2"))
-    assert plan.problems(leaving=frozenset({0})) == ""
-    assert "node2 is to be left, nothing may come to it" in plan.problems(leaving=frozenset({1}))
-    assert "node2 is not empty: i" in plan.problems(leaving=frozenset({1}))
+    assert plan.problems(power=PowerChanges(off=frozenset({0}))) == ""
+    assert "node2 is to be left, nothing may come to it" in plan.problems(
+        power=PowerChanges(off=frozenset({1}))
+    )
+    assert "node2 is not empty: i" in plan.problems(power=PowerChanges(off=frozenset({1})))
 
 
 def test_verify_moves_accepts_moves_to_a_node_that_is_powered_on_first() -> None:
     """The node is offline only in the initial state."""
     plan = Plan(world({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2"))
-    assert plan.problems(coming=frozenset({1})) == ""
+    assert plan.problems(power=PowerChanges(on=frozenset({1}))) == ""
 
 
 def test_verify_moves_accepts_soft_violations_off_a_dead_node() -> None:
@@ -380,7 +382,7 @@ def test_nodes_powered_off_without_a_move_are_checked_for_n1() -> None:
     free = plan.state.columns[MEMORY][1]
     plan.state.columns[MEMORY][1] = 1
     assert free > 1
-    found = plan.problems(leaving=frozenset({2}))
+    found = plan.problems(power=PowerChanges(off=frozenset({2})))
     assert "the failure of node1 would not be tolerated" in found
 
 

@@ -15,7 +15,7 @@ from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition
 from iallocator.transition.execution import check
 from iallocator.transition.paths import NoWayError, shortest
-from iallocator.transition.requirements import MUST, SHOULD, Demands, NodeChanges
+from iallocator.transition.requirements import MUST, SHOULD, Demands, NodeChanges, StopRules
 from iallocator.transition.transition import Transition
 
 from .worlds import machine, make_cluster
@@ -99,7 +99,7 @@ def test_cycle_without_a_third_node_stops_an_instance() -> None:
 def test_cycle_of_instances_that_must_keep_running_is_reported() -> None:
     """No step is planned, and each instance is reported with its dependencies."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
-    demands = Demands(keep_running=frozenset({"a", "b"}))
+    demands = Demands(stops=StopRules(keep_running=frozenset({"a", "b"})))
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,)}, (), demands)
     assert found.steps == []
     assert [name for name, _ in found.left] == ["a", "b"]
@@ -109,7 +109,7 @@ def test_cycle_of_instances_that_must_keep_running_is_reported() -> None:
 def test_reported_cycle_does_not_delay_other_moves() -> None:
     """Unrelated instances move."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7), machine("c", (0,), 1)]
-    demands = Demands(keep_running=frozenset({"a", "b"}))
+    demands = Demands(stops=StopRules(keep_running=frozenset({"a", "b"})))
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,), "c": (1,)}, (), demands)
     assert lines(found) == [("migrate", "c", [])]
 
@@ -226,7 +226,9 @@ def test_hard_order_fails_instances_that_depend_on_a_failed_one() -> None:
 def test_soft_order_that_capacity_prevents_is_dropped() -> None:
     """A soft order that the capacity makes impossible is dropped and reported."""
     held = [machine("a", (0,), 8), machine("b", (1,), 8)]
-    demands = Demands(orders=[("a", "b", SHOULD)], keep_running=frozenset({"a", "b"}))
+    demands = Demands(
+        orders=[("a", "b", SHOULD)], stops=StopRules(keep_running=frozenset({"a", "b"}))
+    )
     found = plan(make_cluster(3, held), {"a": (1,), "b": (2,)}, (), demands)
     assert lines(found) == [("migrate", "b", []), ("migrate", "a", [1])]
     assert found.remarks == ["b does not wait for a: no room in that order"]
@@ -247,8 +249,7 @@ def test_node_of_a_stuck_instance_is_fenced_after_all_others_left() -> None:
         machine("web", (1,), 1), machine("far", (1,), 1),
     ]  # fmt: skip
     demands = Demands(
-        stuck=frozenset({"base"}),
-        keep_running=frozenset({"web"}),
+        stops=StopRules(stuck=frozenset({"base"}), keep_running=frozenset({"web"})),
         orders=[("base", "mid", MUST), ("mid", "web", MUST)],
     )
     wanted: dict[str, Nodes | None] = {"base": (2,), "goes": (2,), "far": (2,)}
@@ -264,7 +265,7 @@ def test_node_of_a_stuck_instance_is_fenced_after_all_others_left() -> None:
 def test_stuck_instance_on_which_nothing_depends_stays() -> None:
     """No node is fenced."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
-    found = plan(cluster, {"a": (1,)}, (), Demands(stuck=frozenset({"a"})))
+    found = plan(cluster, {"a": (1,)}, (), Demands(stops=StopRules(stuck=frozenset({"a"}))))
     assert found.steps == []
     assert found.left == [
         ("a", "cannot be stopped, and nothing that must keep running depends on it")
@@ -274,7 +275,7 @@ def test_stuck_instance_on_which_nothing_depends_stays() -> None:
 def test_stuck_instance_that_stays_or_is_new_causes_no_fencing() -> None:
     """Only a running instance that must leave needs steps."""
     cluster = make_cluster(2, [machine("stays", (0,), 2), machine("off", (0,), 2, running=False)])
-    demands = Demands(stuck=frozenset({"stays", "new", "off"}))
+    demands = Demands(stops=StopRules(stuck=frozenset({"stays", "new", "off"})))
     found = plan(cluster, {"new": (1,), "off": (1,)}, [machine("new", (), 2)], demands)
     assert {kind: name for kind, name, _ in lines(found)} == {"create": "new", "failover": "off"}
     assert (found.left, found.remarks) == ([], [])

@@ -7,7 +7,7 @@ size without memory is rejected if more instances fit than can be counted.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from iallocator.compat import OURS
 from iallocator.constraints import relations_of
@@ -46,13 +46,16 @@ if TYPE_CHECKING:
 
     from iallocator.compat import Behaviour
     from iallocator.limits.node import LimitSet
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
     from iallocator.planners.capacity.forecast import Forecast, Past
     from iallocator.planners.capacity.site import Size
 
-__all__ = ["MOST", "CapacityOptions", "CapacityReport", "Run", "closest_of", "is_endless", "study"]
+__all__ = [
+    "MOST", "CapacityOptions", "CapacityReport", "FillingExtent", "FillingRules", "FillingScope",
+    "Run", "closest_of", "is_endless", "study",
+]  # fmt: skip
 
 
 def closest_of(site: CapacityState, instance: Instance) -> str:
@@ -101,6 +104,88 @@ TIERED_AGAIN = 1_000
 """Nodes × instances up to which tiers are filled once more with exact search."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class FillingScope:
+    """The nodes and groups that are filled.
+
+    Attributes
+    ----------
+    group:
+        The only group that is checked and filled, by name or uuid; "": all.
+    allowed:
+        Names of the nodes that may be used; None: all.
+    offline:
+        Names of nodes to treat as offline.
+    accept_errors, independent:
+        Whether to continue if the cluster, or a group, violates N+1 already: only failures of
+        online nodes are checked; only the healthy groups are used.
+    """
+
+    group: str = ""
+    allowed: Collection[str] | None = None
+    offline: Collection[str] = ()
+    accept_errors: bool = False
+    independent: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillingRules:
+    """The limits that hold while a cluster is filled.
+
+    Attributes
+    ----------
+    n1:
+        ``strict``, ``no-worse``, ``no-new``, ``off``, or "": hspace's rule, which is strict for
+        instances on one node and relies on the reserved memory for those on two.
+    ignore_soft:
+        Whether soft limits are ignored.
+    n1_of, soft_of:
+        Index of a group -> its N+1 mode, and whether it ignores soft limits, if its tags differ
+        from `n1` and `ignore_soft`.
+    max_cpu, min_disk:
+        The maximum of virtual cpus per cpu (None: that of the policy); the share of disk that
+        stays free, from 0 to 1.
+    behaviour:
+        The flags for the differences between this program and hspace.
+    """
+
+    n1: str = ""
+    ignore_soft: bool = False
+    n1_of: Mapping[int, str] = field(default_factory=dict)
+    soft_of: Mapping[int, bool] = field(default_factory=dict)
+    max_cpu: float | None = None
+    min_disk: float = 0.0
+    behaviour: Behaviour = OURS
+
+    def n1_in(self, group: Group) -> str:
+        """Return the N+1 mode of a group."""
+        return self.n1_of.get(group.index, self.n1)
+
+    def limits_in(self, group: Group) -> LimitSet:
+        """Return the limits of new instances in a group: with or without the soft ones."""
+        ignored = self.soft_of.get(group.index, self.ignore_soft)
+        return HARD_LIMITS if ignored else ALL_LIMITS
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillingExtent:
+    """How far the fillings go.
+
+    Attributes
+    ----------
+    limit:
+        The number of instances at most in each filling; None: any number.
+    seconds:
+        The time limit of both fillings together, half of it for the tiers; None: no limit.
+    searches:
+        Whether exact search may follow if no instance fits any more.
+    """
+
+    limit: int | None = None
+    seconds: float | None = None
+    searches: bool = True
+
+
 @dataclass(slots=True)
 class CapacityOptions:
     """The options of a study of capacity.
@@ -110,28 +195,10 @@ class CapacityOptions:
     standard, largest:
         The size of instances, and those that the tiers begin with, one after the other: one of
         each interval of the policy. Without any, no tiers are filled.
-    n1:
-        ``strict``, ``no-worse``, ``no-new``, ``off``, or "": hspace's rule, which is strict for
-        instances on one node and relies on the reserved memory for those on two.
-    accept_errors, independent:
-        Whether to continue if the cluster, or a group, violates N+1 already: only failures of
-        online nodes are checked; only the healthy groups are used.
-    allowed, group:
-        Names of the nodes that may be used; None: all. The only group that is checked and filled,
-        by name or uuid; "": all.
-    limit:
-        The number of instances at most in each filling; None: any number.
-    seconds:
-        The time limit of both fillings together, half of it for the tiers; None: no limit.
-    searches:
-        Whether exact search may follow if no instance fits any more.
-    behaviour:
-        The flags for the differences between this program and hspace.
+    scope, rules, extent:
+        Where the fillings place instances, which limits they obey, and when they end.
     tag_prefix:
         The prefix of this program's own tags.
-    n1_of, soft_of:
-        Index of a group -> its N+1 mode, and whether it ignores soft limits, if its tags differ
-        from `n1` and `ignore_soft`.
     past:
         Earlier requests for new instances, each with its settings; if there are any, the study
         forecasts how many more fit.
@@ -142,22 +209,10 @@ class CapacityOptions:
     standard: Size
     largest: Sequence[Size]
     _: KW_ONLY
-    n1: str = ""
-    accept_errors: bool = False
-    independent: bool = False
-    allowed: Collection[str] | None = None
-    group: str = ""
-    offline: Collection[str] = ()
-    max_cpu: float | None = None
-    min_disk: float = 0.0
-    limit: int | None = None
-    ignore_soft: bool = False
-    behaviour: Behaviour = OURS
-    seconds: float | None = None
-    searches: bool = True
+    scope: FillingScope = FillingScope()
+    rules: FillingRules = FillingRules()
+    extent: FillingExtent = FillingExtent()
     tag_prefix: str = "iallocator:"
-    n1_of: Mapping[int, str] = field(default_factory=dict)
-    soft_of: Mapping[int, bool] = field(default_factory=dict)
     past: Sequence[Past] = ()
     by_group: bool = False
 
@@ -256,11 +311,12 @@ def study(
     UsageError
         If more of a size fit than can be counted.
     """
-    if wants.allowed:
-        wants.allowed = nodes_named(cluster, wants.allowed, "--restrict-allocation-to")
-    set_offline(cluster, wants.offline)
-    if wants.max_cpu is not None:
-        set_vcpu_ratio(cluster, wants.max_cpu)
+    if wants.scope.allowed:
+        allowed = nodes_named(cluster, wants.scope.allowed, "--restrict-allocation-to")
+        wants.scope = replace(wants.scope, allowed=allowed)
+    set_offline(cluster, wants.scope.offline)
+    if wants.rules.max_cpu is not None:
+        set_vcpu_ratio(cluster, wants.rules.max_cpu)
     return _Study(cluster, wants, progress).run()
 
 
@@ -273,7 +329,7 @@ class _Study:
         self._cluster = cluster
         self._wants = wants
         self._progress = progress
-        known = wants.behaviour.knows_affinity
+        known = wants.rules.behaviour.knows_affinity
         relations = relations_of(cluster, (), wants.tag_prefix) if known else None
         self._units = None if relations is None else relations.units()
         locations = None if relations is None else relations.locations
@@ -281,40 +337,42 @@ class _Study:
         state = State(cluster)
         count = len(cluster.nodes)
         pairs = sum(len(g.nodes) ** 2 for g in cluster.groups) * (wants.standard.nodes == 2)
-        self._kernels = Kernels(state, [(count, pairs)] * CANDIDATES, wants.min_disk)
+        self._kernels = Kernels(state, [(count, pairs)] * CANDIDATES, wants.rules.min_disk)
         self._kernels.many = True
         score = self._kernels.make(state, range(len(cluster.nodes))).score()
-        self._report = CapacityReport(state, Totals(state), Figures(state, score, wants.min_disk))
+        self._report = CapacityReport(
+            state, Totals(state), Figures(state, score, wants.rules.min_disk)
+        )
         self._names = _Names(cluster)
         self._groups = [g for g in cluster.groups if g.alloc_policy != "unallocable"]
         self._watched = list(range(len(cluster.nodes)))  # N+1 checks the failures of these nodes
-        if wants.group:
-            only = group_named(cluster, wants.group)
+        if wants.scope.group:
+            only = group_named(cluster, wants.scope.group)
             self._groups = [group for group in self._groups if group is only]
             self._watched = list(only.nodes)
 
     def run(self) -> CapacityReport:
         """Fill the cluster in tiers, then with standard instances; forecast if asked for."""
         wants, report, nodes = self._wants, self._report, self._cluster.nodes
-        failing = [] if wants.n1 in ("no-new", "no-worse") else failing_nodes(report.before)
+        failing = [] if wants.rules.n1 in ("no-new", "no-worse") else failing_nodes(report.before)
         failing = [index for index in failing if index in self._watched]
-        gated = bool(failing) and not (wants.accept_errors or wants.independent)
-        if wants.independent:
+        gated = bool(failing) and not (wants.scope.accept_errors or wants.scope.independent)
+        if wants.scope.independent:
             sick = unhealthy_groups(report.before, self._kernels, self._units)
             self._groups = [group for group in self._groups if group.index not in sick]
             self._watched = [i for i in self._watched if nodes[i].group.index not in sick]
             gated = bool(failing) and not self._groups
-        if wants.accept_errors:
+        if wants.scope.accept_errors:
             self._watched = [i for i in self._watched if nodes[i].online]
         open_to = [k for group in self._groups for k in group.nodes if self._allows(k)]
         if gated:
             report.failing = self._cluster.node_names(failing)
             self._groups = []
-        if wants.limit is None:
+        if wants.extent.limit is None:
             for kind, sizes in (("tiered", wants.largest), ("standard", [wants.standard])):
                 for size in sizes:
                     self._reject_endless(kind, size)
-        whole = Deadline.of_run(wants.seconds)
+        whole = Deadline.of_run(wants.extent.seconds)
         half = Deadline(None if whole.seconds is None else max(whole.left, 0.0) / 2)
         if wants.largest:
             report.tiered = self._filled("tiered", wants.largest, half)
@@ -324,9 +382,9 @@ class _Study:
             from iallocator.planners.capacity.forecast import Forecast, Site
 
             names = self._cluster.node_names(open_to)
-            site = Site(self._cluster, wants.past, names, wants.min_disk, self._names)
+            site = Site(self._cluster, wants.past, names, wants.rules.min_disk, self._names)
             report.forecast = forecast = Forecast(site)
-            stop = _until_stopped(whole, lambda: forecast.run(wants.limit))
+            stop = _until_stopped(whole, lambda: forecast.run(wants.extent.limit))
             if stop is not None:
                 forecast.end(stop)
         return report
@@ -335,10 +393,9 @@ class _Study:
         """Raise `UsageError` if more instances of `size` fit than can be counted."""
         state, instance = self._report.before, size.instance("")
         for group in self._groups:
-            spared = self._wants.soft_of.get(group.index, self._wants.ignore_soft)
             rejected = entry_rejections(self._cluster, group, instance)
             nodes = [i for i in group.nodes if self._allows(i) and i not in rejected]
-            limits = HARD_LIMITS if spared else ALL_LIMITS
+            limits = self._wants.rules.limits_in(group)
             if is_endless(state, self._kernels.fixed, instance, nodes, limits):
                 raise UsageError(
                     f"--{kind}-alloc {size.disk},{size.memory},{size.cpus}: takes no memory, and "
@@ -355,7 +412,7 @@ class _Study:
             self._progress(kind, filling)
             return TIME_IS_UP if deadline.over() else ""
 
-        filling = FillResult(self._names, watch, wants.behaviour.counts_sizes_as_attempts)
+        filling = FillResult(self._names, watch, wants.rules.behaviour.counts_sizes_as_attempts)
         if not report.failing and not site.online(sizes[0].nodes == 2):
             report.nowhere = True
         elif report.failing:
@@ -367,9 +424,9 @@ class _Study:
                     if filling.ended:
                         break
                     if kind == "tiered":
-                        fill_tiered(site, size, filling, wants.limit)
+                        fill_tiered(site, size, filling, wants.extent.limit)
                     else:
-                        fill(site, size, filling, wants.limit)
+                        fill(site, size, filling, wants.extent.limit)
 
             stop = _until_stopped(deadline, work)
             if stop is not None:
@@ -391,8 +448,8 @@ class _Study:
                 filling.ended = SIGNALLED
             state = self._state_of(filling)
             site = self._site(state)
-        run = Run(sizes[0], filling, state, Figures(state, site.score(), wants.min_disk))
-        if kind == "standard" and wants.behaviour.states_bounds:
+        run = Run(sizes[0], filling, state, Figures(state, site.score(), wants.rules.min_disk))
+        if kind == "standard" and wants.rules.behaviour.states_bounds:
             reason = filling.ended or NONE_KNOWN
             run.quality = Quality(len(filling.placed), bound, reason, PLACED)
         if not (filling.ended or report.failing or report.nowhere):
@@ -402,7 +459,7 @@ class _Study:
             run.closest = closest_of(site, site.newcomer(last, number, name))
             if kind == "standard" and wants.by_group:
                 report.limiting = _limiting(site, site.newcomer(last, number, name))
-            if wants.behaviour.policy_reason and filling.last is not None:
+            if wants.rules.behaviour.policy_reason and filling.last is not None:
                 filling.failures = site.failures_shown(site.newcomer(filling.last, number, name))
         return run
 
@@ -421,7 +478,7 @@ class _Study:
         if any(fails_n1(index) for group in self._groups for index in group.nodes):
             return False  # the memory that such a node reserves is not checked
         wants = self._wants
-        searches = wants.searches and wants.behaviour.searches
+        searches = wants.extent.searches and wants.rules.behaviour.searches
         return searches and len(filling.placed) <= MANY
 
     def _improve(self, sizes: Sequence[Size], filling: FillResult, tiered: bool) -> int | None:
@@ -431,7 +488,7 @@ class _Study:
         another order does not. A filling in tiers is better if it has more instances and more
         memory. Return an upper bound of the number of instances of one size; None: unknown.
         """
-        limit = self._wants.limit
+        limit = self._wants.extent.limit
         site = self._site(State(self._cluster), exact=True)
         first = site.newcomer(sizes[0], 0, self._names(0))
         if not site.n1.tolerated(first):  # more instances make nothing tolerated
@@ -472,7 +529,7 @@ class _Study:
         return most.bound
 
     def _site(self, state: State, exact: bool = False) -> CapacityState:
-        wants = self._wants
+        rules = self._wants.rules
         watched = [(index,) for index in self._watched]
         tolerances = {
             mode: FailureTolerance(
@@ -486,10 +543,9 @@ class _Study:
                 ),
                 kernels=self._kernels,
             )
-            for mode in {wants.n1, *wants.n1_of.values()}
+            for mode in {rules.n1, *rules.n1_of.values()}
         }
-        modes = {g.index: wants.n1_of.get(g.index, wants.n1) for g in self._groups}
-        soft = {g.index: wants.soft_of.get(g.index, wants.ignore_soft) for g in self._groups}
+        modes = {group.index: rules.n1_in(group) for group in self._groups}
         return CapacityState(
             state,
             [(group, [i for i in group.nodes if self._allows(i)]) for group in self._groups],
@@ -499,13 +555,13 @@ class _Study:
                 {index: tolerances[mode] for index, mode in modes.items()},
                 frozenset(index for index, mode in modes.items() if mode),
             ),
-            {index: HARD_LIMITS if spared else ALL_LIMITS for index, spared in soft.items()},
-            wants.behaviour,
+            {group.index: rules.limits_in(group) for group in self._groups},
+            rules.behaviour,
         )
 
     def _allows(self, index: int) -> bool:
         """Return whether node `index` is online, may be used, and is not closed by a tag."""
-        node, allowed = self._cluster.nodes[index], self._wants.allowed
+        node, allowed = self._cluster.nodes[index], self._wants.scope.allowed
         wanted = allowed is None or node.name in allowed
         return node.online and wanted and index not in self._closed
 

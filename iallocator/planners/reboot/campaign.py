@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from iallocator.deadline import TIME_IS_UP, Stopped
 from iallocator.model.state import State
+from iallocator.options.settings import WORK_SECONDS
 from iallocator.options.values import for_node
 from iallocator.planners.power_state import AssumedMoves
 from iallocator.planners.reboot.drain_plan import RebootContext
@@ -77,7 +78,7 @@ class CampaignOptions:
     reboots: bool = True
     local: str = ""
     bandwidth: float = 100.0
-    work_seconds: float = 600.0
+    work_seconds: float = WORK_SECONDS
 
 
 class CampaignResult(RebootResult):

@@ -62,6 +62,22 @@ __all__ = ["RepairEntry", "RepairRound"]
 
 
 @dataclass
+class TagChanges:
+    """Changes of the tags of an instance, and whether they are written on the running cluster."""
+
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    written: bool = False
+
+    def record(self, tag: str, outdated: Iterable[str]) -> None:
+        """Add `tag` and remove those that are `outdated`; it replaces tags not written yet."""
+        before, unwritten = ([], []) if self.written else (self.removed, self.added)
+        gone = dict.fromkeys((*before, *outdated))
+        self.added, self.removed = [tag], [other for other in gone if other not in unwritten]
+        self.written = False
+
+
+@dataclass
 class RepairEntry:
     """One instance: its state, and what is done about it.
 
@@ -71,8 +87,8 @@ class RepairEntry:
         The steps of its repair.
     note:
         A message, in words.
-    added, removed, written:
-        Changes of its tags, and whether they are written on the running cluster.
+    tag_changes:
+        The changes of its tags.
     permit:
         The type of repair that would have to be allowed; "" for none.
     command:
@@ -83,15 +99,13 @@ class RepairEntry:
 
     instance: Instance
     state: RepairState
-    repair: Repair | None = None
-    note: str = ""
-    added: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    steps: list[Json] = field(default_factory=list)
-    written: bool = False
-    permit: str = ""
-    command: str = ""
-    history: list[tuple[RepairState, RepairState]] = field(default_factory=list)
+    repair: Repair | None = field(default=None, init=False)
+    note: str = field(default="", init=False)
+    tag_changes: TagChanges = field(default_factory=TagChanges, init=False)
+    steps: list[Json] = field(default_factory=list, init=False)
+    permit: str = field(default="", init=False)
+    command: str = field(default="", init=False)
+    history: list[tuple[RepairState, RepairState]] = field(default_factory=list, init=False)
 
     @property
     def endless(self) -> bool:
@@ -104,11 +118,8 @@ class RepairEntry:
         """Change the state and the tags that record it; tags not written yet are replaced."""
         before_change, self.state = self.state, self.state.changed(name, record)
         self.history.append((before_change, self.state))
-        before, unwritten = ([], []) if self.written else (self.removed, self.added)
-        gone = dict.fromkeys((*before, *self.state.outdated))
-        self.added, self.removed = [record.tag], [tag for tag in gone if tag not in unwritten]
+        self.tag_changes.record(record.tag, self.state.outdated)
         self.state = replace(self.state, outdated=())
-        self.written = False
 
 
 class RepairRound:
@@ -274,9 +285,9 @@ class RepairRound:
 
     def _commit(self, one: RepairEntry) -> None:
         """Change the tags on the running cluster, if there is one to be changed."""
-        if self._execute and self._jobs is not None and one.added:
-            self._jobs.retag(one.instance.name, one.added, one.removed)
-            one.written = True
+        if self._execute and self._jobs is not None and one.tag_changes.added:
+            self._jobs.retag(one.instance.name, one.tag_changes.added, one.tag_changes.removed)
+            one.tag_changes.written = True
 
     # The results
 
@@ -344,8 +355,8 @@ class RepairRound:
                 "to": self._cluster.node_names(one.repair.nodes),
                 "opcodes": [code for step in one.steps for code in step["opcodes"]],
             }
-        if one.added and not (self._execute and one.steps):  # which follow the jobs, and name them
-            entry["tags"] = {"add": one.added, "remove": one.removed}
+        if one.tag_changes.added and not (self._execute and one.steps):  # these follow the jobs
+            entry["tags"] = {"add": one.tag_changes.added, "remove": one.tag_changes.removed}
         return entry
 
 

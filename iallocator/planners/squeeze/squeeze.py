@@ -16,7 +16,7 @@ from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.direct import merge_moves, rescore_all
 from iallocator.planners.eligible import group_named, in_order, movable, nodes_named
-from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.plan_limits import PlanLimits, PowerChanges
 from iallocator.planners.power_state import AssumedMoves, Switched, size_like
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.feasibility import Aim, Feasibility
@@ -316,8 +316,7 @@ class _Work:
             limits = PlanLimits(
                 self.options.settings,
                 self.relations,
-                leaving=frozenset(done.leaving),
-                coming=frozenset(done.coming),
+                power=PowerChanges(frozenset(done.leaving), frozenset(done.coming)),
             )
             rescore_all(done, limits)
             yield done
@@ -355,8 +354,7 @@ class _Work:
         limits = PlanLimits(
             self.options.settings,
             self.relations,
-            leaving=frozenset(joined.leaving),
-            coming=frozenset(joined.coming),
+            power=PowerChanges(frozenset(joined.leaving), frozenset(joined.coming)),
         )
         if old:
             plan.before = old.plan.before
