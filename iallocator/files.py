@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import stat
 import sys
+from errno import EACCES, EISDIR, ENAMETOOLONG, ENOENT
 
 from iallocator.deadline import Deadline, Held
 from iallocator.errors import UsageError
@@ -62,8 +65,6 @@ def read_file(path: str, limit: int = LIMIT) -> bytes:
 
 
 def _read(path: str, file: BinaryIO, limit: int) -> bytes:
-    import stat
-
     try:
         number = file.fileno()
     except OSError:  # a buffer that stands for standard input
@@ -97,7 +98,6 @@ def _joined(path: str, parts: Iterable[bytes], limit: int) -> bytes:
 
 def _expanded_gzip(path: str, raw: bytes) -> Iterator[bytes]:
     import gzip
-    import io
     import zlib
 
     try:
@@ -132,8 +132,6 @@ def _expanded_zstd(path: str, raw: bytes) -> Iterator[bytes]:
 
 
 def _by_file(module: Any, raw: bytes) -> Iterator[bytes]:
-    import io
-
     with module.ZstdFile(io.BytesIO(raw)) as file:
         while part := file.read(CHUNK):
             yield bytes(part)
@@ -181,8 +179,6 @@ def check_writable(*paths: str | None) -> None:
     UsageError
         If the folder does not exist, the name is too long, or writing is not allowed.
     """
-    from errno import EACCES, EISDIR, ENAMETOOLONG, ENOENT
-
     for path in paths:
         if not path or is_stdout(path):
             continue

@@ -7,6 +7,8 @@ row.
 
 from __future__ import annotations
 
+import os
+
 from iallocator.errors import UsageError, cut
 from iallocator.options.parser import options_in, positional_words
 
@@ -293,8 +295,6 @@ def check_command(arguments: Sequence[str]) -> None:
     UsageError
         If the word is not a file, and has no slash and no dot: it is probably a mistyped command.
     """
-    import os
-
     word = next(iter(positional_words(arguments)), "-")
     if word in ("", "-") or "/" in word or "." in word or os.path.exists(word.replace("\0", "")):
         return

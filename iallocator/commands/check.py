@@ -8,6 +8,7 @@ from iallocator.deadline import SIGNALLED, TIME_IS_UP, Deadline, limit_reached
 from iallocator.documents.checkup import Checkup, score_assessment
 from iallocator.errors import INCOMPLETE, tell
 from iallocator.model.state import State
+from iallocator.names import domains_of
 from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.planners.check.health import data_findings, examine
 from iallocator.planners.eligible import group_named, set_offline, set_vcpu_ratio
@@ -169,8 +170,6 @@ class Checked(Result):
         """
         done, found, settings = self._done, self._checked, self._settings
         if medium == TEXT:
-            from iallocator.names import domains_of
-
             nodes, instances = done.cluster.nodes, done.cluster.instances
             domains = domains_of((n.name for n in nodes), (i.name for i in instances))
             return {**found.facts(), "domains": domains}

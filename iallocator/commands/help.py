@@ -7,6 +7,7 @@ with ``--all`` every option.
 from __future__ import annotations
 
 import sys
+from textwrap import wrap
 
 from iallocator.commands import (
     COMMANDS,
@@ -18,6 +19,7 @@ from iallocator.commands import (
     shown_name,
     unknown_command,
 )
+from iallocator.commands.usage import USAGE, description, exit_statuses
 from iallocator.errors import UsageError, cut, terminal_width
 from iallocator.options.table import COMMON, GROUPS
 
@@ -80,8 +82,6 @@ def show_help(words: Sequence[str]) -> None:
 
 def overview(stream: TextIO) -> list[str]:
     """Return how to call the program, then the commands in groups, as wide as `stream`."""
-    from textwrap import wrap
-
     width = terminal_width(stream)
     column = max(map(len, COMMANDS)) + 4
     lines = [*CALLS, *wrap(SOURCES, width)]
@@ -95,10 +95,6 @@ def overview(stream: TextIO) -> list[str]:
 
 def help_of(name: str, every: bool = False) -> list[str]:
     """Return the help of the command `name`; `every`: with the options that are rarely used."""
-    from textwrap import wrap
-
-    from iallocator.commands.usage import USAGE, description, exit_statuses
-
     width = terminal_width(sys.stdout)
     table = options_of(name)
     lines = wrap(
@@ -142,8 +138,6 @@ def _rest(table: Sequence[Option], every: bool, command: str) -> list[str]:
 
 def _entry(name: str, text: str, column: int, width: int) -> list[str]:
     """Return `name` with its `text`, which begins in `column`, or on the next line."""
-    from textwrap import wrap
-
     first = f"  {name}".ljust(column)
     fits = len(first) == column and first.endswith("  ")
     indent = " " * column

@@ -5,6 +5,8 @@ Modules are imported in the functions, because each command needs other ones.
 
 from __future__ import annotations
 
+import time
+
 from iallocator.commands.command import Result
 from iallocator.deadline import Deadline, limit_reached
 from iallocator.errors import IallocatorError, UsageError, tell
@@ -230,8 +232,6 @@ def history(command: Command) -> Result:
 
 
 def _wanted(entry: Entry, settings: History) -> bool:
-    import time
-
     since = 0.0 if settings.days is None else time.time() - settings.days * DAY
     return (
         settings.type in ("", entry.text("type"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from iallocator.errors import shown
 from iallocator.ganeti.jobs import chains
 from iallocator.ganeti.opcodes import opcodes_of
@@ -90,8 +92,6 @@ def _command(words: str, names: Sequence[str]) -> str:
 
 
 def _line(names: Iterable[str]) -> str:
-    from shlex import quote
-
     return " ".join(map(quote, names))
 
 

@@ -11,6 +11,7 @@ in the users file of RAPI itself), the environment variables ``IALLOCATOR_RAPI_U
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from html import unescape
 from urllib.parse import urlencode, urlsplit
 
@@ -280,8 +281,6 @@ def _pinned(cacert: str) -> tuple[ssl.SSLContext, str] | None:
 def _headers(login: tuple[str, str] | None) -> dict[str, str]:
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
     if login is not None:
-        from base64 import b64encode
-
         headers["Authorization"] = "Basic " + b64encode(":".join(login).encode()).decode()
     return headers
 

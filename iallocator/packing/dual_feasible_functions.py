@@ -9,6 +9,8 @@ Source: Lueker 1983; Fekete and Schepers 2001, "New classes of fast lower bounds
 
 from __future__ import annotations
 
+from math import gcd
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,8 +57,6 @@ class Fillable:
     """
 
     def __init__(self, items: Iterable[int], largest: float) -> None:
-        from math import gcd
-
         self.items = frozenset(items)
         self._unit = gcd(*self.items)
         length = min(LONGEST, int(max(largest, 0) // self._unit) + 1)  # bins may be overfull

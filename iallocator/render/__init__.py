@@ -8,6 +8,8 @@ needed. Every document is written as JSON in the same way.
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -56,8 +58,6 @@ def _renderer_of(kind: str, medium: str) -> Any:
 
 def text_of(kind: str, document: Json, facts: Json, settings: Any) -> str:
     """Return a document of the type `kind` as text for standard output, as `settings` require."""
-    import sys
-
     from iallocator.render.table import Page
 
     page = Page.on(sys.stdout, settings)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 from iallocator.errors import FEW_NAMES
 from iallocator.render.table import Table, numeric
-from iallocator.render.words import many
+from iallocator.render.words import STATISTICS, many
 from iallocator.units import GIB
 
 TYPE_CHECKING = False
@@ -22,8 +24,6 @@ LONGEST = 100
 
 def cluster(document: Json, facts: Json, page: Page) -> None:
     """Add groups, networks and statistics; then lists of nodes and instances, if asked for."""
-    from iallocator.render.words import STATISTICS
-
     numbers = ((len(document[f"{noun}s"]), noun) for noun in ("group", "node", "instance"))
     counts = ", ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in numbers)
     page.say(f"Cluster {document['name']}: {counts}" if document["name"] else counts, indent=0)
@@ -113,8 +113,6 @@ def constraints(document: Json, facts: Json, page: Page) -> None:
 
 def calls(document: Json, facts: Json, page: Page) -> None:
     """Add a table of captured calls, or of the moves in a history of loads; nothing if empty."""
-    import time
-
     if "moves" in document:
         _made_moves(document, page)
         return

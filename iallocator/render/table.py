@@ -6,6 +6,7 @@ Colour is used only if a terminal shows the text.
 from __future__ import annotations
 
 import os
+from itertools import groupby, zip_longest
 
 from iallocator.errors import IN_PIPE, shown, terminal_width
 from iallocator.tolerances import WRITTEN_DECIMALS
@@ -140,8 +141,6 @@ class Table:
 
         Columns under a common title stay in one part, if that is possible.
         """
-        from itertools import groupby
-
         least = [self._least(k, texts, 0) for k, texts in enumerate(cells)]
         blocks: list[list[int]] = []
         others = range(1, len(least))
@@ -203,8 +202,6 @@ class Table:
 
         `narrow`: no title is wider than its columns.
         """
-        from itertools import groupby, zip_longest
-
         blocks: list[list[str]] = []
         pairs = zip((self._columns[k] for k in part), widths)
         for above, members in groupby(pairs, key=lambda pair: pair[0].above):

@@ -20,6 +20,7 @@ The tag ``iallocator:rescue:auto`` of a group lets its dead nodes be rescued.
 from __future__ import annotations
 
 from iallocator.model.columns import CPUS, DISK, MEMORY
+from iallocator.model.constraints import TagFinding
 from iallocator.tags.pacemaker_scores import add, read_integer, read_score
 from iallocator.tolerances import LARGEST
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.model.cluster import Cluster, Node
-    from iallocator.model.constraints import TagFinding
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
@@ -190,8 +190,6 @@ class PacemakerTags:
             self._complain(owner, tag, NUMBER)
 
     def _complain(self, owner: str, tag: str, why: str) -> None:
-        from iallocator.model.constraints import TagFinding
-
         found = TagFinding("unknown", owner, f"{self._prefix}{tag}", f"does not count: {why}")
         self.findings.append(found)
         self.problems.append(f"Warning: {found}")

@@ -9,6 +9,7 @@ holds both.
 from __future__ import annotations
 
 from iallocator.constraints.checks import UNLIMITED
+from iallocator.constraints.words import quantity
 from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import DISK, MEMORY
 
@@ -127,7 +128,5 @@ def change(
 
 def describe_amount(dimension: str, amount: float) -> str:
     """Return an amount as text, for example ``2048 MiB memory``."""
-    from iallocator.constraints.words import quantity
-
     units = {resource.name: resource.unit for resource in RESOURCES}
     return quantity(amount, units.get(dimension, f"MiB {dimension}"))

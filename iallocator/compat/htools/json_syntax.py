@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from iallocator.wire.codec import dumps
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Never
@@ -38,8 +40,6 @@ def syntax_error(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    from iallocator.wire.codec import dumps
-
     return dumps(text)
 
 

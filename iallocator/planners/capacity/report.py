@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import floor, log10
+
 from iallocator.constraints.table import REASONS
 from iallocator.errors import NAMES
 
@@ -260,8 +262,6 @@ def _shown(number: float) -> str:
     mantissa, exponent = f"{number!r}e0".split("e")[:2] if "e" in repr(number) else ("", "")
     if not mantissa:
         digits = repr(float(number)).replace(".", "").lstrip("-0").rstrip("0") or "0"
-        from math import floor, log10
-
         exponent = str(floor(log10(abs(number))))
         mantissa = ("-" if number < 0 else "") + f"{digits[0]}.{digits[1:] or '0'}"
     if "." not in mantissa:

@@ -6,8 +6,10 @@ The templates escape all texts.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -323,9 +325,6 @@ def html_of(view: PageView, current: str = "") -> str:
     `current` is the page of a folder: a key of `PAGES`, or ``index``.  If it is "", the document
     has all sections.
     """
-    from base64 import b64encode
-    from hashlib import sha256
-
     from markupsafe import Markup
 
     script = (TEMPLATES / "page.js").read_text("utf-8")

@@ -6,6 +6,7 @@ it was created or removed in between.  The queries are repeated until the answer
 
 from __future__ import annotations
 
+import os
 from copy import copy
 from typing import Any, Protocol
 
@@ -283,11 +284,8 @@ class StoredAnswers:
         """Return the content of the file with the answer for `path`."""
         name = next(name for name, asked in QUESTIONS.items() if asked == path)
         file = f"{self._folder}/{name}.json"
-        if name == "networks":
-            import os
-
-            if not os.path.exists(file):
-                return []
+        if name == "networks" and not os.path.exists(file):
+            return []
         try:
             return decode_any(read_file(file, self._limit))
         except RequestError as error:
