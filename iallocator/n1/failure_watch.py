@@ -158,7 +158,16 @@ class FailureWatch:
         """Check the bounds of `failing` in the present state, and store them."""
         capacities = capacities_for(self._state, rules, failing)
         for failure in failing:
-            self._note(failure, self._asked(failure, rules, capacities, demands))
+            failovers = self._asked(failure, rules, capacities, demands)
+            place, before = self._place[failure], self._noted.get(failure, NOTHING)
+            if failovers is before:
+                continue
+            for secondary, amount in before.items():
+                self._onto[secondary].remove((-amount, place, failure))
+            for secondary, amount in failovers.items():
+                self._onto.setdefault(secondary, []).append((-amount, place, failure))
+                self._unsorted.add(secondary)
+            self._noted[failure] = failovers
         for secondary in self._unsorted:
             self._onto[secondary].sort()
         self._unsorted.clear()
@@ -172,8 +181,13 @@ class FailureWatch:
     ) -> Mapping[int, float]:
         """Return the failovers of `failure` by secondary, in MiB, and note its spare memory."""
         state = self._state
-        demand = known_demand(state, failure, rules, demands)
-        self._demand(failure, demand)
+        demand, before = known_demand(state, failure, rules, demands), self._demands.get(failure)
+        if before is not demand:
+            for secondary in before.failovers if before is not None else ():
+                self._sources[secondary].discard(failure)
+            for secondary in demand.failovers:
+                self._sources.setdefault(secondary, set()).add(failure)
+            self._demands[failure] = demand
         kind, spare = check_bounds(state, failure, demand, rules, capacities)
         self._spare.forget(failure)
         shares = demand.shares is not None or any(one.shares is not None for one in demand.parts)
@@ -190,29 +204,6 @@ class FailureWatch:
         if spare != inf and (demand.movers or demand.intricate or not rules.exact):
             self._spare.note(failure, spare)
         return demand.failovers
-
-    def _demand(self, failure: Failure, demand: Demand) -> None:
-        """Store the demand of `failure`."""
-        before = self._demands.get(failure)
-        if before is demand:
-            return
-        for secondary in before.failovers if before is not None else ():
-            self._sources[secondary].discard(failure)
-        for secondary in demand.failovers:
-            self._sources.setdefault(secondary, set()).add(failure)
-        self._demands[failure] = demand
-
-    def _note(self, failure: Failure, failovers: Mapping[int, float]) -> None:
-        """Replace the failovers that are counted for `failure`."""
-        place, before = self._place[failure], self._noted.get(failure, NOTHING)
-        if failovers is before:
-            return
-        for secondary, amount in before.items():
-            self._onto[secondary].remove((-amount, place, failure))
-        for secondary, amount in failovers.items():
-            self._onto.setdefault(secondary, []).append((-amount, place, failure))
-            self._unsorted.add(secondary)
-        self._noted[failure] = failovers
 
     def catch_up(
         self,

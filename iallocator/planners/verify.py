@@ -282,7 +282,19 @@ def verify_transition(
         ends += outcome.lost(state).values()
     problems += in_other_orders(state, transition, rounds, over=over, spindles=spindles)
     problems = list(dict.fromkeys(problems))
-    problems += _overlap_problems(state, transition, limits, rounds, over=over)
+
+    # Simulate the transition with as many steps at a time as the dependencies allow, and then in
+    # random orders
+    from random import Random
+
+    overlaps, rng = _Overlaps(state, transition, limits), Random(0)
+    wrong = list(overlaps.simulate(_events(transition, None)))
+    for k in range(rounds):
+        if k and over():
+            break
+        wrong += overlaps.simulate(_events(transition, rng))
+    problems += dict.fromkeys(wrong)
+
     problems += (f"in the end: {text}" for text in ends)
     for step in steps:
         texts = _uncopied(state, step.action, limits)
@@ -318,30 +330,6 @@ def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations)
         leaves = action.after is None or action.after.nodes[0] != home or action.kind == STOP
         if instance.name in relations.stuck and leaves and home not in fenced:
             yield f"step {step.number}: {instance.name}: {STUCK}"
-
-
-def _overlap_problems(
-    state: State,
-    transition: Transition,
-    limits: PlanLimits,
-    rounds: int,
-    over: Callable[[], bool] = lambda: False,
-) -> list[str]:
-    """Return what is wrong at any time of a transition that begins at `state`; [] for nothing.
-
-    The transition is simulated with as many steps at a time as the dependencies allow, and then in
-    `rounds` random orders. Once `over` returns True, at most one random order is simulated.
-    """
-    from random import Random
-
-    overlaps = _Overlaps(state, transition, limits)
-    problems = list(overlaps.simulate(_events(transition, None)))
-    rng = Random(0)
-    for k in range(rounds):
-        if k and over():
-            break
-        problems += overlaps.simulate(_events(transition, rng))
-    return list(dict.fromkeys(problems))
 
 
 def _events(transition: Transition, rng: Random | None) -> Iterator[tuple[int, bool]]:

@@ -148,14 +148,9 @@ class Kernels:
 
     def make_array(self, state: State, scope: Sequence[int]) -> ArrayKernel:
         """Return an array kernel for `state`, also where a scalar kernel is faster."""
+        from iallocator.scoring.array_candidates import Reservations
         from iallocator.scoring.arrays import ArrayKernel
 
-        return ArrayKernel(state, scope, self.matrix(), self._reserved_of(state))
-
-    def _reserved_of(self, state: State) -> Reservations:
-        """Return the memory reserved for peers in `state`, kept from one kernel to the next."""
-        from iallocator.scoring.array_candidates import Reservations
-
         if self._reservations is None or self._reservations[0] is not state:
-            self._reservations = state, Reservations()
-        return self._reservations[1]
+            self._reservations = state, Reservations()  # kept from one kernel to the next
+        return ArrayKernel(state, scope, self.matrix(), self._reservations[1])

@@ -218,7 +218,9 @@ def with_nodes(
             name = f"new-node-{number}"
             while name in taken:
                 name += "-"
-            nodes.append(_node(name, kind, groups[old.index], _peers(cluster, old)))
+            present = [cluster.nodes[index] for index in old.nodes]
+            peers = [node for node in present if node.online] or present
+            nodes.append(_node(name, kind, groups[old.index], peers))
     instances = [copy(instance) for instance in cluster.instances]
     for instance in instances:
         instance.requires = ()
@@ -237,12 +239,6 @@ def with_nodes(
         }
     read_facts({**document, "nodes": {**document["nodes"], **new}}, grown, reading)
     return grown
-
-
-def _peers(cluster: Cluster, group: Group) -> list[Node]:
-    """Return the nodes of `group` that a new one resembles: the online ones, or else all."""
-    nodes = [cluster.nodes[index] for index in group.nodes]
-    return [node for node in nodes if node.online] or nodes
 
 
 def _node(name: str, kind: NodeKind, group: Group, peers: Sequence[Node]) -> Node:

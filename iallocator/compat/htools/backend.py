@@ -153,7 +153,14 @@ def adjust(given: Given, cluster: Cluster) -> None:
     ProgramError
         If an option names an unknown node.
     """
-    _set_offline(cluster, given.offline or ())
+    names = [node.name for node in cluster.nodes]
+    offline = {word: meant(word, names) for word in given.offline or ()}
+    if wrong := [word for word, known in offline.items() if len(known) != 1]:
+        raise ProgramError(f"Error: wrong node name(s) set as offline: {','.join(wrong)}\n")
+    down = {known[0] for known in offline.values()}
+    for node in cluster.nodes:
+        if node.name in down:
+            node.offline, node.online = True, False
     if given.max_cpu is not None:
         set_vcpu_ratio(cluster, given.max_cpu)
 
@@ -195,19 +202,6 @@ def warn(cluster: Cluster, in_order: bool = False) -> None:
             )
     if found:
         say("\n".join(["Warning: cluster has inconsistent data:", *found, ""]))
-
-
-def _set_offline(cluster: Cluster, words: Sequence[str]) -> None:
-    """Mark the nodes that `words` mean as offline."""
-    names = [node.name for node in cluster.nodes]
-    found = {word: meant(word, names) for word in words}
-    if any(len(names) != 1 for names in found.values()):
-        wrong = ",".join(word for word, names in found.items() if len(names) != 1)
-        raise ProgramError(f"Error: wrong node name(s) set as offline: {wrong}\n")
-    down = {names[0] for names in found.values()}
-    for node in cluster.nodes:
-        if node.name in down:
-            node.offline, node.online = True, False
 
 
 def _take_loads(cluster: Cluster, path: str) -> None:

@@ -82,20 +82,15 @@ def _show(given: Given, source: Source, name: str, width: int) -> None:
         print(node_list(state, given.print_nodes), end="")
     folder = "." if given.output_dir is None else given.output_dir
     assert source.document is not None  # the source is a running cluster
-    raw = read_cluster(source.document, _as_reported())
+    as_reported = Reading(BEHAVIOUR, static_kvm_memory=0)
+    as_reported.reads_auto_balance = True
+    raw = read_cluster(source.document, as_reported)
     path = f"{folder}/{name.replace('/', '_')}.data"
     sys.stdout.flush()
     text = write_text(
         raw, State(raw), policy=source.policy, master=source.master, backwards=True, reported=True
     )
     write(path.removeprefix("./") if given.output_dir is None else path, text)
-
-
-def _as_reported() -> Reading:
-    """Return the options for reading amounts as the nodes reported them, for the file."""
-    reading = Reading(BEHAVIOUR, static_kvm_memory=0)
-    reading.reads_auto_balance = True
-    return reading
 
 
 def _line(name: str, cells: tuple[str, ...], width: int) -> str:

@@ -106,7 +106,8 @@ def _node(raw: dict[str, Any], groups: Collection[str]) -> str:
     """Return the name of a node."""
     name: str = Members(raw, "Parsing new node").need("name", string)
     owner = f"Node '{name}', error while parsing data"
-    node, given = Members(raw, owner), _given(raw, owner)
+    node = Members(raw, owner)
+    given = Members({key: value for key, value in raw.items() if value is not None}, owner)
     offline = node.need("offline", flag)
     node.need("drained", flag)
     live = not offline and given.may("vm_capable", flag) is not False
@@ -130,11 +131,6 @@ def _node(raw: dict[str, Any], groups: Collection[str]) -> str:
         node.need("cnos", whole)
     node.need("tags", STRINGS)
     return name
-
-
-def _given(raw: dict[str, Any], owner: str) -> Members:
-    """Return the members that are not null."""
-    return Members({key: value for key, value in raw.items() if value is not None}, owner)
 
 
 def _instance(raw: dict[str, Any], nodes: Collection[str]) -> None:

@@ -30,7 +30,7 @@ from iallocator.transition.transition import number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from iallocator.aliases import Json
     from iallocator.deadline import Deadline
@@ -253,20 +253,15 @@ def plan_rescue(
             elif not count:
                 done.units.append((name,))
             moves += repair.moves[count:]
-    done.add(_entries(done.before, dead, moves))
+    state = done.before.copy()
+    kernel = kernel_of(state, cluster.nodes[dead].group.nodes)
+    entries = []
+    for move in moves:
+        move.apply(state)
+        kernel.follow()
+        entries.append(PlanEntry(move, kernel.score()))
+    done.add(entries)
     if not done.moves:
         what = "can be saved" if ordered else "is on the node"
         done.plan.reason = f"no instance {what}"
     return done
-
-
-def _entries(before: State, dead: int, moves: Sequence[Move]) -> list[PlanEntry]:
-    """Return the entries of `moves`, with the score of the group of the dead node after each."""
-    state = before.copy()
-    kernel = kernel_of(state, before.cluster.nodes[dead].group.nodes)
-    found = []
-    for move in moves:
-        move.apply(state)
-        kernel.follow()
-        found.append(PlanEntry(move, kernel.score()))
-    return found
