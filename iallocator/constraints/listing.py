@@ -122,7 +122,10 @@ class ListingFacts:
         group: Group | None = None,
         instance: Instance | None = None,
     ) -> bool:
-        """Return whether the strategy of `group`, of the group of `instance`, or any matches."""
+        """Return whether `matches` accepts the strategy of `group`, or of the group of `instance`.
+
+        Without both, the strategy of any group is enough.
+        """
         groups = [group] if group is not None else self.cluster.groups
         if instance is not None and instance.nodes:
             groups = [self.cluster.group_of(instance)]

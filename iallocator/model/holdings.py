@@ -90,7 +90,7 @@ class Holdings:
             self._add_secondary(instance, nodes[1], nodes[0])
 
     def _drop(self, instance: Instance, nodes: tuple[int, ...]) -> None:
-        """Undo `_add`."""
+        """Subtract the amounts of an instance that is removed."""
         if len(nodes) > 1:
             primary, index = nodes[:2]
             self._apply(index, instance.as_secondary, -1)

@@ -59,7 +59,7 @@ def quality_words(plan: Json, score: Callable[[float], str]) -> str:
 
 
 def _counted(plan: Json) -> str:
-    """Return the line about a number."""
+    """Return the line about a counted result, such as freed nodes, and its bound."""
     words, noun, better, best = COUNTED[plan["measure"]]
     reached = words.format(many(round(plan["reached"]), *noun.split("|")))
     if plan["bound"] is None:

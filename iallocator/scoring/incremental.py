@@ -195,7 +195,7 @@ class IncrementalScores:
         raise NotImplementedError
 
     def placed(self, nodes: Nodes) -> None:
-        """Follow the placement of an instance on `nodes`."""
+        """Update the scores after an instance was placed on `nodes`."""
         self._left -= 1
         if self._left <= 0:
             self._renew()
@@ -423,7 +423,7 @@ def _confirmed(path: Sequence[int], scores: Floats) -> list[int]:
 
 
 class _PathStart(NamedTuple):
-    """Statistics × nodes before a path of placements.
+    """The values of statistics × nodes before a sequence of placements.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ __all__ = ["TransitionPlanner", "reasons", "stays_for_good"]
 
 
 def reasons(cluster: Cluster, result: ScheduleResult) -> dict[str, str]:
-    """Return for each instance that cannot move what it lacks, and the instances that hold it."""
+    """Return what each instance that cannot move lacks, and the instances that use it."""
     waiting = set(result.left)
     heads: dict[str, Step] = {}
     for step in result.left:

@@ -62,7 +62,7 @@ def test_capacity_places_as_many_instances_as_possible(seed: int, kind: str, n1:
 @pytest.mark.parametrize("kind", TEMPLATES)
 @pytest.mark.parametrize("seed", seeds(4, 60))
 def test_search_never_places_fewer_instances(seed: int, kind: str) -> None:
-    """Neither with the standard size nor in tiers, in instances or in memory."""
+    """Instances and their memory are no fewer, with the standard size and in tiers."""
     without, found = (filled(seed, kind, "", searches) for searches in (False, True))
     for run, before in ((found.standard, without.standard), (found.tiered, without.tiered)):
         assert run is not None

@@ -233,7 +233,7 @@ def test_scan_without_memory_for_all_moves_drops_sums_that_no_move_changes(
     for store in (one for _, one in scan._stores() if isinstance(one, RemadeMoves)):
         rows = np.arange(store.shape[0])
         store.rows.low[1][-1:] = store.rows.high[1][-1:] = 5.0
-        store.learn(rows, Page(store, rows), scan._ground)
+        store.learn(rows, Page(store, rows), scan._current)
         assert not store.rows.low[1].any()
         assert not store.rows.high[1].any()
         forgot += rows.size

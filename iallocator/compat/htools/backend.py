@@ -47,7 +47,7 @@ class ProgramError(Exception):
 
 
 class NamedError(ProgramError):
-    """As `ProgramError`, but the name of the program comes first."""
+    """Report an error of which the message begins with the name of the program."""
 
 
 class Given(SimpleNamespace):

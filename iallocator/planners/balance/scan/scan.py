@@ -67,7 +67,7 @@ class RowSearch:
     ) -> None:
         self.scan = scan
         self.store = store
-        self._ground = current
+        self._current = current
         self._measure = measure
         bounds = measure(store.floors(current).reshape(-1, 1), store.prices)
         if np.isfinite(budget):
@@ -82,8 +82,8 @@ class RowSearch:
         return float(self._bounds.min(initial=np.inf))
 
     def _within(self, limit: float) -> float:
-        """Return the largest bound that a measure up to `limit` can have."""
-        return limit + BOUND * max(1.0, abs(limit), abs(self._ground.present))
+        """Return the largest bound of moves with a measure up to `limit`, with rounding errors."""
+        return limit + BOUND * max(1.0, abs(limit), abs(self._current.present))
 
     def narrow(self, limit: float) -> float:
         """Search all moves that can have a measure up to `limit`; return the lowest one."""
@@ -114,7 +114,7 @@ class RowSearch:
             places = places[np.argpartition(low, MEASURED)[:MEASURED]]
         row, column = np.divmod(places, store.shape[1])
         moves = rows[row] * store.shape[1] + column
-        scores = store.rounded(moves, self._ground)
+        scores = store.rounded(moves, self._current)
         self._known.update(zip(moves.tolist(), scores.tolist()))
         measures = np.round(self._measure(scores, store.prices_of(moves)), DECIMALS)
         return float(measures.min())
@@ -130,7 +130,7 @@ class RowSearch:
             return None
         unknown = np.array([m for m in moves.tolist() if m not in self._known], dtype=np.intp)
         if unknown.size:
-            found = self.store.rounded(unknown, self._ground)
+            found = self.store.rounded(unknown, self._current)
             self._known.update(zip(unknown.tolist(), found.tolist()))
         scores = np.array([self._known[move] for move in moves.tolist()])
         return self.scan.lowest(self.store, moves, scores, self._measure)
@@ -174,7 +174,7 @@ class MoveScan:
         batches = [InstanceBatch(members) for members in kinds.values()]
         order = {instance.name: k for k, instance in enumerate(instances)}
         statistics = self._statistics = proportional_statistics(self.table, batches, tagged)
-        self._ground = CurrentScore(self.table.totals, statistics, self._penalty())
+        self._current = CurrentScore(self.table.totals, statistics, self._penalty())
         self._changed: frozenset[int] = frozenset()  # positions since moves were evaluated
         moves = sum(moves_of(self.table, batch) for batch in batches)
         keep = moves * (1 + 2 * len(statistics.spreads)) <= KEPT
@@ -187,14 +187,14 @@ class MoveScan:
                 setting,
                 batch,
                 self._affinity if any(bound(i.name) for i in batch.instances) else None,
-                self._ground,
+                self._current,
             )
             for batch in batches
         ]
 
     def score(self) -> float:
         """Return the present score."""
-        return self._ground.present
+        return self._current.present
 
     def follow(self, nodes: Iterable[int]) -> None:
         """Compute the score after a change of these nodes; `refresh` must be called before `best`.
@@ -204,7 +204,7 @@ class MoveScan:
         positions = sorted({self.table.position[index] for index in nodes})
         self._changed = self._changed.union(positions)
         self.table.refresh(positions)
-        self._ground = CurrentScore(self.table.totals, self._statistics, self._penalty())
+        self._current = CurrentScore(self.table.totals, self._statistics, self._penalty())
 
     def refresh(self, nodes: Iterable[int]) -> None:
         """Evaluate the moves again that depend on these nodes, or on those of `follow`."""
@@ -213,7 +213,7 @@ class MoveScan:
         self._changed = frozenset()
         for scan in self._scans:
             check()
-            scan.refresh(changed, self._ground)
+            scan.refresh(changed, self._current)
 
     def _penalty(self) -> float:
         return 0.0 if self._affinity is None else self._affinity.penalty(self.table.position)
@@ -250,7 +250,7 @@ class MoveScan:
         above `limit`, the result is any move or None.
         """
         searches = [
-            RowSearch(scan, store, self._ground, measure, budget) for scan, store in self._stores()
+            RowSearch(scan, store, self._current, measure, budget) for scan, store in self._stores()
         ]
         for search in sorted(searches, key=lambda one: one.low):
             check()
@@ -261,8 +261,8 @@ class MoveScan:
     def lowest(self, count: int, each: int) -> list[ScoredMoves]:
         """Return about `count` moves with low scores, best first, at most `each` of an instance."""
         stores = self._stores()
-        moves = [store.lowest(self._ground, count * each)[0] for _, store in stores]
-        found = [one[1].rounded(some, self._ground) for one, some in zip(stores, moves)]
+        moves = [store.lowest(self._current, count * each)[0] for _, store in stores]
+        found = [one[1].rounded(some, self._current) for one, some in zip(stores, moves)]
         scores, cells = np.concatenate([[], *found]), np.concatenate([[], *moves]).astype(int)
         of = np.repeat(np.arange(len(stores)), [some.size for some in moves])
         taken: dict[str, int] = {}
