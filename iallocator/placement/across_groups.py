@@ -15,7 +15,7 @@ from iallocator.tolerances import WRITTEN_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from iallocator.aliases import Nodes
@@ -63,7 +63,7 @@ class AcrossGroups:
         self._nodes: dict[tuple[object, ...], list[int]] = {}
         self._reachable: dict[tuple[object, ...], frozenset[int]] = {}
         self._exclusive = any(group.exclusive for group in context.cluster.groups)
-        self._closed: dict[tuple[object, ...], frozenset[int]] = {}
+        self._closed: dict[tuple[object, ...], dict[int, str]] = {}
 
     def ranked(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[Group, Nodes]]:
         """Yield placements, the best first, with their groups."""
@@ -163,16 +163,21 @@ class AcrossGroups:
 
     def open(self, instance: Instance, groups: Sequence[Group]) -> list[Group]:
         """Return those of `groups` that are not closed to `instance` as a whole."""
+        closed = self.closed(instance)
+        return [group for group in groups if group.index not in closed]
+
+    def closed(self, instance: Instance) -> Mapping[int, str]:
+        """Return the index of each group that is closed to `instance` as a whole -> the reason."""
         shape = instance.shape
         closed = self._closed.get(shape)
         if closed is None:
-            every = self.context.cluster.groups
-            closed = frozenset(g.index for g in every if self.closed(instance, g))
-            self._closed[shape] = closed
-        return [group for group in groups if group.index not in closed]
+            reasons = (
+                (g.index, self._why_closed(instance, g)) for g in self.context.cluster.groups
+            )
+            closed = self._closed[shape] = {index: why for index, why in reasons if why}
+        return closed
 
-    def closed(self, instance: Instance, group: Group) -> str:
-        """Return why the whole group is closed to `instance`; "" if it is not."""
+    def _why_closed(self, instance: Instance, group: Group) -> str:
         if group.alloc_policy == "unallocable":
             return f"group {group.name} is unallocable"
         obstacle = group_obstacle(self.context.cluster, group, instance)

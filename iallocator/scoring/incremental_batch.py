@@ -176,7 +176,7 @@ class UniformVarianceSums(VarianceSums):
 
 
 class NodeVarianceSums(VarianceSums):
-    """The sums if the chosen node matters.
+    """Sums of statistics if their changes depend on the chosen node.
 
     `amounts`: steps × kinds × columns; `linear`: statistics × columns × nodes, what one more in a
     column adds.

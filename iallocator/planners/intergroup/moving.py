@@ -262,7 +262,8 @@ class Mover:
         """Return why `instance` cannot be placed in any of `groups`."""
         if not groups:
             return "no other group has access to its storage"
-        closed = [why for group in groups if (why := self.ranking.closed(instance, group))]
+        reasons = self.ranking.closed(instance)
+        closed = [reasons[group.index] for group in groups if group.index in reasons]
         if len(closed) == len(groups):
             return "; ".join(closed)
         if rejected:
