@@ -52,9 +52,10 @@ class Planned(Result):
         with progress_line("checking the plan"):
             rounds = ROUNDS if settings.verify_plan else 0
             self.problems, sound = verified(done, limits_of, rounds)
+        rest = sound and done.serves_in_parts
         if done.in_turn:
             note_broken(done.before, done.entries, self._limits.relations)
-        promises = command.broken_promises() if sound and not self.problems else []
+        promises = command.broken_promises() if sound and (rest or not self.problems) else []
         sound = sound and not promises
         self.problems += promises
         if sound:
@@ -67,10 +68,11 @@ class Planned(Result):
             executed = settings.execute or settings.dry_run
             hindrance = command.hindrance() if executed else ""
             if hindrance:
+                rest = False
                 self.problems.append(f"the plan is not carried out: {hindrance}")
         else:
             tell("iallocator: the plan is rejected, because it failed its verification")
-        self.executable = not self.problems
+        self.executable = not self.problems or (rest and sound)
         self.status = INCOMPLETE if self._late else 0
         if self.problems or done.incomplete:
             self.status = 1

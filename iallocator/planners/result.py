@@ -87,6 +87,8 @@ class PlanResult:
         Whether instances may as well stay where they are, so that their stickiness counts.
     returns:
         Whether every instance returns to its initial nodes.
+    serves_in_parts:
+        Whether the plan is executed although parts of it were left out by the verification.
     measure:
         Name of the value of which `bounding` returns a bound.
     """
@@ -95,6 +97,7 @@ class PlanResult:
     in_turn = True
     moves_are_optional = False
     returns = False
+    serves_in_parts = False
     measure = SCORE
 
     def __init__(self, command: str, before: State, demands: Demands | None = None) -> None:

@@ -14,6 +14,7 @@ from tests.builders import Json
 from tests.live.fakes import Raw, fake_rapi
 
 from .running import Running, shared_cluster
+from .test_rescue import OOB, sick
 
 REASON = {"reason": [["iallocator", "why (run/1/1)", 7]]}
 
@@ -192,3 +193,31 @@ def test_drained_queue_is_reported_at_once_and_its_reason_shown(
         assert journal.read_text().count('"event":"submit"') == 1
         door.rejection = None
         assert main([*words, "--resume", str(journal)]) == 0
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_dead_node_is_rescued_through_rapi(
+    fenced: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """RAPI has no out-of-band commands: a person fences the node, and confirms it."""
+    monkeypatch.setattr(
+        "iallocator.execution.dead_node.answers_ping", lambda address: address != "192.0.2.2"
+    )
+    cluster = Running(sick(oob_program=OOB))
+    with fake_rapi(tmp_path, RapiDoor(cluster).reply) as server:
+        journal = str(tmp_path / "journal")
+        words = ["rescue", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
+        begin = [*words, "node2", "--journal", journal]
+        if fenced:
+            assert main([*begin, "--fenced"]) == 1  # the plain instance cannot be saved
+        else:
+            assert main(begin) == 1
+            assert not cluster.found("node2")["offline"]
+            assert "by hand: fence node2" in capsys.readouterr().out
+            assert main([*words, "--resume", journal, "--done-by-hand"]) == 0
+    assert cluster.found("node2")["offline"]
+    places = cluster.places()
+    assert all("node2" not in nodes for name, nodes in places.items() if name != "plain")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from iallocator.cli import main
+from iallocator.commands import verification
 from iallocator.execution.jobs import Job
 from iallocator.execution.runner import Waves
+from iallocator.planners.verify import verify_transition
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import complaint, json_of, printed, run
 from tests.live.worlds import instance as live_instance
@@ -19,6 +22,10 @@ from tests.live.worlds import rapi_answers
 from tests.schemas import conforms
 
 from .running import Running, running
+
+if TYPE_CHECKING:
+    from iallocator.model.state import State
+    from iallocator.transition.transition import Transition
 
 Capture = pytest.CaptureFixture[str]
 
@@ -100,6 +107,33 @@ def test_dead_node_is_fenced_and_its_instances_run_elsewhere(
     assert found["execution"]["complete"]
     assert all("node2" not in nodes for name, nodes in places.items() if name != "plain")
     assert places["high"][0] == "node4"
+
+
+def test_instance_that_fails_the_verification_does_not_stop_the_others(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The instance is named as not saved, and the exit status is 1."""
+    verify = verify_transition
+
+    def rejects(before: State, transition: Transition, *more: Any) -> list[str]:
+        moved = [step.action.instance for step in transition.steps]
+        if "low" in {one.name for one in moved if one is not None}:
+            return ["low breaks a limit"]
+        return verify(before, transition, *more)
+
+    monkeypatch.setattr(verification, "verify_transition", rejects)
+    with running(tmp_path, sick(oob_program=OOB)) as world:
+        assert rescued(tmp_path, world, "--json") == 1
+        made, places = kinds(world), world.places()
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    conforms(found, "plan")
+    assert "INSTANCE_FAILOVER high" in made
+    assert not [what for what in made if what.endswith(" low")]
+    assert places["low"] == ["node2", "node3"]
+    assert "node2" not in places["high"] + places["second"]
+    assert "left out: low" in err
+    assert {"instance": "low", "priority": 0, "reason": "low breaks a limit"} in found["lost"]
 
 
 def test_mark_of_the_node_promotes_another_master_candidate(tmp_path: Path) -> None:

@@ -287,3 +287,30 @@ def test_history_of_loads_has_no_outcomes(life: Life) -> None:
     assert done.returncode == 0
     assert "1 damaged lines" in done.stderr.decode()
     assert "1 round, and no move" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("minutes", [10, 30])
+def test_more_samples_in_an_hour_do_not_count_more(life: Life, minutes: int) -> None:
+    """The expected deviation does not depend on the time between rounds."""
+
+    def deviation(step: int) -> float:
+        folder = life.folder / f"history{step}"
+        folder.mkdir()
+        for minute in [*range(0, 40 * 60, 60), *range(40 * 60, 60 * 60, step)]:
+            moment = BEGIN + timedelta(minutes=minute)
+            instances = {
+                name: {
+                    "nodes": [node],
+                    "load": [1.6 if node == "node1" and minute < 40 * 60 else 0.6, 0, 0, 0],
+                    "vcpus": 2,
+                }
+                for name, node in life.places.items()
+            }
+            line = {"time": f"{moment:%Y-%m-%dT%H:%M:%SZ}", "instances": instances, "planned": []}
+            with (folder / f"{moment:%Y-%m-%d}.jsonl").open("a") as file:
+                file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        life.busy = dict.fromkeys(life.busy, 0.6)
+        plan = life.round(60, f"--history={folder}", "--shadow")
+        return float(plan["steady"]["groups"][0]["deviation"])
+
+    assert deviation(minutes) == pytest.approx(deviation(60), rel=0.02)

@@ -197,11 +197,15 @@ class SteadyPolicy:
         return loads
 
     def profile(self, series: Floats, until: float) -> Floats:
-        """Return instances × 24: the expected cpu load at each hour, from samples until a time."""
+        """Return instances × 24: the expected cpu load at each hour, from samples until a time.
+
+        The samples of one hour count together as one, however short the time between rounds is.
+        """
         times = np.array([sample.time for sample in self.samples])
         used = times <= until
         values, times = series[used], times[used]
-        weights = 0.5 ** ((until - times) / HALF_LIFE)
+        _, hour, counts = np.unique(times // HOUR, return_inverse=True, return_counts=True)
+        weights = 0.5 ** ((until - times) / HALF_LIFE) / counts[hour]
         known = ~np.isnan(values)
         filled = np.where(known, values, 0.0)
         total = weights @ known

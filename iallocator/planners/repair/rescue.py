@@ -64,6 +64,7 @@ class RescueResult(PlanResult):
     """
 
     in_turn = False
+    serves_in_parts = True
 
     def __init__(self, before: State, repairs: Repairs, dead: int, marked: bool) -> None:
         relations = repairs.relations
