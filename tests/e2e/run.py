@@ -21,6 +21,7 @@ from scenario import (
     execution,
     extras,
     groups,
+    maintaining,
     manual,
     moves,
     outages,
@@ -55,6 +56,7 @@ _SECTIONS: dict[str, Callable[[Runner, str], None]] = {
     "returning": lambda run, _: returning.returning(run),
     "rescuing": lambda run, _: rescuing.rescuing(run),
     "volumes": lambda run, _: volumes.volumes(run),
+    "maintaining": lambda run, _: maintaining.maintaining(run),
     "manual": lambda run, _: manual.manual(run),
 }
 """Name -> what is done, with the parameters of the allocator; some need what earlier ones made."""
@@ -67,6 +69,7 @@ _BEYOND_HAIL = (
     "returning",
     "rescuing",
     "volumes",
+    "maintaining",
     "manual",
 )
 """What Ganeti's own allocator has nothing of."""

@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from vcluster.layout import NODE_STATE
@@ -39,6 +40,7 @@ class Execution:
         self._door = door
         self._command = command
         self.journal = f"{NODE_STATE}/{name}.journal"
+        self.document: Json = {}
         self._pid = f"{NODE_STATE}/{name}.pid"
         self._process: subprocess.Popen[str] | None = None
 
@@ -60,19 +62,23 @@ class Execution:
         """Start the planner with a new journal."""
         self.start("--journal", self.journal, *words)
 
+    def again(self, *words: str) -> None:
+        """Start the planner to resume the execution."""
+        self.start("--resume", self.journal, *words)
+
     def resumed(self, *words: str) -> tuple[int, Json, str]:
         """Resume the execution, and wait for its end."""
-        self.start("--resume", self.journal, *words)
+        self.again(*words)
         return self.end()
 
     def end(self) -> tuple[int, Json, str]:
         """Wait for the end; return status, report and stderr."""
         assert self._process is not None
         out, _ = self._process.communicate(timeout=_PATIENCE)
-        found = json.loads(out)["execution"] if out.strip() else {}
+        self.document = json.loads(out) if out.strip() else {}
         err = self._said()
         self._err.close()
-        return self._process.returncode, found, err
+        return self._process.returncode, self.document.get("execution", {}), err
 
     def _said(self) -> str:
         """Return the text on stderr so far."""
@@ -93,21 +99,27 @@ class Execution:
 
     def events(self) -> list[Json]:
         """Return the complete lines of the journal so far."""
-        path = self.run.cluster.master.path(self.journal)
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        return [json.loads(line) for line in text.split("\n")[:-1]]
+        return lines_of(self.run.cluster.master.path(self.journal))
 
     def wait_for(self, event: str) -> None:
         """Return when the journal has such an event, or when the planner has ended."""
+        self.wait_until(lambda: any(one["event"] == event for one in self.events()))
+
+    def wait_until(self, happened: Callable[[], bool]) -> None:
+        """Return when something has happened, or when the planner has ended."""
         assert self._process is not None
-        while self._process.poll() is None:
-            if any(one["event"] == event for one in self.events()):
-                return
+        while self._process.poll() is None and not happened():
             time.sleep(0.02)
 
     def ids(self) -> list[int]:
         """Return the IDs of the submitted jobs."""
         return [job for one in self.events() if one["event"] == "accepted" for _, job in one["ids"]]
+
+
+def lines_of(path: Path) -> list[Json]:
+    """Return the complete lines of a journal, which may not exist yet."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.split("\n")[:-1]]
 
 
 def problems(run: Runner, status: int, found: Json, whole: bool) -> Iterator[str]:
