@@ -39,11 +39,12 @@ def relations_of(
     new = list(new)
     locations: Locations | None = None
     owned = (one.tags for some in (cluster.nodes, cluster.instances, new) for one in some)
-    sticky = optional and settings is not None and _any_stickiness(settings)
+    every = (settings, *settings.by_group.values()) if optional and settings is not None else ()
+    sticky = any(one.stickiness > 0 for one in every)
     if sticky or any(tag.startswith(prefix) for tags in owned if tags for tag in tags):
         from iallocator.constraints.locations import locations_of
 
-        locations = locations_of(cluster, new, prefix, settings, optional)
+        locations = locations_of(cluster, new, prefix, settings, optional, sticky)
     tagged = [
         instance
         for source in (cluster.instances, new)
@@ -59,10 +60,6 @@ def relations_of(
     if not (parsed.constraints or parsed.rules or parsed.unusable or parsed.lonely or locations):
         return None
     return Relations(cluster, parsed, locations)
-
-
-def _any_stickiness(settings: ScoreSettings) -> bool:
-    return any(one.stickiness > 0 for one in (settings, *settings.by_group.values()))
 
 
 def findings_for(

@@ -57,20 +57,21 @@ def locations_of(
     cluster: Cluster,
     new: Iterable[Instance],
     prefix: str,
-    settings: ScoreSettings | None = None,
-    optional: bool = False,
+    settings: ScoreSettings | None,
+    optional: bool,
+    sticky: bool,
 ) -> Locations | None:
     """Return the location constraints that tags and settings express; None if there are none.
 
     Without `settings`, finite scores and stickiness do not count. `optional`: the moves that are
-    planned are optional, so that stickiness counts. Without such tags, no module is loaded.
+    planned are optional, so that stickiness counts; `sticky`: `settings` have some for all
+    instances. Without it and without such tags, no module is loaded.
     """
     instances = [*cluster.instances, *new]
     maintenance = f"{prefix}maintenance"
     scores = f"{prefix}score:", f"{prefix}stickiness:"
     nodes = (node.tags for node in cluster.nodes if node.tags)
     owned = (instance.tags for instance in instances if instance.tags)
-    sticky = optional and settings is not None and _sticky(settings)
     if not (
         sticky
         or any(tag == maintenance or tag.startswith(scores[0]) for tags in nodes for tag in tags)
@@ -82,10 +83,6 @@ def locations_of(
     facts = PacemakerTags(cluster, new, [], prefix, whole=settings is None)
     locations = Locations(cluster, instances, facts, prefix, settings, optional)
     return locations if locations else None
-
-
-def _sticky(settings: ScoreSettings) -> bool:
-    return any(one.stickiness > 0 for one in (settings, *settings.by_group.values()))
 
 
 class Locations:
