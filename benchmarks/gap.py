@@ -185,7 +185,8 @@ def as_text(machines: Sequence[Machine], homes: Sequence[Home], down: int | None
     return "\n".join([*lines, "", "", POLICY, ""])
 
 
-def _read(text: str) -> Cluster:
+def read(text: str) -> Cluster:
+    """Return the cluster of a text file; its nodes use no memory themselves."""
     return read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
 
 
@@ -193,7 +194,7 @@ def planned(
     text: str, n1: str = "off", rules: MoveRules | None = None, **limits: Any
 ) -> tuple[Plan, float]:
     """Return the plan for the only group of a cluster, and the processor time in seconds."""
-    cluster = _read(text)
+    cluster = read(text)
     start = process_time()
     settings = Settings()
     settings.n1 = n1
@@ -291,7 +292,7 @@ def placements(
         sums = {name: values[legal] for name, values in sums.items()}
         peers = peers[legal]
         chosen = [one[legal] for one in chosen]
-    state = State(_read(as_text(machines, homes, down)))
+    state = State(read(as_text(machines, homes, down)))
     return _scores(state, homes, peers.max(axis=2), chosen, choices), chosen, choices
 
 
@@ -349,7 +350,7 @@ def allowed(
     scores, chosen, choices = found
     best: dict[str, float] = {}
     for mode in modes:
-        state = State(_read(as_text(machines, homes, down)))
+        state = State(read(as_text(machines, homes, down)))
         instances = {one.name: one for one in state.cluster.instances}
         tolerance = FailureTolerance(state, plan_rules(mode), group=state.cluster.groups[0])
         if mode != "off":

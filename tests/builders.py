@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 __all__ = [
     "Json", "allocate", "as_bytes", "cluster", "group", "instance", "leave", "node", "policy",
-    "spec",
+    "rbd", "spec",
 ]  # fmt: skip
 
 
@@ -161,6 +161,11 @@ def instance(*nodes: str, **members: Any) -> Json:
     """
     template = members.get("disk_template", "drbd" if len(nodes) == 2 else "plain")
     return {**_description(template, members), "nodes": list(nodes), "admin_state": "up"} | members
+
+
+def rbd(*nodes: str, **members: Any) -> Json:
+    """Return an instance on shared storage."""
+    return instance(*nodes, disk_template="rbd", **members)
 
 
 def allocate(document: Json, name: str = "new", **members: Any) -> Json:

@@ -24,8 +24,8 @@ from tests.patience import PATIENCE
 from tests.schemas import conforms
 
 __all__ = [
-    "COMMAND", "ENVIRONMENT", "ROOT", "Done", "complaint", "json_of", "plan_of", "printed",
-    "respond", "run", "run_process", "without_identity",
+    "COMMAND", "ENVIRONMENT", "ROOT", "Done", "complaint", "json_of", "moved", "plan_of",
+    "printed", "respond", "run", "run_process", "without_identity",
 ]  # fmt: skip
 
 ROOT = Path(iallocator.__file__).parents[1]
@@ -69,6 +69,11 @@ def json_of(*words: str, document: Json | None = None, status: int = 0) -> Json:
     """Return the parsed output of a command with ``--json``."""
     found: Json = json.loads(printed(*words, "--json", document=document, status=status))
     return found
+
+
+def moved(plan: Json) -> list[str]:
+    """Return the names of the instances that a plan moves, in order."""
+    return [move["instance"] for move in plan["moves"]]
 
 
 def plan_of(command: str, document: Json, *options: str, status: int = 0) -> Json:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, cluster, instance, rbd
 
 __all__ = ["CROWDED", "TEXT", "Effect", "Json", "batch", "rbd", "stored"]
 
@@ -43,11 +43,6 @@ def stored(case: str, option: str, *words: str) -> Effect:
         return Effect(json.loads(request.read_text()), option, words)
     files = {"cluster.data": text.read_text()}
     return Effect(None, option, ("-t", "{folder}/cluster.data", *words), files)
-
-
-def rbd(*nodes: str, **members: Any) -> Json:
-    """Return an instance on shared storage."""
-    return instance(*nodes, disk_template="rbd", **members)
 
 
 def batch(document: Json, *names: str, **members: Any) -> Json:

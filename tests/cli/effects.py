@@ -13,10 +13,10 @@ from iallocator.commands import COMMANDS
 from iallocator.commands.common_options import accepted
 from iallocator.commands.shared_options import BOOT, Execution
 from iallocator.options.table import COMMON
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, cluster, instance, rbd
 from tests.live.worlds import rapi_answers
 
-from .effect import CROWDED, TEXT, Effect, batch, rbd, stored
+from .effect import CROWDED, TEXT, Effect, batch, stored
 from .effects_of_planners import BY_COMMAND
 from .excluded import EXCLUDED
 

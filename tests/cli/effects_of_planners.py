@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from tests.builders import Json, allocate, cluster, instance, policy, spec
+from tests.builders import Json, allocate, cluster, instance, policy, rbd, spec
 from tests.conformance.whole_groups import compress_case, redistribute_case
 
-from .effect import CROWDED, Effect, rbd, stored
+from .effect import CROWDED, Effect, stored
 
 __all__ = ["BY_COMMAND"]
 

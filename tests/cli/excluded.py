@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tests.builders import Json, allocate, cluster, instance
-
-from .effect import rbd
+from tests.builders import Json, allocate, cluster, instance, rbd
 
 __all__ = ["EXCLUDED"]
 

@@ -9,10 +9,8 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.commands import COMMANDS, options_of
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, instance, rbd
 from tests.command import json_of, printed, run, without_identity
-
-from .effect import rbd
 
 Capture = pytest.CaptureFixture[str]
 

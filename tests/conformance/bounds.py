@@ -18,7 +18,7 @@ from multiprocessing import Pool
 from random import Random
 from typing import NamedTuple
 
-from benchmarks.gap import STORAGE, Machine, as_text, generate
+from benchmarks.gap import STORAGE, Machine, as_text, generate, read
 from benchmarks.planners_gap import (
     MOVABLE,
     TEMPLATES,
@@ -30,7 +30,6 @@ from benchmarks.planners_gap import (
     size_of,
     squeeze_case,
 )
-from iallocator.model.cluster import Cluster
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
@@ -125,11 +124,6 @@ def cluster_text(seed: int, kind: str) -> str:
         lines[-3] = "htools:iextags:role"
         text = "\n".join(lines)
     return text
-
-
-def read(text: str) -> Cluster:
-    """Return the cluster of a text."""
-    return read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
 
 
 def clusters(kind: str, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:

@@ -9,7 +9,13 @@ import pytest
 from tests import builders
 from tests.builders import Json
 from tests.command import plan_of
-from tests.constraints.worlds import held_after_units, random_document, violated_hard
+from tests.constraints.worlds import (
+    held_after_units,
+    homes_after,
+    load,
+    random_document,
+    violated_hard,
+)
 from tests.seeds import seeds
 
 
@@ -27,17 +33,12 @@ def _crowded(tags: dict[str, list[str]], nodes: int = 3) -> Json:
     return builders.cluster(nodes=nodes, memory=16384, instances=instances)
 
 
-def _homes(document: Json, plan: Json) -> dict[str, str]:
-    homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
-    return homes | {move["instance"]: move["to"][0] for move in plan["moves"]}
-
-
 def test_balance_keeps_colocated_instances_together() -> None:
     """At the end, the pair is on one node, and all other instances are spread."""
     pair = ["iallocator:colocate:must:web"]
     document = _crowded({"a": pair, "b": pair})
     plan = _plan(document, "balance")
-    homes = _homes(document, plan)
+    homes = homes_after(document, plan)
     assert homes["a"] == homes["b"]
     assert len({homes["a"], homes["c"], homes["d"]}) == 3
 
@@ -57,9 +58,9 @@ def test_balance_keeps_racks_apart() -> None:
     for number, name in enumerate(document["nodes"]):
         document["nodes"][name]["tags"] = [f"rack:{number // 2}"]
     free = _plan(document, "balance", "--tag-prefix=other:")
-    assert _homes(document, free)["a"] == "node4"
+    assert homes_after(document, free)["a"] == "node4"
     kept = _plan(document, "balance")
-    assert _homes(document, kept)["a"] == "node2"
+    assert homes_after(document, kept)["a"] == "node2"
 
 
 def test_balance_weighs_a_soft_constraint_against_the_score() -> None:
@@ -87,7 +88,7 @@ def test_balance_moves_for_a_soft_constraint_alone() -> None:
     document = builders.cluster(nodes=2, memory=16384, instances=instances)
     assert _plan(document, "balance", "--compat=hail")["moves"] == []
     plan = _plan(document, "balance")
-    homes = _homes(document, plan)
+    homes = homes_after(document, plan)
     assert homes["a"] != homes["b"]
     assert plan["scores"]["after"] < plan["scores"]["before"] - 15
 
@@ -151,7 +152,6 @@ def test_scan_after_moves_equals_a_new_one() -> None:
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.scan import MoveScan
     from iallocator.planners.eligible import movable
-    from tests.constraints.worlds import load
 
     chances = random.Random(3)
     steps = 0

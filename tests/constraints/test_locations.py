@@ -8,7 +8,7 @@ import pytest
 
 from tests import builders
 from tests.builders import Json
-from tests.command import respond
+from tests.constraints.worlds import respond_without_n1
 
 STRATEGIES = (
     "score", "lost-allocations", "affinity", "pacemaker-default", "pacemaker-utilization",
@@ -23,10 +23,6 @@ FORBIDDING = {
 """What keeps an instance off node1: object -> tag."""
 
 TEMPLATES = {"rbd": 1, "drbd": 2}
-
-
-def _asked(document: Json, *options: str) -> Json:
-    return respond(document, "--n1=off", *options)
 
 
 def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> Json:
@@ -59,7 +55,7 @@ def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
     document = _world(how, ())
     tags = [tag] if owner == "instance" else []
     request = builders.allocate(document, memory=512, disk_template=template, tags=tags)
-    response = _asked(request, f"--strategy={strategy}", "--top=9")
+    response = respond_without_n1(request, f"--strategy={strategy}", "--top=9")
     assert response["success"], response["info"]
     assert "node1" not in response["result"]
     assert not any("node1" in best["nodes"] for best in response["solutions"][0].get("top", ()))
@@ -72,7 +68,7 @@ def test_node_with_one_score_that_forbids_it_is_forbidden(other: str, last: bool
     document = _world("score of a node", ())
     tags = [f"iallocator:score:{other}", *document["nodes"]["node1"]["tags"]]
     document["nodes"]["node1"]["tags"] = tags if last else tags[::-1]
-    response = _asked(builders.allocate(document, memory=512, disk_template="rbd"))
+    response = respond_without_n1(builders.allocate(document, memory=512, disk_template="rbd"))
     assert response["success"]
     assert response["result"] != ["node1"]
 
@@ -89,7 +85,7 @@ def test_moved_instance_keeps_off_a_forbidden_node(
         {"type": "node-evacuate", "evac_mode": "all", "instances": ["web"]},
     ):
         document = _world(how, homes, nodes=5) | {"request": request}
-        response = _asked(document, f"--strategy={strategy}")
+        response = respond_without_n1(document, f"--strategy={strategy}")
         assert response["success"], response["info"]
         places = (
             response["result"] if request["type"] == "relocate" else response["result"][0][0][2]
@@ -102,7 +98,7 @@ def test_moved_instance_keeps_off_a_forbidden_node(
 def test_failover_to_a_forbidden_node_is_rejected(how: str) -> None:
     """The secondary is on node1, where the instance must not run."""
     request = {"type": "node-evacuate", "evac_mode": "primary-only", "instances": ["web"]}
-    response = _asked(_world(how, ("node2", "node1")) | {"request": request})
+    response = respond_without_n1(_world(how, ("node2", "node1")) | {"request": request})
     assert response["result"][0] == []
     assert "FailTags" in response["info"] or "must be not on node1" in response["info"]
 
@@ -111,11 +107,11 @@ def test_failover_to_a_forbidden_node_is_rejected(how: str) -> None:
 def test_instance_on_a_node_in_maintenance_stays(mode: str) -> None:
     """The answer reports the reason; an instance that does not run may move."""
     request = {"type": "node-evacuate", "evac_mode": mode, "instances": ["web"]}
-    response = _asked(_world("maintenance", ("node1",)) | {"request": request})
+    response = respond_without_n1(_world("maintenance", ("node1",)) | {"request": request})
     assert response["result"][0] == []
     assert "must be on node1 (tag iallocator:maintenance of node1)" in response["info"]
     document = _world("maintenance", ("node1",), admin_state="down")
-    assert _asked(document | {"request": request})["result"][0]
+    assert respond_without_n1(document | {"request": request})["result"][0]
 
 
 @pytest.mark.parametrize("how", FORBIDDING)
@@ -124,7 +120,7 @@ def test_compat_hail_ignores_locations(how: str) -> None:
     owner, tag = FORBIDDING[how]
     tags = [tag] if owner == "instance" else []
     request = builders.allocate(_world(how, ()), memory=512, disk_template="rbd", tags=tags)
-    assert _asked(request, "--compat=hail")["result"] == ["node1"]
+    assert respond_without_n1(request, "--compat=hail")["result"] == ["node1"]
 
 
 @pytest.mark.parametrize("how", FORBIDDING)
@@ -139,6 +135,6 @@ def test_exact_search_keeps_off_forbidden_nodes(how: str) -> None:
     del one["type"]
     wanted = [one | {"name": name} for name in ("a", "b")]
     document |= {"request": {"type": "multi-allocate", "instances": wanted}}
-    allocated, failed = _asked(document)["result"]
+    allocated, failed = respond_without_n1(document)["result"]
     assert [nodes for _, nodes in allocated] == [["node2"]]
     assert len(failed) == 1

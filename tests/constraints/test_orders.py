@@ -9,6 +9,7 @@ import pytest
 from tests import builders
 from tests.builders import Json
 from tests.command import json_of, respond
+from tests.constraints.worlds import load
 
 
 def _shared(node: str, *tags: str, memory: int = 2048, **members: Any) -> Json:
@@ -125,7 +126,6 @@ def test_order_that_capacity_prevents_is_dropped_and_reported() -> None:
     from iallocator.model.state import State
     from iallocator.transition.assemble import transition_of_moves
     from iallocator.transition.resources import room
-    from tests.constraints.worlds import load
 
     instances = {"a": _shared("node1", memory=12000), "b": _shared("node2", memory=12000)}
     cluster = load(builders.cluster(nodes=3, memory=16384, instances=instances))

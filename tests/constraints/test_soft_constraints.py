@@ -12,6 +12,7 @@ from iallocator.commands.start import run_command
 from tests import builders
 from tests.builders import Json
 from tests.command import respond
+from tests.constraints.worlds import respond_without_n1
 
 PACEMAKER = tuple(f"pacemaker-{kind}" for kind in ("default", "utilization", "balanced", "minimal"))
 STRATEGIES = ("score", "lost-allocations", "affinity", *PACEMAKER)
@@ -31,26 +32,22 @@ def _world(nodes: int = 3, **members: Any) -> Json:
     return builders.cluster(nodes, memory=16384, instances=instances)
 
 
-def _asked(document: Json, *options: str) -> Json:
-    return respond(document, "--n1=off", *options)
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None:
     """The first node by name has the instance to be separated from, so another one is chosen."""
     new = builders.allocate(_world(), disk_template="rbd", memory=512)
     option = f"--strategy={strategy}"
-    assert _asked(new, option)["result"] == ["node1"]
+    assert respond_without_n1(new, option)["result"] == ["node1"]
     new["request"]["tags"] = [APART]
-    assert _asked(new, option)["result"] == ["node2"]
-    assert "broken" not in _asked(new, option)["solutions"][0]
+    assert respond_without_n1(new, option)["result"] == ["node2"]
+    assert "broken" not in respond_without_n1(new, option)["solutions"][0]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_that_every_node_violates_rejects_none_and_is_reported(strategy: str) -> None:
     """On a single node the new instance is placed, and the violation is reported."""
     new = builders.allocate(_world(1), disk_template="rbd", memory=512, tags=[APART])
-    response = _asked(new, f"--strategy={strategy}")
+    response = respond_without_n1(new, f"--strategy={strategy}")
     assert response["result"] == ["node1"]
     (broken,) = response["solutions"][0]["broken"]
     assert broken.startswith("apart from old")
@@ -67,7 +64,7 @@ def test_should_is_weighed_against_scores_of_pacemaker(
     document["instances"]["old"]["tags"] = [f"{APART}:{price}"]
     tags = [f"{APART}:{price}"]
     new = builders.allocate(document, disk_template="rbd", memory=512, tags=tags)
-    assert _asked(new, f"--strategy={strategy}")["result"] == [expected]
+    assert respond_without_n1(new, f"--strategy={strategy}")["result"] == [expected]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -76,7 +73,7 @@ def test_should_counts_for_moves(strategy: str) -> None:
     document = _world(4)
     document["instances"]["d"]["tags"] = [APART]
     document["request"] = {"type": "node-evacuate", "evac_mode": "all", "instances": ["d"]}
-    response = _asked(document, f"--strategy={strategy}")
+    response = respond_without_n1(document, f"--strategy={strategy}")
     assert response["result"][0][0][2] == ["node2"]
 
 
@@ -136,7 +133,7 @@ def test_should_start_after_a_stopped_instance_is_reported(
         request | {"name": "big", "memory": 99999},
     ]
     document["request"] = {"type": "multi-allocate", "instances": wanted}
-    response = _asked(document, f"--strategy={strategy}")
+    response = respond_without_n1(document, f"--strategy={strategy}")
     entry = next(e for e in response["solutions"] if e["instance"] == "app")
     assert entry["nodes"]
     (broken,) = entry["broken"]

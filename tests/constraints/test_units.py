@@ -10,19 +10,13 @@ import pytest
 from tests import builders
 from tests.builders import Json
 from tests.command import plan_of
-from tests.constraints.worlds import held_after_units, random_document, violated_hard
+from tests.constraints.worlds import held_after_units, homes_after, random_document, violated_hard
 from tests.seeds import seeds
 
 Output = pytest.CaptureFixture[str]
 
 PAIR = ["iallocator:colocate:must:web"]
 APART = ["iallocator:separate:must:db"]
-
-
-def homes_after(document: Json, plan: Json) -> dict[str, str]:
-    """Return the primaries after all moves of `plan`."""
-    homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
-    return homes | {move["instance"]: move["to"][0] for move in plan["moves"]}
 
 
 def shared(node: str, memory: int = 2048, **members: Any) -> Json:

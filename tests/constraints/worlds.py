@@ -10,13 +10,16 @@ from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 
 __all__ = [
     "hard_constraints",
     "held_after_units",
+    "homes_after",
     "load",
     "random_document",
     "random_tags",
+    "respond_without_n1",
     "violated_hard",
 ]
 
@@ -105,3 +108,14 @@ def held_after_units(homes: Mapping[str, str], plan: Json) -> Iterator[dict[str,
         now[move["instance"]] = move["to"][0]
         if not waiting:
             yield dict(now)
+
+
+def homes_after(document: Json, plan: Json) -> dict[str, str]:
+    """Return the primaries after all moves of `plan`."""
+    homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
+    return homes | {move["instance"]: move["to"][0] for move in plan["moves"]}
+
+
+def respond_without_n1(document: Json, *options: str) -> Json:
+    """Return the response to a request while global N+1 is off."""
+    return respond(document, "--n1=off", *options)

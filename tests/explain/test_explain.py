@@ -10,41 +10,25 @@ import pytest
 
 from iallocator import deadline
 from iallocator.cli import answer
-from iallocator.commands.other_options import Explain as Settings
-from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation, differences
 from iallocator.explain.facts import PENALTY, GroupReport
 from iallocator.explain.survey import Survey, counted
-from iallocator.options.parser import parse
-from iallocator.options.table import COMMON
 from iallocator.render.words import STATISTICS as WORDS
 from iallocator.scoring.metrics import STATISTICS
 from tests.builders import Json, allocate, as_bytes, cluster, instance, policy, spec
 from tests.command import json_of, respond
 from tests.conformance.documents import document
+from tests.explain.asking import explained, only_decision
 from tests.seeds import seeds
 
 SEEDS = seeds(16, 60)
 OPTIONS = ((), ("--n1", "strict"), ("--compat", "hail"), ("--ignore-soft-errors", "--top", "3"))
 
 
-def explained(request: dict[str, Any], *options: str) -> Explanation:
-    """Explain `request` with these options."""
-    settings = Settings()
-    parse(options, settings, COMMON)
-    return explain(as_bytes(request), settings)
-
-
 @cache
 def generated(seed: int, options: tuple[str, ...] = ()) -> Explanation:
     """Explain a generated document."""
     return explained(document(seed, "allocate"), *options)
-
-
-def decision(request: dict[str, Any], *options: str) -> Decision:
-    """Return the one decision about `request`."""
-    (found,) = explained(request, *options).decisions
-    return found
 
 
 def asked(found: Explanation) -> list[tuple[GroupReport, dict[str, Any]]]:
@@ -159,7 +143,7 @@ def test_every_statistic_has_a_description() -> None:
 def test_rejection_of_small_nodes_has_the_numbers() -> None:
     """The rejection of a small node has its memory, as primary and as secondary."""
     request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
-    assert rejections(decision(request)) == {
+    assert rejections(only_decision(request)) == {
         "node1": [],
         "node2": [],
         "node3": [
@@ -173,7 +157,7 @@ def test_rejection_of_one_pair_names_the_primary() -> None:
     """A secondary without memory for one peer is rejected only in pairs with this peer."""
     held = {"a": instance("node1", "node3", memory=3000)}
     document = cluster(memory=4096, instances=held, changes={"node3": {"free_memory": 3500}})
-    assert rejections(decision(allocate(document, memory=1000)))["node3"][-1] == (
+    assert rejections(only_decision(allocate(document, memory=1000)))["node3"][-1] == (
         "secondary of node1 FailMem: "
         "3500 MiB memory would remain free, 4000 are reserved for failovers"
     )
@@ -194,7 +178,7 @@ def test_policy_rejection_names_the_bound(low: Any, high: Any, text: str) -> Non
     """A rejection by the policy has the violated bound and the amount."""
     request = allocate(cluster(nodes=2))
     request["nodegroups"]["uuid-default"]["ipolicy"] = policy(low, high)
-    found = decision(request)
+    found = only_decision(request)
     expected = f"outside the policy of the group: {text}"
     assert {texts[0].partition(": ")[2] for texts in rejections(found).values()} == {expected}
     assert found.groups[0].closest == expected
@@ -204,7 +188,7 @@ def test_policy_rejection_of_template_lists_the_allowed_ones() -> None:
     """The message lists the disk templates of the policy."""
     request = allocate(cluster(nodes=2))
     request["nodegroups"]["uuid-default"]["ipolicy"]["disk-templates"] = ["plain"]
-    assert decision(request).groups[0].closest == (
+    assert only_decision(request).groups[0].closest == (
         "the policy of the group allows no drbd disks, only plain"
     )
 
@@ -221,13 +205,13 @@ def test_explanation_of_a_node_that_is_not_online_has_the_reason(
     changes: dict[str, bool], reason: str
 ) -> None:
     """A node that is drained or offline is excluded with this reason."""
-    found = decision(allocate(cluster(changes={"node2": changes})))
+    found = only_decision(allocate(cluster(changes={"node2": changes})))
     assert [node.excluded for node in found.groups[0].nodes] == [[], [reason], []]
 
 
 def test_explanation_of_a_node_outside_the_restriction_has_the_reason() -> None:
     """A node that the request does not list is excluded with this reason."""
-    found = decision(allocate(cluster(), restrict=["node1", "node3"]))
+    found = only_decision(allocate(cluster(), restrict=["node1", "node3"]))
     (excluded,) = found.groups[0].nodes[1].excluded
     assert "restricted" in excluded
     assert found.notes == ["Restricted by the request to node1, node3."]
@@ -237,11 +221,11 @@ def test_failure_not_tolerated_before_is_marked_with_strict() -> None:
     """A failure that was not tolerated before the placement is marked."""
     lost = {"a": instance("node1", memory=6000), "b": instance("node2", memory=6000)}
     request = allocate(cluster(nodes=2, instances=lost), memory=100, disk_template="rbd")
-    (group,) = decision(request, "--n1", "strict").groups
+    (group,) = only_decision(request, "--n1", "strict").groups
     assert group.n1_rejections
     assert all(rejected.already for rejected in group.n1_rejections)
-    assert decision(request).answer is None
-    assert decision(request, "--n1=no-new").answer is not None
+    assert only_decision(request).answer is None
+    assert only_decision(request, "--n1=no-new").answer is not None
 
 
 def test_group_with_a_better_score_but_a_worse_policy_has_the_reason() -> None:
@@ -251,7 +235,7 @@ def test_group_with_a_better_score_but_a_worse_policy_has_the_reason() -> None:
         cluster(nodes={"default": 2, "spare": 2}, instances=busy), disk_template="plain"
     )
     request["nodegroups"]["uuid-spare"]["alloc_policy"] = "last_resort"
-    first, second = decision(request).groups
+    first, second = only_decision(request).groups
     assert (first.name, second.name) == ("default", "spare")
     assert second.comparison == "last_resort comes after preferred"
 
@@ -259,7 +243,7 @@ def test_group_with_a_better_score_but_a_worse_policy_has_the_reason() -> None:
 def test_group_without_network_names_it() -> None:
     """The reason names the missing network."""
     request = allocate(cluster(), nics=[{"network": "net-blue"}])
-    (group,) = decision(request).groups
+    (group,) = only_decision(request).groups
     assert group.obstacle.endswith("required by instance new: net-blue")
     assert group.nodes == []
 
@@ -267,7 +251,7 @@ def test_group_without_network_names_it() -> None:
 def test_group_that_was_not_queried_has_the_reason() -> None:
     """With a named group, the other groups are listed as not requested."""
     request = allocate(cluster(nodes={"default": 2, "spare": 2}), group_name="spare")
-    obstacles = {group.name: group.obstacle for group in decision(request).groups}
+    obstacles = {group.name: group.obstacle for group in only_decision(request).groups}
     assert obstacles == {"spare": "", "default": "only group spare is asked for"}
 
 

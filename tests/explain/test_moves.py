@@ -11,14 +11,12 @@ import pytest
 
 from iallocator.commands.other_options import Explain as Settings
 from iallocator.deadline import Deadline
-from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
 from iallocator.explain.survey import counted
-from iallocator.options.parser import parse
-from iallocator.options.table import COMMON
 from iallocator.render import text_of
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, cluster, instance
 from tests.conformance.documents import document
+from tests.explain.asking import explained, only_decision
 from tests.seeds import seeds
 
 MOVES = ("relocate", "node-evacuate", "change-group")
@@ -30,13 +28,6 @@ OPTIONS = (
     ("--ignore-soft-errors", "--top", "3"),
 )
 SEEDS = seeds(8, 25)
-
-
-def explained(request: Json, *options: str) -> Explanation:
-    """Explain `request` with these options."""
-    settings = Settings()
-    parse(options, settings, COMMON)
-    return explain(as_bytes(request), settings)
 
 
 @cache
@@ -79,12 +70,6 @@ def change_group(document: Json, *names: str) -> Json:
     """Return `document` with a request to move these instances to any other group."""
     request = {"type": "change-group", "instances": list(names), "target_groups": []}
     return {**document, "request": request}
-
-
-def only(request: Json, *options: str) -> Decision:
-    """Return the one decision about `request`."""
-    (found,) = explained(request, *options).decisions
-    return found
 
 
 def node_results(decision: Decision) -> dict[str, list[str]]:
@@ -180,7 +165,7 @@ def test_relocate_new_secondary_excludes_the_present_nodes() -> None:
     """Primary and secondary are no targets, each with its reason; other nodes have numbers."""
     held = {"a": instance("node1", "node2", memory=4096)}
     request = relocate(cluster(4, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
-    decision = only(request)
+    decision = only_decision(request)
     assert decision.steps[0].words == "new secondary node4"
     assert node_results(decision) == {
         "node1": ["is the primary, which stays"],
@@ -194,7 +179,7 @@ def test_relocate_no_room_says_what_came_closest() -> None:
     """If no secondary fits, the nearest node and its missing amounts are reported."""
     held = {"a": instance("node1", "node2", memory=4096)}
     request = relocate(cluster(3, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
-    decision = only(request)
+    decision = only_decision(request)
     assert decision.answer is None
     assert (
         decision.groups[0].closest
@@ -205,7 +190,7 @@ def test_relocate_no_room_says_what_came_closest() -> None:
 def test_relocate_plain_instance_says_why_it_is_rejected() -> None:
     """An instance with local disks on one node is rejected with this reason."""
     document = cluster(instances={"a": instance("node1")})
-    decision = only(relocate(document, "a"))
+    decision = only_decision(relocate(document, "a"))
     assert decision.answer is None
     assert decision.notes == [
         "Disks of type plain are on node1 only: no other node has a copy, "
@@ -217,7 +202,7 @@ def test_evacuate_shared_storage_excludes_what_is_evacuated() -> None:
     """The evacuated node, and nodes that are not online, are no targets."""
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster(4, instances=held, changes={"node2": {"drained": True}})
-    decision = only(evacuate(document, "primary-only", "a"))
+    decision = only_decision(evacuate(document, "primary-only", "a"))
     assert node_results(decision) == {
         "node1": ["is to be evacuated"],
         "node2": ["drained"],
@@ -230,7 +215,7 @@ def test_evacuate_shared_storage_excludes_what_is_evacuated() -> None:
 def test_evacuate_down_instance_fails_over() -> None:
     """An instance that is stopped fails over, because it cannot migrate."""
     held = {"a": instance("node1", "node2", admin_state="down")}
-    decision = only(evacuate(cluster(instances=held), "primary-only", "a"))
+    decision = only_decision(evacuate(cluster(instances=held), "primary-only", "a"))
     assert [step.words for step in decision.steps] == ["fail over to node2"]
     assert node_results(decision) == {
         "node1": ["is the primary now, and becomes the secondary"],
@@ -243,7 +228,7 @@ def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
     """A rejected failover has the violated limit and the missing amount."""
     held = {"a": instance("node1", "node2", memory=4096)}
     document = cluster(2, instances=held, changes={"node2": {"free_memory": 3000}})
-    decision = only(evacuate(document, "primary-only", "a"))
+    decision = only_decision(evacuate(document, "primary-only", "a"))
     assert node_results(decision)["node2"] == [
         "FailMem: needs 4096 MiB memory, 3000 free, and 1 MiB must remain"
     ]
@@ -254,7 +239,7 @@ def test_evacuate_pair_reports_the_step_that_fails() -> None:
     """If both nodes are new, a node is rejected at the first step that it cannot execute."""
     held = {"a": instance("node1", "node2", memory=4096, disk=5000)}
     changes = {"node3": {"free_memory": 3120}, "node4": {"free_disk": 5128}}
-    decision = only(evacuate(cluster(6, instances=held, changes=changes), "all", "a"))
+    decision = only_decision(evacuate(cluster(6, instances=held, changes=changes), "all", "a"))
     assert node_results(decision)["node3"] == [
         "FailMem as secondary of node1: could not take over its 4096 MiB memory, 3120 free",
         "FailMem: could not take over its 4096 MiB memory, 3120 free",
@@ -274,7 +259,7 @@ def test_evacuate_names_an_old_primary_that_cannot_hold_the_secondary() -> None:
     """The failover is rejected if the old primary cannot be the temporary secondary."""
     held = {"a": instance("node1", "node2", memory=1024)}
     changes = {"node1": {"free_memory": 0}}
-    decision = only(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
+    decision = only_decision(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
     assert decision.answer is None
     assert decision.groups[0].closest == (
         "node3: FailMem in the failover from node1: node1 as the secondary then: "
@@ -288,7 +273,7 @@ def test_evacuate_migration_tags_are_named() -> None:
     document = cluster(
         2, instances=held, changes={"node1": {"tags": ["cpu:new"]}}, tags=("htools:migration:cpu",)
     )
-    decision = only(evacuate(document, "primary-only", "a"))
+    decision = only_decision(evacuate(document, "primary-only", "a"))
     assert node_results(decision)["node2"] == [
         "FailMig: does not receive what node1 requires: cpu:new"
     ]
@@ -299,7 +284,7 @@ def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
     """If the first failover is rejected, its reason explains why no pair was tested."""
     held = {"a": instance("node1", "node2", memory=4096)}
     changes: Json = {"node1": {"offline": True}, "node2": {"free_memory": 3000}}
-    decision = only(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
+    decision = only_decision(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
     assert decision.groups[0].obstacle == (
         "node1 is not online, so the instance must first fail over to node2, which cannot "
         "take it: FailMem: needs 4096 MiB memory, 3000 free, and 1 MiB must remain"
@@ -311,7 +296,7 @@ def test_evacuate_local_group_full_reports_the_offer_of_another(answer: str, goe
     """If only another group has free capacity, its offer is reported, and used on request."""
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster({"default": 1, "spare": 2}, instances=held)
-    decision = only(evacuate(document, "primary-only", "a"), "--inter-group", answer)
+    decision = only_decision(evacuate(document, "primary-only", "a"), "--inter-group", answer)
     assert decision.elsewhere is not None
     assert decision.elsewhere.answer is not None
     assert decision.elsewhere.answer.nodes == ["node2"]
@@ -326,7 +311,7 @@ def test_other_groups_without_time_are_reported_as_not_tried(
     monkeypatch.setattr(Deadline, "over", lambda self: True)
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster({"east": 1, "west": 2}, instances=held)
-    decision = only(evacuate(document, "primary-only", "a"))
+    decision = only_decision(evacuate(document, "primary-only", "a"))
     assert decision.answer is None
     assert "Other groups were not queried: time was up." in decision.notes
 
@@ -345,7 +330,7 @@ def test_change_group_reports_choice_and_move() -> None:
     """The explanation has the reason for the group, and then the reason for the nodes."""
     held = {"a": instance("node1", "node2")}
     document = cluster({"default": 2, "one": 2, "two": 3}, instances=held)
-    decision = only(change_group(document, "a"))
+    decision = only_decision(change_group(document, "a"))
     assert decision.choice is not None
     obstacles = {group.name: group.obstacle for group in decision.choice.groups}
     assert obstacles["default"] == "instances of the request are in it"
@@ -355,7 +340,9 @@ def test_change_group_reports_choice_and_move() -> None:
 
 def test_change_group_without_target_lists_the_groups() -> None:
     """If no target group is left, each group has the reason for its exclusion."""
-    decision = only(change_group(cluster(instances={"a": instance("node1", "node2")}), "a"))
+    decision = only_decision(
+        change_group(cluster(instances={"a": instance("node1", "node2")}), "a")
+    )
     assert decision.reason == "no group is left to move to"
     assert decision.choice is not None
     (group,) = decision.choice.groups
@@ -398,7 +385,7 @@ def test_allocate_secondary_keeps_the_primary() -> None:
     """The primary stays, and each rejected secondary has its reason."""
     held = {"a": instance("node1", memory=4096)}
     document = cluster(3, instances=held, changes={"node3": {"free_memory": 3120}})
-    decision = only({**document, "request": {"type": "allocate-secondary", "name": "a"}})
+    decision = only_decision({**document, "request": {"type": "allocate-secondary", "name": "a"}})
     assert decision.answer is not None
     assert decision.answer.nodes == ["node1", "node2"]
     assert node_results(decision)["node3"] == [

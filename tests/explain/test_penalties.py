@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, cluster, rbd
 from tests.command import json_of, printed, respond
 from tests.schemas import conforms
 
 APART = ["iallocator:separate:should:x:2"]
-
-
-def rbd(*nodes: str, **members: Any) -> Json:
-    """Return an instance on shared storage."""
-    return instance(*nodes, disk_template="rbd", **members)
 
 
 CLUSTER = cluster(

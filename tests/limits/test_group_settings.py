@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.builders import Json, as_bytes, cluster, instance
-from tests.command import json_of, run
-from tests.property.answers import answered
+from tests.command import json_of, respond, run
 from tests.solver import moving
 
 LENIENT = "iallocator:ignore-soft-errors:yes"
@@ -43,7 +42,7 @@ def evacuation(made: Json, names: tuple[str, ...], mode: str = "primary-only") -
 
 def moved(document: Json, *options: str) -> dict[str, list[str]]:
     """Return the new nodes of each moved instance."""
-    result = answered(document, "--exact-search=no", *options)["result"]
+    result = respond(document, "--exact-search=no", *options)["result"]
     return {name: nodes for name, _, nodes in result[0]}
 
 
@@ -103,7 +102,7 @@ def test_batch_ignores_soft_limits_only_in_the_group_with_the_setting(
 ) -> None:
     """Five cpus are more than any node may provide; one group ignores that."""
     for options in ((), ("--exact-search=no",)):
-        result = answered(batch(world(tagged=tagged), wanted, vcpus=5, memory=256), *options)[
+        result = respond(batch(world(tagged=tagged), wanted, vcpus=5, memory=256), *options)[
             "result"
         ]
         assert [name for name, _ in result[0]] == [{"g1": "a", "g2": "b"}[tagged]]
@@ -121,7 +120,7 @@ def test_batch_violates_n1_only_in_the_group_that_does_not_require_it(
         made["instances"][f"held{number}"] = held
         made["nodes"][f"node{2 * number}"]["free_memory"] -= 4000
     made["nodegroups"][f"uuid-{tagged}"]["tags"] = ["iallocator:n1:off"]
-    result = answered(batch(made, wanted, memory=7000))["result"]
+    result = respond(batch(made, wanted, memory=7000))["result"]
     assert [name for name, _ in result[0]] == [{"g1": "a", "g2": "b"}[tagged]]
 
 
@@ -176,12 +175,12 @@ def test_exact_search_of_a_group_acts_as_the_option_does(
     decided = 0
     for seed in range(12):
         document, options = make(seed)
-        whole = answered(document, *options)
-        greedy = answered(document, "--exact-search=no", *options)
+        whole = respond(document, *options)
+        greedy = respond(document, "--exact-search=no", *options)
         decided += whole != greedy
-        assert answered(_group_tag(document, "no"), *options) == greedy, seed
+        assert respond(_group_tag(document, "no"), *options) == greedy, seed
         off = document | {"cluster_tags": ["iallocator:exact-search:no"]}
-        assert answered(_group_tag(off, "yes"), *options) == whole, seed
+        assert respond(_group_tag(off, "yes"), *options) == whole, seed
     assert decided
 
 

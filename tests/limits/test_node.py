@@ -33,12 +33,11 @@ from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from tests.builders import Json, allocate, cluster, instance
 from tests.command import respond
-from tests.property.answers import answered
 
 
 def failures(request: Json, *options: str) -> dict[str, int]:
     """Return the number of rejected candidates by reason, in the only group of `request`."""
-    found: dict[str, int] = answered(request, "--n1=off", *options)["solutions"][0]["failures"]
+    found: dict[str, int] = respond(request, "--n1=off", *options)["solutions"][0]["failures"]
     return found
 
 
@@ -123,7 +122,7 @@ def test_exclusion_tag_of_a_present_instance_rejects_the_node() -> None:
     resident = instance("node1", "node2", tags=["service:dns"])
     document = cluster(2, instances={"dns1": resident}, tags=("htools:iextags:service",))
     request = allocate(document, "dns2", disk_template="plain", tags=["service:dns"])
-    assert answered(request)["result"] == ["node2"]
+    assert respond(request)["result"] == ["node2"]
     assert failures(request) == {"FailTags": 1}
     assert failures(request, "--ignore-soft-errors") == {}
 
@@ -175,7 +174,7 @@ def test_instance_marked_offline_needs_no_memory(
         made["nodes"][name]["free_memory"] = free
     request = {"type": "node-evacuate", "instances": ["web"], "evac_mode": mode}
     for options in ((), ("--compat=hail",)):
-        result = answered({**made, "request": request}, *options)["result"]
+        result = respond({**made, "request": request}, *options)["result"]
         assert [name for name, *_ in result[0]] == (["web"] if moves else [])
 
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.results import RankedGroups
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, allocate, as_bytes, cluster, instance
-
-
-def response(document: Json, *options: str) -> Json:
-    """Return the answer to `document`."""
-    found: Json = json.loads(answer(as_bytes(document), options))
-    return found
+from tests.builders import Json, allocate, cluster, instance
+from tests.command import respond
 
 
 def evacuation(nodes: int, *residents: tuple[str, int]) -> Json:
@@ -40,13 +33,13 @@ def test_move_to_equal_nodes_is_decided_as_hail_rounds() -> None:
     document = evacuation(
         6, ("node5", 100), ("node5", 700), ("node2", 300), ("node1", 300), ("node4", 700)
     )
-    assert response(document, "--compat=hail")["result"][0] == [["i0", "default", ["node3"]]]
+    assert respond(document, "--compat=hail")["result"][0] == [["i0", "default", ["node3"]]]
 
 
 @pytest.mark.parametrize("top", [1, 2, 3])
 def test_moves_are_at_most_the_requested_number(top: int) -> None:
     """Four nodes are possible, and the option limits the list."""
-    (found,) = response(evacuation(5, ("node1", 512)), f"--top={top}")["solutions"]
+    (found,) = respond(evacuation(5, ("node1", 512)), f"--top={top}")["solutions"]
     assert len(found.get("alternatives", [found])) == top
 
 
@@ -75,13 +68,13 @@ SMALL = ((4, 4, 4096, 5000), (4, 3, 9000, 5000), (8, 3, 4096, 3000), (6, 2, 9000
 
 def test_losses_decide_where_only_an_unallocable_group_has_usual_nodes() -> None:
     """As in hail, losses decide if all nodes of all allocable groups have exclusive storage."""
-    assert response(dedicated(*SMALL), "--compat=hail")["result"] == ["node3"]
+    assert respond(dedicated(*SMALL), "--compat=hail")["result"] == ["node3"]
 
 
 def test_losses_do_not_decide_in_a_group_with_a_usual_node() -> None:
     """The fourth node has no dedicated spindles, and is the emptiest by the score."""
     sizes = ((6, 3, 4096, 5000), (8, 3, 9000, 5000), (6, 3, 30_000, 3000))
-    assert response(dedicated(*sizes))["result"] == ["node4"]
+    assert respond(dedicated(*sizes))["result"] == ["node4"]
 
 
 def test_policy_is_checked_only_for_arrivals_from_another_group() -> None:

@@ -19,18 +19,11 @@ from iallocator.planners.balance.plan_builder import BalanceProblem, PlanBuilder
 from iallocator.planners.balance.rearrangement import PlacementScores
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.scoring.scalar import score_of
-from iallocator.sources.text import read_text
-from iallocator.wire.reading import Reading
 from tests.seeds import seeds
 
 EQUAL = 1e-6
 
 KINDS = tuple(gap.STORAGE)
-
-
-def read(text: str) -> Any:
-    """Return the cluster of a text file."""
-    return read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -39,7 +32,7 @@ def test_scores_of_placements_are_those_of_the_state(kind: str) -> None:
     compared = 0
     for seed in seeds(4, 40):
         machines, homes, down = gap.fails(seed, kind)
-        state = State(read(gap.as_text(machines, homes, down if seed % 2 else None)))
+        state = State(gap.read(gap.as_text(machines, homes, down if seed % 2 else None)))
         nodes = state.cluster.nodes
         problem = BalanceProblem(
             state, range(len(nodes)), Capacities(nodes), state.cluster.instances, MoveRules()
@@ -94,7 +87,7 @@ def test_no_state_of_a_plan_loses_more_instances_and_the_end_keeps_the_mode_of_n
     for seed in seeds(6, 60, start=500):
         text = gap.as_text(*gap.fails(seed, kind))
         plan, _ = gap.planned(text, mode, compound=True, min_gain=0.0)
-        state = State(read(text))
+        state = State(gap.read(text))
         group = state.cluster.groups[0]
         losses, wanted = (
             FailureTolerance(state, plan_rules(one), group=group) for one in ("no-worse", mode)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from iallocator.planners.plan import Plan
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, instance, rbd
 from tests.command import json_of, plan_of, printed
 
 from .hsqueeze import standby_cluster, text_cluster
@@ -28,11 +27,6 @@ ONE_LEFT = "--n1=off"
 """The last online node may run all instances."""
 
 
-def on_shared(*nodes: str, **members: Any) -> Json:
-    """Return an instance on shared storage."""
-    return instance(*nodes, disk_template="rbd", **members)
-
-
 def reasons(plan: Json) -> dict[str, str]:
     """Return why nodes are kept, by name."""
     return {one["node"]: one["reason"] for one in plan["kept"]}
@@ -42,7 +36,7 @@ def test_squeeze_frees_nodes_with_the_fewest_instances_first() -> None:
     """The emptiest node is first; the master stays with any number of instances."""
     homes = ("node1", "node2", "node2", "node2", "node3", "node4", "node4")
     document = cluster(
-        4, memory=8192, instances={f"i{k}": on_shared(home) for k, home in enumerate(homes)}
+        4, memory=8192, instances={f"i{k}": rbd(home) for k, home in enumerate(homes)}
     )
     plan = plan_of("squeeze", document, *MASTER, ONE_LEFT, "--target-resources=0.5")
     assert (plan["action"], plan["switched_nodes"]) == ("offline", ["node3", "node4", "node2"])
@@ -53,7 +47,7 @@ def test_squeeze_frees_nodes_with_the_fewest_instances_first() -> None:
 
 def test_squeeze_frees_preferred_nodes_first_and_avoided_ones_last() -> None:
     """The options decide among the possible nodes."""
-    document = cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in (1, 2, 3, 4)})
+    document = cluster(4, instances={f"i{k}": rbd(f"node{k}") for k in (1, 2, 3, 4)})
     options = (*MASTER, ONE_LEFT, "--prefer=node4", "--avoid=node2")
     plan = plan_of("squeeze", document, *options)
     assert plan["switched_nodes"] == ["node4", "node3", "node2"]
@@ -113,15 +107,13 @@ def test_squeeze_without_a_master_warns_and_keeps_a_node(tmp_path: Path, capsys:
 
 def test_squeeze_keeps_instances_in_their_group() -> None:
     """Ganeti cannot migrate into another group, so a group with instances keeps a node."""
-    document = cluster(
-        {"a": 2, "b": 2}, instances={"i1": on_shared("node1"), "i3": on_shared("node3")}
-    )
+    document = cluster({"a": 2, "b": 2}, instances={"i1": rbd("node1"), "i3": rbd("node3")})
     plan = plan_of("squeeze", document, *MASTER, ONE_LEFT)
     assert plan["switched_nodes"] == ["node2", "node4"]
     assert plan["moves"] == []
 
 
-FULL = {f"i{k}": on_shared("node1", memory=1000) for k in range(8)}
+FULL = {f"i{k}": rbd("node1", memory=1000) for k in range(8)}
 
 
 def test_squeeze_powers_on_standby_nodes_by_priority() -> None:
@@ -215,7 +207,7 @@ def test_squeeze_with_two_thresholds_does_not_oscillate(tmp_path: Path) -> None:
 def test_squeeze_to_less_than_the_minimum_warns(tmp_path: Path, capsys: Capture) -> None:
     """The levels are used as given, but in this order nodes would be switched repeatedly."""
     path = tmp_path / "cluster.json"
-    path.write_text(json.dumps(cluster(2, instances={"i": on_shared("node2", memory=6500)})))
+    path.write_text(json.dumps(cluster(2, instances={"i": rbd("node2", memory=6500)})))
     levels = (ONE_LEFT, "--minimal-resources=1", "--target-resources=0.5")
     assert main(["squeeze", "--json", str(path), *MASTER, *levels]) == 0
     captured = capsys.readouterr()
@@ -251,7 +243,7 @@ def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(tmp_path: 
 def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path) -> None:
     """No new instance may be placed on a node that is about to be powered down."""
     changes = {"node3": {"tags": ["htools:standby:manual"]}}
-    document = cluster(3, instances={"i2": on_shared("node2")}, changes=changes)
+    document = cluster(3, instances={"i2": rbd("node2")}, changes=changes)
     path, script = tmp_path / "cluster.json", tmp_path / "script"
     path.write_text(json.dumps(document))
     assert "gnt-node" not in printed("squeeze", str(path), *MASTER, ONE_LEFT, f"-C{script}")
@@ -277,8 +269,8 @@ def test_squeeze_has_the_reason_why_a_node_cannot_be_freed() -> None:
     document = cluster(
         3,
         memory=4096,
-        instances={"big": on_shared("node2", memory=3000), "local": instance("node3"),
-                   "own": on_shared("node1", memory=1500)},
+        instances={"big": rbd("node2", memory=3000), "local": instance("node3"),
+                   "own": rbd("node1", memory=1500)},
     )  # fmt: skip
     out = printed("squeeze", *MASTER, "--minimal-resources=0.5", document=document)
     assert out.startswith("0 nodes freed; proved to be the most possible\n\nNo action\n")
@@ -310,7 +302,7 @@ def test_squeeze_interrupted_prints_the_plan_so_far(monkeypatch: pytest.MonkeyPa
     plan = json_of(
         "squeeze",
         *MASTER,
-        document=cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in range(1, 5)}),
+        document=cluster(4, instances={f"i{k}": rbd(f"node{k}") for k in range(1, 5)}),
         status=130,
     )
     assert plan["groups"][0]["reason"] == "interrupted"
@@ -353,7 +345,7 @@ def test_squeeze_frees_as_many_nodes_whatever_their_names() -> None:
         rng = random.Random(f"squeeze renamed/{seed}")
         count = rng.randint(2, 6)
         homes = [f"node{rng.randint(1, count)}" for _ in range(rng.randint(0, 4))]
-        held = {f"i{k}": on_shared(home, memory=512) for k, home in enumerate(homes)}
+        held = {f"i{k}": rbd(home, memory=512) for k, home in enumerate(homes)}
         document = cluster(count, instances=held)
         names = list(document["nodes"])
         shuffled = rng.sample(names, len(names))
@@ -369,7 +361,7 @@ def test_squeeze_frees_as_many_nodes_whatever_their_names() -> None:
 def test_squeeze_without_a_master_keeps_no_node_where_others_stay_online() -> None:
     """Instances that cannot be moved keep two nodes; no node has to stay for the master."""
     fixed = {f"fixed{k}": instance(f"node{k}") for k in (1, 2)}
-    document = cluster(4, instances=fixed | {"web": on_shared("node3")})
+    document = cluster(4, instances=fixed | {"web": rbd("node3")})
     plan = plan_of("squeeze", document, ONE_LEFT)
     assert sorted(plan["switched_nodes"]) == ["node3", "node4"]
     assert set(reasons(plan)) == {"node1", "node2"}

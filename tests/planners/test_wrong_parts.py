@@ -20,7 +20,7 @@ from iallocator.model.instance import primary_vector
 from iallocator.planners import verify
 from iallocator.planners.intergroup.redistribute import Health, examine
 from tests.builders import Json, as_bytes, cluster, instance
-from tests.command import run
+from tests.command import moved, run
 from tests.schemas import conforms
 
 from .intergroup.worlds import by_group, on_shared
@@ -94,10 +94,6 @@ def _plan(document: Json, command: str, *options: str) -> tuple[Json, str]:
     return plan, done.stderr.decode()
 
 
-def _moved(plan: Json) -> list[str]:
-    return [move["instance"] for move in plan["moves"]]
-
-
 def _two_uneven_groups() -> Json:
     """Return two groups with two instances on the first node of each."""
     held = {f"{group}{k}": instance(node, disk_template="rbd", memory=2048)
@@ -125,11 +121,11 @@ def test_balance_cuts_the_plan_of_the_wrong_group_only(monkeypatch: Patch) -> No
     """A move in the second group violates a limit; the plan of the first group is kept."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
-    first, second = _moved(plan)
+    first, second = moved(plan)
     assert (first[:4], second[:4]) == ("east", "west")
     _afterwards(monkeypatch, "balance", _grows(second))
     plan, reported = _plan(document, "balance", *BALANCE)
-    assert _moved(plan) == [first]
+    assert moved(plan) == [first]
     assert "breaks a limit" in by_group(plan)["west"]["reason"]
     assert "breaks a limit" not in by_group(plan)["east"]["reason"]
     assert "left out: the moves of group west from move 2 on" in reported
@@ -139,10 +135,10 @@ def test_balance_cuts_the_first_of_two_groups(monkeypatch: Patch) -> None:
     """The group with the wrong plan can be the first one."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
-    first, second = _moved(plan)
+    first, second = moved(plan)
     _afterwards(monkeypatch, "balance", _grows(first))
     plan, reported = _plan(document, "balance", *BALANCE)
-    assert _moved(plan) == [second]
+    assert moved(plan) == [second]
     assert "left out: the moves of group east from move 1 on" in reported
 
 
@@ -150,10 +146,10 @@ def test_balance_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None
     """The transition fails in one group; the other group keeps its plan."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
-    first, second = _moved(plan)
+    first, second = moved(plan)
     _reject_steps(monkeypatch, first)
     plan, reported = _plan(document, "balance", *BALANCE)
-    assert _moved(plan) == [second]
+    assert moved(plan) == [second]
     assert "wrong on purpose" in by_group(plan)["east"]["reason"]
     assert "left out: the plan of group east" in reported
 
@@ -164,10 +160,10 @@ def test_balance_leaves_out_the_last_group_if_only_both_together_are_wrong(
     """Each plan is correct alone, so the first one is kept."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
-    first, second = _moved(plan)
+    first, second = moved(plan)
     _reject_steps(monkeypatch, first, second)
     plan, reported = _plan(document, "balance", *BALANCE)
-    assert _moved(plan) == [first]
+    assert moved(plan) == [first]
     assert "left out: the plan of group west" in reported
 
 
@@ -176,7 +172,7 @@ def test_balance_of_one_group_with_wrong_steps_is_rejected(monkeypatch: Patch) -
     held = {f"i{k}": instance("node1", disk_template="rbd", memory=2048) for k in (1, 2)}
     document = cluster(2, instances=held)
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
-    _reject_steps(monkeypatch, *_moved(plan))
+    _reject_steps(monkeypatch, *moved(plan))
     done = run("balance", "--json", *BALANCE, stdin=as_bytes(document))
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"wrong on purpose" in done.stderr
@@ -211,7 +207,7 @@ def test_redistribute_leaves_out_a_group_with_wrong_moves(monkeypatch: Patch) ->
             _afterwards(patch, "redistribute", _grows(wrong))
             plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
         bad = "east" if wrong == "a" else "west"
-        assert sorted(_moved(plan)) == left
+        assert sorted(moved(plan)) == left
         repaired = {name for name, one in by_group(plan).items() if one["repaired"]}
         assert repaired == {"east", "west"} - {bad}
         row = by_group(plan)[bad]
@@ -226,7 +222,7 @@ def test_redistribute_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) ->
     """The order of the steps fails for one group only."""
     _reject_steps(monkeypatch, "a")
     plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
-    assert sorted(_moved(plan)) == ["b", "c"]
+    assert sorted(moved(plan)) == ["b", "c"]
     assert "left out: the repair of group east" in reported
 
 
@@ -240,7 +236,7 @@ def test_redistribute_leaves_out_the_group_that_is_not_repaired(monkeypatch: Pat
 
     _afterwards(monkeypatch, "redistribute", spoil)
     plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
-    assert _moved(plan) == ["a"]
+    assert moved(plan) == ["a"]
     assert "group west is not healthy at the end" in by_group(plan)["west"]["reason"]
     assert "left out: the repair of group west" in reported
 
@@ -253,7 +249,7 @@ def test_reboot_leaves_out_nodes_with_wrong_moves(monkeypatch: Patch) -> None:
     rebooted = [name for one in plan["reboots"] for name in one["nodes"]]
     assert "node1" not in rebooted
     assert "node2" in rebooted
-    assert set(_moved(plan)) == {"i2"}
+    assert set(moved(plan)) == {"i2"}
     (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node1")
     assert "breaks a limit" in kept
     assert "left out: the reboot of node1" in reported
@@ -266,7 +262,7 @@ def test_reboot_leaves_out_nodes_with_wrong_steps(monkeypatch: Patch) -> None:
     rebooted = [name for one in plan["reboots"] for name in one["nodes"]]
     assert "node1" in rebooted
     assert "node2" not in rebooted
-    assert set(_moved(plan)) == {"i1"}
+    assert set(moved(plan)) == {"i1"}
     assert "left out: the reboot of" in reported
 
 
@@ -275,10 +271,10 @@ def test_squeeze_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
     document = cluster({"east": 2, "west": 2}, instances=held)
     plan = json.loads(run("squeeze", "--json", *SQUEEZE, stdin=as_bytes(document)).stdout)
-    freed, (first, second) = plan["switched_nodes"], _moved(plan)
+    freed, (first, second) = plan["switched_nodes"], moved(plan)
     _reject_steps(monkeypatch, first)
     plan, reported = _plan(document, "squeeze", *SQUEEZE)
-    assert (plan["switched_nodes"], _moved(plan)) == (freed[1:], [second])
+    assert (plan["switched_nodes"], moved(plan)) == (freed[1:], [second])
     assert "left out: the plan of group east" in reported
 
 
@@ -288,7 +284,7 @@ def test_redistribute_leaves_out_the_last_repair_if_only_both_together_are_wrong
     """Each repair is correct alone, so the first one is kept."""
     _reject_steps(monkeypatch, "a", "b")
     plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
-    assert _moved(plan) == ["a"]
+    assert moved(plan) == ["a"]
     assert "left out: the repair of group west" in reported
 
 
@@ -306,6 +302,6 @@ def test_redistribute_leaves_out_the_repair_that_harms_a_healthy_group(
     _afterwards(monkeypatch, "redistribute", lambda done: ends.append(True))
     monkeypatch.setattr("iallocator.planners.intergroup.redistribute.examine", examined)
     plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
-    assert _moved(plan) == ["a"]
+    assert moved(plan) == ["a"]
     assert "group south is not healthy at the end" in reported
     assert "left out: the repair of group west" in reported

@@ -18,7 +18,7 @@ from tests.command import respond
 from tests.conformance.documents import document
 
 __all__ = [
-    "MOVES", "answered", "asked", "context_for", "newcomers", "response_to", "seeded", "shuffled",
+    "MOVES", "asked", "context_for", "newcomers", "response_to", "seeded", "shuffled",
 ]  # fmt: skip
 
 MOVES = ("relocate", "node-evacuate", "change-group")
@@ -31,15 +31,10 @@ def seeded(seed: int, kind: str) -> Json:
     return document(seed, kind)
 
 
-def answered(request: Json, *options: str) -> Json:
-    """Return the response to `request`."""
-    return respond(request, *options)
-
-
 @lru_cache(maxsize=10000)
 def response_to(seed: int, kind: str, *options: str) -> Json:
     """Return the response to a generated document; do not change it."""
-    return answered(seeded(seed, kind), *options)
+    return respond(seeded(seed, kind), *options)
 
 
 def context_for(request: Json, settings: Settings | None = None) -> tuple[Context, Request]:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from iallocator.cli import answer
 from tests.builders import Json, allocate, cluster
+from tests.command import respond
 from tests.conformance.documents import KINDS
 from tests.seeds import seeds
 
-from .answers import answered, seeded, shuffled
+from .answers import seeded, shuffled
 
 
 def raw_answer(request: Json) -> bytes:
@@ -66,13 +67,13 @@ def test_tie_of_identical_nodes_goes_to_the_first_by_name(
     """Of equal placements that on the first node by name wins, whatever the document's order."""
     request = allocate(cluster(nodes=4), disk_template=template)
     for seed in range(5):
-        assert answered(shuffled(request, Random(seed)))["result"] == expected
+        assert respond(shuffled(request, Random(seed)))["result"] == expected
 
 
 def test_tie_between_pairs_goes_to_the_first_primary_then_the_first_secondary() -> None:
     """With the best node drained, the order is by primary and then by secondary."""
     request = allocate(cluster(nodes=4, changes={"node1": {"drained": True}}))
-    offered = answered(request, "--top=9")["solutions"][0]["placements"]
+    offered = respond(request, "--top=9")["solutions"][0]["placements"]
     assert [one["nodes"] for one in offered] == [
         ["node2", "node3"], ["node2", "node4"], ["node3", "node2"], ["node3", "node4"],
         ["node4", "node2"], ["node4", "node3"],
@@ -82,5 +83,5 @@ def test_tie_between_pairs_goes_to_the_first_primary_then_the_first_secondary() 
 def test_tie_between_groups_goes_to_the_first_by_name() -> None:
     """Of groups with equal policies and scores the first by name is selected."""
     request = allocate(cluster(nodes={"beta": 2, "alpha": 2}), disk_template="plain")
-    assert answered(request)["result"] == ["node3"]
-    assert answered(shuffled(request, Random(1)))["result"] == ["node3"]
+    assert respond(request)["result"] == ["node3"]
+    assert respond(shuffled(request, Random(1)))["result"] == ["node3"]

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from tests.builders import Json, cluster, instance
+from tests.command import respond
 from tests.conformance.documents import KINDS
 from tests.seeds import seeds
 
-from .answers import MOVES, answered, asked, response_to, seeded
+from .answers import MOVES, asked, response_to, seeded
 from .limits import admits, broken_hard, broken_soft
 from .plain import Plain
 from .walk import Placement, follow
@@ -76,7 +77,7 @@ def test_failover_to_a_secondary_that_is_not_online_fails(ailment: str) -> None:
         nodes=4, instances={"web": instance("node1", "node2")}, changes={"node2": {ailment: True}}
     )
     request = {"type": "node-evacuate", "instances": ["web"], "evac_mode": "primary-only"}
-    moved, failed, _ = answered({**document, "request": request})["result"]
+    moved, failed, _ = respond({**document, "request": request})["result"]
     assert moved == []
     assert [name for name, _ in failed] == ["web"]
 

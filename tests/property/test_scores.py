@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import Json, cluster, instance
+from tests.command import respond
 from tests.conformance.documents import KINDS
 from tests.seeds import seeds
 
-from .answers import answered, response_to, seeded
+from .answers import response_to, seeded
 from .plain import Plain
 from .walk import follow
 
@@ -50,7 +51,7 @@ def test_secondary_of_an_offline_primary_is_not_checked_by_shared_locations() ->
         tags=("htools:nlocation:power",),
     )
     request = {"type": "relocate", "name": "web", "relocate_from": ["node4"]}
-    response = answered({**document, "request": request}, "--top=2")
+    response = respond({**document, "request": request}, "--top=2")
     first, second = response["solutions"][0]["alternatives"]
     assert first["score"] == second["score"]
     assert response["result"] == ["node2"], "the first of equals by name"

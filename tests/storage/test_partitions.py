@@ -10,10 +10,10 @@ from random import Random
 import pytest
 
 from tests.builders import Json, allocate, cluster, instance
-from tests.command import printed
+from tests.command import printed, respond
 from tests.seeds import seeds
 
-from .worlds import POOLS, answered, of_instance, reaching, super_cluster
+from .worlds import POOLS, of_instance, reaching, super_cluster
 
 SEEDS = [range(start, start + 40) for start in seeds(40, 160)[::40]]
 
@@ -37,7 +37,7 @@ def test_new_instance_goes_only_to_nodes_with_access_to_its_pool(seeds: range) -
         rng = Random(seed)
         request = new(rng, super_cluster(rng))
         within = reaching(request, of_instance(request["request"]))
-        response = answered(request, "--top=5")
+        response = respond(request, "--top=5")
         assert response["success"] is bool(response["result"])
         for solution in response["solutions"]:
             own = {n for n, raw in request["nodes"].items()
@@ -66,7 +66,7 @@ def test_moved_instance_stays_in_its_pool(kind: str, seeds: range) -> None:
         rng = Random(seed)
         document = super_cluster(rng)
         for name, raw in sorted(document["instances"].items())[::3]:
-            response = answered({**document, "request": request(kind, name, raw)},
+            response = respond({**document, "request": request(kind, name, raw)},
                                 "--top=4", "--inter-group=yes")  # fmt: skip
             within = reaching(document, of_instance(raw))
             ends = list(ends_in(response["solutions"]))
@@ -100,7 +100,7 @@ def test_potential_secondaries_are_listed_by_score() -> None:
     for seed in seeds(15, 40):
         rng = Random(seed)
         request = new(rng, super_cluster(rng))
-        for solution in answered(request, "--top=99", "--n1=off")["solutions"]:
+        for solution in respond(request, "--top=99", "--n1=off")["solutions"]:
             if solution["nodes"]:
                 ranked = [one["nodes"][0] for one in solution["placements"]]
                 assert ranked == [*solution["nodes"], *solution["secondaries"]]
@@ -115,9 +115,9 @@ def test_kernels_with_and_without_arrays_reject_the_same_nodes(
     """Answers are equal with and without the array library."""
     from iallocator import scoring
 
-    plain = [answered(case(seed)) for seed in range(30)]
+    plain = [respond(case(seed)) for seed in range(30)]
     monkeypatch.setattr(scoring, "arrays_pay", lambda *asked: forms == "arrays")
-    assert [answered(case(seed)) for seed in range(30)] == plain
+    assert [respond(case(seed)) for seed in range(30)] == plain
 
 
 def case(seed: int) -> Json:
@@ -152,7 +152,7 @@ def test_evacuation_of_secondaries_moves_no_instance_without_a_secondary(
     held = {"shared": instance("node1", disk_template="rbd"), "drbd": instance("node2", "node1")}
     document = cluster({"pair": 2, "other": 2}, instances=held)
     wanted = {"type": "node-evacuate", "instances": ["shared", "drbd"]}
-    response = answered(document | {"request": wanted | {"evac_mode": "secondary-only"}}, *options)
+    response = respond(document | {"request": wanted | {"evac_mode": "secondary-only"}}, *options)
     moved, failed, _ = response["result"]
     shared = next(one for one in response["solutions"] if one["instance"] == "shared")
     assert "remote" not in shared

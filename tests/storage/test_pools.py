@@ -14,8 +14,9 @@ from iallocator.model.storage import pools_of
 from iallocator.options.settings import Settings
 from iallocator.wire.validation import problems
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import respond
 
-from .worlds import answered, external, internal
+from .worlds import external, internal
 
 NAS = ("external", "nas")
 
@@ -27,7 +28,7 @@ def listed(*pools: Json) -> Json:
 
 def places(document: Json, **wanted: Any) -> set[str]:
     """Return the nodes where an instance can be placed, without N+1."""
-    response = answered(allocate(document, **wanted), "--n1=off", "--top=99")
+    response = respond(allocate(document, **wanted), "--n1=off", "--top=99")
     return {
         node
         for solution in response["solutions"]
@@ -97,7 +98,7 @@ def test_disk_parameters_name_the_pool() -> None:
     assert places(document, disk_template="rbd") == {"node1", "node2", "node3", "node4"}
     assert places(document, disk_template="rbd", storage_pool="own") == {"node3", "node4"}
     move = {"type": "change-group", "instances": ["old"], "target_groups": []}
-    failed = answered({**document, "request": move})
+    failed = respond({**document, "request": move})
     assert (
         "group b does not have access to storage pool external/common of instance old"
         in failed["info"]
@@ -146,14 +147,14 @@ def test_plain_disks_on_external_storage_use_no_disk_of_nodes() -> None:
     found = places(document, disk_template="plain", storage_type="external", storage_pool="nas")
     assert found == {"node1", "node2"}
     move = {"type": "relocate", "name": "one", "relocate_from": ["node1"]}
-    assert answered({**document, "request": move})["result"] == ["node2"]
+    assert respond({**document, "request": move})["result"] == ["node2"]
 
 
 def test_compat_hail_ignores_pools() -> None:
     """Pools are ignored, because hail has none."""
     request = allocate(two_nas(), disk_template="rbd", storage_pool="tape")
-    assert not answered(request)["success"]
-    assert answered(request, "--compat=hail")["success"]
+    assert not respond(request)["success"]
+    assert respond(request, "--compat=hail")["success"]
 
 
 def test_evacuation_falls_back_to_groups_with_access_to_the_pool() -> None:
@@ -165,10 +166,10 @@ def test_evacuation_falls_back_to_groups_with_access_to_the_pool() -> None:
     document["request"] = {
         "type": "node-evacuate", "instances": ["one"], "evac_mode": "primary-only",
     }  # fmt: skip
-    (entry,) = answered(document)["solutions"]
+    (entry,) = respond(document)["solutions"]
     assert "no other node of group a has access to storage pool external/nas" in entry["reason"]
     assert (entry["remote"]["group"], entry["remote"]["nodes"]) == ("c", ["node4"])
-    moved, failed, _ = answered(document, "--inter-group=yes")["result"]
+    moved, failed, _ = respond(document, "--inter-group=yes")["result"]
     assert moved == [["one", "c", ["node4"]]]
     assert not failed
 
@@ -232,7 +233,7 @@ def test_instances_of_a_batch_use_the_pool_one_after_the_other() -> None:
         for k in range(4)
     ]
     request = {"type": "multi-allocate", "instances": wanted}
-    response = answered({**volume_groups(900, 500), "request": request}, "--n1=off")
+    response = respond({**volume_groups(900, 500), "request": request}, "--n1=off")
     placed, failed = response["result"]
     assert sorted(nodes for _, nodes in placed) == [["node1"], ["node1"], ["node2"]]
     assert len(failed) == 1
@@ -269,10 +270,10 @@ def test_nodes_without_internal_storage_are_balanced() -> None:
         changes |= {name: changes[name] | {"free_disk": 0, "total_disk": 0} for name in bare}
         document = cluster(5, changes=changes)
         wanted = {"disk_template": "rbd", "storage_pool": "nas"}
-        response = answered(allocate(document, **wanted), "--n1=off")
+        response = respond(allocate(document, **wanted), "--n1=off")
         without = {name: node | {"free_disk": 1, "total_disk": 1}
                    for name, node in document["nodes"].items()}  # fmt: skip
-        flat = answered(allocate({**document, "nodes": without}, **wanted), "--n1=off")
+        flat = respond(allocate({**document, "nodes": without}, **wanted), "--n1=off")
         shares = [free[name]["free_disk"] / 102400 for name in free if name not in bare]
         gained = response["solutions"][0]["score"] - flat["solutions"][0]["score"]
         assert gained == pytest.approx(pstdev(shares) if shares else 0, abs=2e-8)

@@ -12,10 +12,10 @@ from iallocator.errors import RequestError
 from iallocator.options.settings import Settings
 from iallocator.wire.validation import problems
 from tests.builders import Json, allocate, as_bytes, cluster, instance
-from tests.command import run
+from tests.command import respond, run
 
 from .test_pools import places
-from .worlds import answered, internal
+from .worlds import internal
 
 
 def groups(lvm: int | None = None, **others: int | None) -> Json:
@@ -106,7 +106,7 @@ def test_instance_keeps_to_nodes_with_its_volume_group() -> None:
     document["request"] = {
         "type": "node-evacuate", "instances": ["one"], "evac_mode": "secondary-only",
     }  # fmt: skip
-    ((moved,), failed, _) = answered(document, "--n1=off")["result"]
+    ((moved,), failed, _) = respond(document, "--n1=off")["result"]
     assert moved[2] == ["node2", "node5"]
     assert not failed
 
@@ -130,8 +130,8 @@ def test_ganeti_names_the_volume_group_of_every_new_disk() -> None:
 def test_compat_hail_does_not_look_at_volume_groups() -> None:
     """Hail has one volume group per node, that of the cluster."""
     request = allocate(two_of_three(), disk_template="plain", disks=disks((9, "gone")))
-    assert not answered(request)["success"]
-    assert answered(request, "--compat=hail")["success"]
+    assert not respond(request)["success"]
+    assert respond(request, "--compat=hail")["success"]
 
 
 def test_reason_has_the_numbers(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ from random import Random
 from typing import Any
 
 from tests.builders import Json, cluster, instance
-from tests.command import respond
 
-__all__ = ["answered", "external", "internal", "of_instance", "reaching", "super_cluster"]
+__all__ = ["external", "internal", "of_instance", "reaching", "super_cluster"]
 
 POOLS = ("nas", "san", "ceph")
 
@@ -22,11 +21,6 @@ def external(name: str) -> Json:
 def internal(name: str, total: int | None = None, free: int | None = None) -> Json:
     """Return an internal pool as a node lists it; sizes in MiB."""
     return {"type": "internal", "name": name, "total": total, "free": free}
-
-
-def answered(document: Json, *options: str) -> Json:
-    """Return the response to `document`."""
-    return respond(document, *options)
 
 
 def super_cluster(rng: Random, groups: int = 3, memory: int = 8192) -> Json:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from tests.builders import Json, cluster, instance
+from tests.command import moved
 
 from .worlds import by_group, on_shared, plan_of
 
 TWO = {"east": 2, "west": 3}
 OFFLINE = {"node1": {"offline": True}}
-
-
-def moved(plan: Json) -> list[str]:
-    """Return the names of the instances that move, in order."""
-    return [move["instance"] for move in plan["moves"]]
 
 
 def drbd_short_of_memory() -> Json:
