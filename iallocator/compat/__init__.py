@@ -35,6 +35,9 @@ class Behaviour:
     asks_offline_daemons = False
     """The monitoring daemon of an offline node must answer, too."""
 
+    asks_all_daemons = False
+    """After one monitoring daemon failed to answer, the others are asked, too."""
+
     looks_names_up = True
     """The nodes that new instances are restricted to may have short names, and must exist."""
 

@@ -15,6 +15,7 @@ class HailBehaviour(Behaviour):
     reads_dead_nodes = False
     reads_cpu_speed_by_rapi = False
     asks_offline_daemons = True
+    asks_all_daemons = True
     reads_auto_balance = False
     looks_names_up = False
     rejects_inconsistent_documents = False

@@ -93,17 +93,22 @@ OPTIONS: dict[str, list[str]] = {
              "--max-cpu 1", "--min-disk 0.5", "--ignore-soft-errors", "--exclusion-tags web",
              "--ignore-dynu", "-O node01", "-O nothing", "-G default", "-G uuid-1", "-G nothing",
              "--select-instances inst0,inst1", "--exclude-instances inst0", "-l x", "--no-such",
-             "-vvp", "--print-n", "--no", "-X", "word"],
+             "-vvp", "--print-n", "--no", "-X", "word", "-vvvv",
+             "-U loads", "-U loads --ignore-dynu", "-U nothing", "--mond --mond-data loads",
+             "--mond-data nothing", "-e Infinity", "-l -1", "--min-disk x", "--mond=",
+             "-I cluster.data", "-I loads", "-I nothing"],
     "hinfo": ["-p", "--print-instances", "-v", "-v -v", "-q", "-O node01", "--ignore-dynu",
               "-pname", "word"],
     "hcheck": ["--machine-readable", "--machine-readable=no", "--no-simulation",
                "--no-capacity-checks", "-v", "-q", "-O node01", "-l 1", "--no-disk-moves",
-               "--max-cpu 1", "--min-disk 0.4", "--machine-readable=x"],
+               "--max-cpu 1", "--min-disk 0.4", "--machine-readable=x",
+               "--machine-readable=", "-U loads", "-U loads --ignore-dynu"],
     "hspace": ["-p", "-v", "-v -v", "-q", "--machine-readable", "--disk-template drbd",
                "--disk-template rbd", "--disk-template plain", "-l 3", "--max-cpu 2",
                "--min-disk 0.3", "--standard-alloc 10g,1g,1", "--tiered-alloc 20g,4g,2",
                "--independent-groups", "--accept-existing-errors", "--no-capacity-checks",
-               "--spindle-use 2", "-O node01", "-Ssaved", "--standard-alloc 1,2"],
+               "--spindle-use 2", "-O node01", "-Ssaved", "--standard-alloc 1,2",
+               "--standard-alloc 10g,1g,1,", "-l -1", "-v -v -v -v", "-S nothing/saved"],
     "hsqueeze": ["-v", "-C", "-Cscript", "--no-headers", "-Ssaved", "--minimal-resources 1",
                  "--target-resources 3", "--target-resources 10", "-X"],
     "hroller": ["-f", "-f", "-f", "-f --print-moves", "--full-evacuation", "--one-step-only",
@@ -144,6 +149,8 @@ def case(number: int, program: str = "") -> Case:
     for option in rng.sample(OPTIONS[program], rng.choice([0, 1, 1, 2, 3])):
         arguments += option.split()
     files = {"cluster.data": cluster_text(rng)}
+    if "loads" in arguments:
+        files["loads"] = _loads(rng)
     if rng.random() < 0.02:
         arguments.append(rng.choice(ALWAYS))
     if program == "hspace" and rng.random() < 0.2:
@@ -160,6 +167,24 @@ def case(number: int, program: str = "") -> Case:
     if program not in ("hail", "hsqueeze") and rng.random() < 0.1:
         return Case(program, ("-m", f"file://{FOLDER}", *arguments), _answers(rng))
     return Case(program, ("-t", "cluster.data", *arguments), files)
+
+
+def _loads(rng: Random) -> str:
+    """Return the loads of instances, few of them wrong, or answers of monitoring daemons."""
+    if rng.random() < 0.3:
+        return rng.choice(["[]", "{}", "x", "", "[1]", "[{}]", '[{"node":"node01","reports":[]}]'])
+    lines = [f"inst{number} {rng.choice([0, 0.5, 2])} 1 1 1" for number in range(rng.randint(0, 5))]
+    if rng.random() < 0.3:
+        wrong = [
+            "inst0 1 1 1",
+            "inst0 1 1 1 1 1",
+            "inst0 x 1 1 1",
+            "nothing 1 1 1 1",
+            "inst0\t1",
+            "",
+        ]
+        lines.insert(rng.randint(0, len(lines)), rng.choice(wrong))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _request(rng: Random, kinds: Sequence[str]) -> str:

@@ -150,6 +150,56 @@ def hail_case(message: str, *options: str) -> Case:
     return Case("hail", (*options, "request.json"), {"request.json": message})
 
 
+LOAD = {"cpu_number": 2, "cpus": [0.5, 1.0], "cpu_total": 1.5}
+REPORT = {"name": "cpu-avg-load", "version": "B", "format_version": 1, "timestamp": 1, "data": LOAD,
+          "category": None, "kind": 0}  # fmt: skip
+MEASURED = [json.dumps([{"node": f"n{k}", "reports": [REPORT]} for k in range(n)]) for n in (9, 20)]
+
+
+@installed
+@pytest.mark.parametrize(
+    "loads",
+    ["i0 2 1 1 1\n", "i0 1 1 1", "i0 x 1 1 1", "i0\t1\t1\t1\t1", "i0 1 1 1 1\n\n", "i0 0x1 .5 1 1"],
+)
+@pytest.mark.parametrize("options", ["", "--ignore-dynu"])
+def test_loads_of_instances_are_read_as_by_the_original(loads: str, options: str) -> None:
+    """Loads count, and a wrong line is reported, even if the loads are ignored."""
+    files = graph_case(1).files | {"loads": loads}
+    one = Case("hbal", ("-t", "c.data", "-U", "loads", "-l", "0", *options.split()), files)
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("answers", [*MEASURED, "[]", "{}", "x", "", "[1]", "[{}]"])
+@pytest.mark.parametrize(
+    "options", ["", "--mond", "--mond --ignore-dynu", "--mond --exit-on-missing-mond-data",
+                "--mond --mond-xen"],
+)  # fmt: skip
+def test_measured_loads_are_read_as_by_the_original(answers: str, options: str) -> None:
+    """Missing answers and wrong files are reported. Without --mond, the file has no effect."""
+    files = graph_case(1).files | {"answers": answers}
+    words = ("-t", "c.data", "--mond-data", "answers", "-l", "0", *options.split())
+    one = Case("hbal", words, files)
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("words", ["-vvvv", "-v -v -l 0", "-e Infinity", "-l -1", "--max-cpu 0x1"])
+def test_hbal_prints_details_as_the_original(words: str) -> None:
+    """With -vvvv, the state of each node is listed; without moves, no final coefficients."""
+    one = Case("hbal", ("-t", "c.data", *words.split()), graph_case(2).files)
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"request": {}}'])
+@pytest.mark.parametrize("program", ["hbal", "hinfo", "hspace"])
+def test_wrong_document_is_reported_as_by_the_original(program: str, content: str) -> None:
+    """An error in a document of -I has the words of hail."""
+    one = Case(program, ("-I", "request.json"), {"request.json": content})
+    assert ours(one) == theirs(one)
+
+
 @installed
 @pytest.mark.parametrize("kind", KINDS)
 def test_hail_answers_and_reports_as_the_original(kind: str) -> None:
@@ -362,18 +412,29 @@ def test_launcher_of_the_comparison_reads_the_status() -> None:
 
 GROUP, NODE = "g|u|preferred||", "n1|100|0|100|100|100|4|N|u|1"
 
+SIZE = "1,1,1,1,1,1"
+SIZES = f"{SIZE};{SIZE}"
 DAMAGED = (
     "", "a\n", "a\n\n", "\n", "\n\n", "a\n\n\n", "a\n\n\n\n",
     "g|u|preferred\n\n\n\n", "g|u|bogus|a\n\n\n\n",
     *(f"{GROUP}\n\n{node}\n\n\n\n" for node in (
         "n1|1|2", "n1|x|0|1|1|1|1|N|other", "n1||0|1|1|1|1|N|u", "n1|1x|0|1|1|1|1|N|u|1",
-        "n1|100|0|100|100|100|4|N|u|zz",
+        "n1|100|0|100|100|100|4|N|u|zz", "n1|100|0|100|100|100|4|N|u|1||x",
+        "n1|100|0|100|100|100|4|N|u|1||N|x", "n1|100|0|100|100|100|4|N|u|1||N|0|x",
+        "n1|100|0|100|100|100|4|N|u|1||N|0|1|x",
     )),
     *(f"{GROUP}\n\n{NODE}\n\n{one}\n\n\n" for one in (
         "i1|10", "i1|10|10|1|running|Y|n9||plain|", "i1|10|10|1|running|Y|||plain|",
         "i1|10|x|1|running|Y|n1||plain|", "i1|10|10|1|bogus|X|n1||bad|",
         "i1|10|10|1|running|X|n1||bad|", "i1|10|10|1|running|Y|n1||bad|",
+        "i1|10|10|1|running|Y|n1||plain|t|1|x", "i1|10|10|1|running|Y|n1||plain|t|1|-|x",
         "i1|10|10|1|running|Y|n1||plain|t|zz", "i1|10|10|1|running|Y|n1|n1|drbd|t",
+    )),
+    *(f"{GROUP}\n\n{NODE}\n\n\n\n{policy}\n" for policy in (
+        "|1", f"|x,1,1,1,1,1|{SIZES}|drbd|4|32", f"|{SIZE}|{SIZE}|drbd|4|32",
+        f"|{SIZE}|{SIZES[:-2]}|drbd|4|32", f"|{SIZE}|{SIZES}|bad|4|32",
+        f"|{SIZE}|{SIZES}|drbd|x|32",
+        f"|{SIZE}|{SIZES}|drbd|4|x", f"other|{SIZE}|{SIZES}|drbd|4|32",
     )),
 )  # fmt: skip
 """Text files with an error."""

@@ -6,6 +6,8 @@ import os
 from types import SimpleNamespace
 
 from iallocator.compat.hail import IN_ORDER
+from iallocator.compat.htools.errors import NamedError, ProgramError
+from iallocator.compat.htools.text_errors import complain_of_file
 from iallocator.documents.lists import FIELDS, LEFT, USUAL, instance_table, node_rows
 from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
@@ -19,7 +21,6 @@ from iallocator.planners.eligible import set_vcpu_ratio
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
 from iallocator.sources import load as load_source
-from iallocator.sources.live.load import FILE
 from iallocator.units import GIB
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from iallocator.sources import Source
 
 __all__ = [
-    "DISK_TEMPLATES", "NOT_LOADED", "Given", "NamedError", "ProgramError", "adjust", "check_bad",
+    "DISK_TEMPLATES", "NOT_LOADED", "Given", "adjust", "check_bad",
     "cluster_score", "domain", "group_of", "instance_list", "load",
     "node_list", "plural", "policy_text", "save", "scores", "settings_of", "split_instances",
     "table", "warn", "write",
@@ -40,14 +41,6 @@ __all__ = [
 
 NOT_LOADED = "Error: failed to load data, aborting: "
 """The beginning of a message that the cluster cannot be read."""
-
-
-class ProgramError(Exception):
-    """The program ends with exit status 1 after this text on stderr."""
-
-
-class NamedError(ProgramError):
-    """Report an error of which the message begins with the name of the program."""
 
 
 class Given(SimpleNamespace):
@@ -82,8 +75,12 @@ def settings_of(given: Given, settings: Settings) -> Settings:
     elif given.simulate:
         settings.simulate = given.simulate[::-1]
     elif given.text_data is not None:
+        if not given.text_data:
+            raise ProgramError(f"{NOT_LOADED}{complain_of_file('')}")
         settings.text_data = given.text_data
     elif given.ialloc_src is not None:
+        if not given.ialloc_src:
+            raise ProgramError(f"{NOT_LOADED}{complain_of_file('')}")
         settings.ialloc_src = given.ialloc_src
     else:
         raise ProgramError(f"{NOT_LOADED}No backend selected! Exiting.")
@@ -92,7 +89,7 @@ def settings_of(given: Given, settings: Settings) -> Settings:
     if given.static_kvm_node_memory is not None:
         settings.static_kvm_node_memory = given.static_kvm_node_memory
     settings.mond = "" if given.mond is None else "yes" if given.mond else "no"
-    settings.mond_data = given.mond_data or ""
+    settings.mond_data = (given.mond_data or "") if given.mond else ""
     settings.mond_xen = bool(given.mond_xen)
     settings.exit_on_missing_mond_data = bool(given.exit_on_missing_mond_data)
     settings.insecure = bool(settings.rapi) and not settings.rapi.startswith("file:")
@@ -111,11 +108,19 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         If the cluster cannot be read, or an option names an unknown node.
     """
     settings_of(given, settings)
-    if settings.rapi.startswith(FILE):
+    if settings.rapi:
         from iallocator.compat.htools.rapi_errors import folder_problem
+        from iallocator.sources.live.load import FILE
 
-        if problem := folder_problem(settings.rapi.removeprefix(FILE), settings.max_input):
+        folder = settings.rapi.removeprefix(FILE)
+        if folder != settings.rapi and (problem := folder_problem(folder, settings.max_input)):
             raise ProgramError(f"{NOT_LOADED}{problem}")
+    if settings.ialloc_src and os.path.isfile(settings.ialloc_src):
+        from iallocator.compat.htools.message_errors import message_problem
+        from iallocator.files import read_file
+
+        if problem := message_problem(read_file(settings.ialloc_src, settings.max_input)):
+            raise ProgramError(f"Error: {problem}")
     try:
         reading = reading_for(settings)
         if in_order:
@@ -124,16 +129,12 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     except IallocatorError as error:
         raise ProgramError(f"{NOT_LOADED}{_reason(error, settings)}") from None
     cluster = source.cluster
-    if given.dynu_file is not None and not given.ignore_dynu:
-        _take_loads(cluster, given.dynu_file)
+    if given.dynu_file is not None:
+        _take_loads(cluster, given)
     if settings.measures:
-        from iallocator.sources.live.measured import add_measured
+        from iallocator.compat.htools.utilisation import measure
 
-        try:
-            for warning in add_measured(cluster, settings):
-                say(warning)
-        except IallocatorError as error:
-            raise ProgramError(f"Error: {error}") from None
+        measure(cluster, settings)
     known = {one.name for one in cluster.instances}
     for words in (given.select_instances, given.exclude_instances):
         unknown = [word for word in words or () if not meant(word, known)]
@@ -167,10 +168,8 @@ def adjust(given: Given, cluster: Cluster) -> None:
 
 def _reason(error: IallocatorError, settings: Settings) -> str:
     """Return why the cluster cannot be read, in the words of htools if they are known."""
-    from iallocator.compat.htools.text_errors import complain_of_file
-
     for path in (settings.text_data, settings.ialloc_src):
-        if path and not os.access(path, os.R_OK):
+        if path and (os.path.isdir(path) or not os.access(path, os.R_OK)):
             return complain_of_file(path)
     if settings.rapi or settings.luxi is not None:
         from iallocator.compat.htools.rapi_errors import connection_problem
@@ -204,30 +203,17 @@ def warn(cluster: Cluster, in_order: bool = False) -> None:
         say("\n".join(["Warning: cluster has inconsistent data:", *found, ""]))
 
 
-def _take_loads(cluster: Cluster, path: str) -> None:
-    """Give instances the utilisation in the file at `path`."""
-    loads: dict[str, Load] = {}
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        from iallocator.compat.htools.text_errors import complain_of_file
+def _take_loads(cluster: Cluster, given: Given) -> None:
+    """Give instances the utilisation in a file, unless an option ignores it."""
+    from iallocator.compat.htools.utilisation import read_loads
 
-        raise NamedError(complain_of_file(path)) from None
+    loads: dict[str, Load] = {}
     names = [one.name for one in cluster.instances]
-    for line in lines:
-        words = line.split()
-        if len(words) != 5:
-            raise ProgramError(f"Error: can't parse utilisation data: Cannot parse line {line}")
-        try:
-            cpu, memory, disk, net = map(float, words[1:])
-        except ValueError:
-            raise ProgramError(
-                f"Error: can't parse utilisation data: Cannot parse line {line}"
-            ) from None
-        for name in meant(words[0], names):
+    for word, (cpu, memory, disk, net) in read_loads(given.dynu_file):
+        for name in meant(word, names):
             loads[name] = cpu, memory, disk, net
-    set_loads(cluster, loads)
+    if not given.ignore_dynu:
+        set_loads(cluster, loads)
 
 
 def plural(count: int, one: str, many: str) -> str:
@@ -396,8 +382,6 @@ def write(path: str, text: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError:
-        from iallocator.compat.htools.text_errors import complain_of_file
-
         raise NamedError(complain_of_file(path)) from None
 
 

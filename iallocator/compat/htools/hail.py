@@ -7,14 +7,8 @@ import re
 import sys
 
 from iallocator.commands.states import state_after
-from iallocator.compat.htools.backend import (
-    NamedError,
-    ProgramError,
-    load,
-    node_list,
-    warn,
-    write,
-)
+from iallocator.compat.htools.backend import load, node_list, warn, write
+from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.message_errors import message_problem
 from iallocator.compat.htools.request_details import details_of
 from iallocator.compat.htools.text_errors import complain_of_file

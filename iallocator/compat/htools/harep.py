@@ -9,7 +9,8 @@ from iallocator.commands import COMMANDS
 from iallocator.commands.command import Command
 from iallocator.commands.other_options import Repair
 from iallocator.commands.runner import run as run_command
-from iallocator.compat.htools.backend import Given, ProgramError, load
+from iallocator.compat.htools.backend import Given, load
+from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
 from iallocator.errors import IallocatorError, UsageError
 from iallocator.execution.doors import open_queue

@@ -8,9 +8,7 @@ from iallocator.commands.planner_options import Balance
 from iallocator.commands.plans import balanced
 from iallocator.commands.shared_options import job_priority
 from iallocator.compat.htools.backend import (
-    ProgramError,
     adjust,
-    check_bad,
     cluster_score,
     domain,
     group_of,
@@ -23,7 +21,9 @@ from iallocator.compat.htools.backend import (
     split_instances,
     write,
 )
+from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
+from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
 from iallocator.errors import say
 from iallocator.ganeti.jobs import transition_document
@@ -33,6 +33,7 @@ from iallocator.model.state import State
 from iallocator.planners.capacity.report import LEAST_FIXED, MOST_FIXED
 from iallocator.planners.plan_limits import lowest_score
 from iallocator.sources import load as load_source
+from iallocator.wire.codec import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def options_of(given: Given, own: Balancing) -> None:
 
 def general_number(value: float) -> str:
     """Return `value` with six decimals, with an exponent if it is below 0.1 or very large."""
+    if value == float("inf"):
+        return "Infinity"
     if value == 0 or LEAST_FIXED <= abs(value) < MOST_FIXED:
         return f"{value:.6f}"
     mantissa, _, exponent = f"{value:.6e}".partition("e")
@@ -183,17 +186,24 @@ def _show_beginning(given: Given, before: State, group: Group) -> float:
     members = before.cluster.members(group)
     print(f"Group size {len(group.nodes)} nodes, {len(members)} instances")
     print(f"Selected node group: {group.name}")
-    bad_nodes, bad_instances = check_bad(before, group.nodes)
+    bad, held = bad_items(before, group.nodes)
+    bad_nodes, bad_instances = len(bad), len(held)
     if loud > 0:
         print(f"Initial check done: {bad_nodes} bad nodes, {bad_instances} bad instances.")
+    violating = _violating(before, group)
+    if loud > 4:
+        nodes = [(index, before.cluster.nodes[index].name) for index in reversed(group.nodes)]
+        status = (f'("{name}",{violating.get(index, "Ok ()")})' for index, name in nodes)
+        print(f"Bad nodes: {dumps([name for index, name in nodes if index in bad])}")
+        print(f"N+1 happy nodes: {dumps([name for index, name in nodes if index not in bad])}")
+        print(f"Node policy status: [{','.join(status)}]")
     if bad_nodes:
         print(
             "Cluster is not N+1 happy, continuing but no guarantee that the cluster will end "
             "N+1 happy."
         )
-    violating = _violating(before, group)
     if violating:
-        print(f"The cluster contains {violating} policy-violating nodes.")
+        print(f"The cluster contains {len(violating)} policy-violating nodes.")
         print(
             "Continuing, but the set of moves might be too restricted; consider using the "
             "--ignore-soft-errors option."
@@ -214,13 +224,13 @@ def _show_beginning(given: Given, before: State, group: Group) -> float:
 def _show_end(given: Given, done: PlanResult, group: Group, score: float) -> None:
     """Print the change of the `score`, and the number of moves."""
     loud, after = given.loudness, done.after()
-    if loud > 2:
+    if not done.entries:
+        print("No solution found")
+    elif loud > 2:
         print(f"Final coefficients:   overall {cluster_score(after, group.nodes):.8f}")
         print("\n".join(scores(after, group.nodes)))
-    elif done.entries:
-        print(f"Cluster score improved from {score:.8f} to {done.entries[-1].score:.8f}")
     else:
-        print("No solution found")
+        print(f"Cluster score improved from {score:.8f} to {done.entries[-1].score:.8f}")
     if loud > 0:
         print(f"Solution length={len(done.entries)}")
     if loud > 3:
@@ -230,17 +240,20 @@ def _show_end(given: Given, done: PlanResult, group: Group, score: float) -> Non
             print(f"{title} mem={memory} disk={disk}")
 
 
-def _violating(state: State, group: Group) -> int:
-    """Return how many nodes of `group` exceed a ratio of the policy.
+def _violating(state: State, group: Group) -> dict[int, str]:
+    """Return the nodes of `group` that exceed a ratio of the policy, and which one.
 
     Virtual cpus are those of all primaries but instances that are marked offline.
     """
-    violating = 0
+    violating: dict[int, str] = {}
     for node in (state.cluster.nodes[index] for index in group.nodes):
         counted = [i for i in state.primaries[node.index].values() if not i.admin_offline]
         cpus = node.reserved_cpus + sum(one.vcpus for one in counted)
         spindles = state.columns[SPINDLES][node.index]
-        violating += cpus > node.vcpu_ratio * node.total_cpus or spindles > node.high_spindles
+        if cpus > node.vcpu_ratio * node.total_cpus:
+            violating[node.index] = "Bad FailCPU"
+        elif spindles > node.high_spindles:
+            violating[node.index] = "Bad FailSpindles"
     return violating
 
 

@@ -32,13 +32,13 @@ def run(given: Given) -> int:
     """Print the cluster; return the exit status."""
     source = load(given, Settings())
     cluster = source.cluster
-    adjust(given, cluster)
-    state = State(cluster)
     loud = given.loudness
-    every = range(len(cluster.nodes))
     print(f"Loaded cluster tags: {','.join(cluster.tags)}")
     if loud > 2:
         print(f"Loaded cluster ipolicy: {policy_text(source.policy)}")
+    adjust(given, cluster)
+    state = State(cluster)
+    every = range(len(cluster.nodes))
     if not cluster.instances and loud > 1:
         print("Cluster is empty.")
     counts = (
@@ -62,12 +62,13 @@ def run(given: Given) -> int:
         say(f"\nCluster status:\n{node_list(state, given.print_nodes)}")
     if loud > 1:
         print("Node group information:")
+        nodes = {group.uuid: group.nodes for group in cluster.groups}
         rows = [("Group", "Nodes", "Instances", "Bad_Nodes", "Bad_Instances", "N+1", "Score")]
         for one in (group for group in group_overviews(state) if group["nodes"]):
             rows.append((
                 one["name"], str(one["nodes"]), str(one["instances"]),
                 str(len(one["bad_nodes"])), str(len(one["bad_instances"])),
-                str(one["n1"]), f"{one['score']:.8f}",
+                str(one["n1"]), f"{cluster_score(state, nodes[one['uuid']]):.8f}",
             ))  # fmt: skip
         left = (True, False, False, False, False, True, False)
         print("\n".join(f"   {line}" for line in table(rows, left)))

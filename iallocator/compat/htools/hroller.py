@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 
 from iallocator.commands.planner_options import Reboot
-from iallocator.compat.htools.backend import ProgramError, adjust, load, save
+from iallocator.compat.htools.backend import adjust, load, save
+from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
 from iallocator.errors import say
 from iallocator.model.state import State
@@ -121,33 +122,37 @@ def _classes(
 ) -> tuple[list[list[int]], list[str]]:
     """Return `nodes` by colour, and the lines on the heuristics, with ``-v`` only."""
     lines: list[str] = []
+    first = nodes[0]
     graph = _graph(cluster, nodes, not given.offline_maintenance)
     results = [(_coloured(graph, name), name) for name in HEURISTICS]
     results.sort(key=lambda result: max(result[0]))  # stable
     if given.loudness > 2:
         listed = ",".join(
-            f"({number},[{','.join(map(str, others))}])" for number, others in enumerate(graph)
+            f"({number},[{','.join(str(other + first) for other in others)}])"
+            for number, others in enumerate(graph, start=first)
         )
-        lines.append(f"Node Graph: array (0,{len(graph) - 1}) [{listed}]")
+        lines.append(f"Node Graph: array ({first},{nodes[-1]}) [{listed}]")
     if given.loudness > 1:
         lines.append(_comparison([(name, Counter(colours)) for colours, name in results]))
     fewest = max(results[0][0])
     best = [colours for colours, _ in results if max(colours) == fewest][-1]
     found: list[list[int]] = [[] for _ in range(fewest + 1)]
-    for index, number in zip(nodes, best):
-        found[number].append(index)
+    for index in nodes:
+        found[best[index - first]].append(index)
     return found, lines
 
 
 def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
-    """Return the neighbours of each of `nodes`: nodes that must not be rebooted together with it.
+    """Return the neighbours of each node from the first to the last of `nodes`, in their order.
+
+    They must not be rebooted together with it. Nodes between them have no neighbours, but a colour.
 
     The primary and the secondary of an instance are neighbours, listed once per instance. `online`:
     the primaries of instances with a common secondary are neighbours, too, each also of itself. The
     last neighbour is listed first.
     """
-    place = {index: number for number, index in enumerate(nodes)}
-    found: list[list[int]] = [[] for _ in nodes]
+    place = {index: index - nodes[0] for index in nodes}
+    found: list[list[int]] = [[] for _ in range(nodes[0], nodes[-1] + 1)]
     failing: dict[int, list[int]] = {}
     for instance in cluster.instances:
         if len(instance.nodes) < 2:

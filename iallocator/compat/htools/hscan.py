@@ -8,14 +8,13 @@ from iallocator.compat.hail import BEHAVIOUR
 from iallocator.compat.htools.backend import (
     NOT_LOADED,
     Given,
-    NamedError,
-    ProgramError,
     check_bad,
     cluster_score,
     load,
     node_list,
     write,
 )
+from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.sources.writer import write_text

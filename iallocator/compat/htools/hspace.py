@@ -5,7 +5,6 @@ from __future__ import annotations
 from iallocator.commands.capacity import capacity_options
 from iallocator.commands.planner_options import Capacity
 from iallocator.compat.htools.backend import (
-    ProgramError,
     adjust,
     cluster_score,
     domain,
@@ -15,6 +14,7 @@ from iallocator.compat.htools.backend import (
     scores,
     table,
 )
+from iallocator.compat.htools.errors import ProgramError
 from iallocator.errors import say
 from iallocator.planners.capacity.capacity import study
 from iallocator.planners.capacity.report import key_lines, share, tiers
@@ -40,6 +40,8 @@ def run(given: Given) -> int:
     adjust(given, source.cluster)
     for name in ("standard_alloc", "tiered_alloc", "spindle_use", "max_cpu", "max_length"):
         setattr(own, name, getattr(given, name))
+    if own.max_length is not None and own.max_length < 0:
+        own.max_length = None
     own.disk_template = given.disk_template or ""
     own.min_disk = given.min_disk or 0.0
     own.independent_groups = bool(given.independent_groups)
@@ -59,7 +61,7 @@ def run(given: Given) -> int:
         say(f"Initial coefficients: overall {cluster_score(state, nodes):.8f}")
         say("\n".join(scores(state, nodes)))
     if loud > 3:
-        say(f"Allocatable nodes: {_allocatable(source.cluster, found)}")
+        say(f"Allocatable nodes: {_allocatable(source.cluster, found, bool(given.simulate))}")
     for kind, title in KINDS:
         done = getattr(found, kind)
         if done is None or found.nowhere:
@@ -83,14 +85,14 @@ def run(given: Given) -> int:
     return 0
 
 
-def _allocatable(cluster: Cluster, found: CapacityReport) -> str:
+def _allocatable(cluster: Cluster, found: CapacityReport, first: int) -> str:
     """Return the nodes that may be used, by their positions in the source, as Haskell lists them.
 
-    For instances with two nodes: each primary with its secondaries.
+    `first`: the first position. For instances with two nodes: each primary with its secondaries.
     """
     last = len(cluster.nodes) - 1
     place = {
-        node.index: last - node.index
+        node.index: last - node.index + first
         for node in reversed(cluster.nodes)
         if node.online and node.group.alloc_policy != "unallocable"
     }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from iallocator.commands.planner_options import Squeeze
-from iallocator.compat.htools.backend import ProgramError, domain, load, save, write
+from iallocator.compat.htools.backend import domain, load, save, write
+from iallocator.compat.htools.errors import ProgramError
 from iallocator.compat.htools.hbal import command_lines, shell_script, spread
 from iallocator.deadline import Deadline
 from iallocator.errors import say

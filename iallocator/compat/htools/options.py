@@ -101,9 +101,11 @@ class Usage:
         return f"-{self.short}{short}" if self.short else "", f"--{self.name}{long}"
 
 
-INTEGER = re.compile(r"\s*(-?\s*[0-9]+)(.*)", re.DOTALL)
+BASES = r"0[xX][0-9a-fA-F]+|0[oO][0-7]+"
+INTEGER = re.compile(rf"\s*(-?\s*(?:{BASES}|[0-9]+))(.*)", re.DOTALL)
 DECIMAL = re.compile(
-    r"\s*(-?\s*(?:[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|NaN|Infinity))(.*)", re.DOTALL
+    rf"\s*(-?\s*(?:{BASES}|[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|NaN|Infinity))(.*)",
+    re.DOTALL,
 )
 """A number, as these programs read it, and the characters after it."""
 
@@ -122,6 +124,8 @@ def number(what: str, form: re.Pattern[str] = DECIMAL) -> Callable[[str], float]
         if after:
             raise OptionValueError(f"{what}: leftover characters when parsing '{text}': '{after}'")
         value = found[1].replace(" ", "")
+        if re.match("-?0[xXoO]", value):
+            return int(value, 0)
         return int(value) if form is INTEGER else float(value.replace("Infinity", "inf"))
 
     return read
@@ -144,10 +148,10 @@ def spindle_use(text: str) -> int:
 
 
 def yes_or_no(text: str) -> bool:
-    """Read ``yes`` or ``no``; a missing value means yes."""
-    if text not in ("", "yes", "no"):
+    """Read an answer."""
+    if text not in ("yes", "no"):
         raise OptionValueError(f"Invalid choice '{text}', pass one of 'yes' or 'no'")
-    return text != "no"
+    return text == "yes"
 
 
 def priority(text: str) -> str:
@@ -174,8 +178,8 @@ def instance_size(kind: str) -> Callable[[str], tuple[int, int, int, int]]:
         disk = size(f"{kind} specs disk", parts[0])
         memory = size(f"{kind} specs memory", parts[1])
         cpus = int(number(f"{kind} specs cpus", INTEGER)(parts[2]))
-        few = "".join(parts[3:])
-        spindles = int(number(f"{kind} specs spindles", INTEGER)(few)) if few else 1
+        read_spindles = number(f"{kind} specs spindles", INTEGER)
+        spindles = int(read_spindles(parts[3])) if parts[3:] else 1
         return disk, memory, cpus, spindles
 
     return read
@@ -387,7 +391,7 @@ def parse(arguments: Sequence[str], names: Iterable[str]) -> tuple[dict[str, Any
     values: dict[str, Any] = {}
     for one, text in given:
         bare = one.form == NONE or (text is None and one.read is str)
-        value: Any = True if bare else one.read(text or "")
+        value: Any = True if bare else one.read("yes" if text is None else text)
         if one.repeats:
             value = [value, *values.get(one.target, [])]
         values[one.target] = value

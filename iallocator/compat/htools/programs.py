@@ -6,7 +6,8 @@ import sys
 from importlib import import_module
 
 from iallocator import __version__
-from iallocator.compat.htools.backend import Given, NamedError, ProgramError
+from iallocator.compat.htools.backend import Given
+from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.options import (
     ARGUMENTS,
     OPTIONS,

@@ -40,6 +40,8 @@ def complain_of_file(path: str) -> str:
     """Return that the file at `path` cannot be opened, in the words of htools."""
     if os.path.exists(path) and not os.access(path, os.R_OK):
         return f"{path}: openFile: permission denied (Permission denied)"
+    if os.path.isdir(path):
+        return f"{path}: openFile: inappropriate type (is a directory)"
     return f"{path}: openFile: does not exist (No such file or directory)"
 
 
@@ -66,14 +68,65 @@ def text_error(path: str, limit: int) -> str:
             return wrong
         if fields[8] not in uuids:
             return f"Unknown group '{fields[8]}' for node {fields[0]}"
-        for place, text in [*enumerate(fields[1:7], start=1), *enumerate(fields[9:10], start=9)]:
-            if wrong := _no_number(fields[0], [text], DECIMAL if place in REAL else INTEGER):
-                return wrong
+        if wrong := _node_error(fields):
+            return wrong
     names = {line.split("|")[0] for line in nodes}
     for line in instances:
         if wrong := _instance_error(line.split("|"), names):
             return wrong
+    known = {line.split("|")[0] for line in groups}
+    for line in sections[4] if len(sections) > 4 else ():
+        if wrong := _policy_error(line.split("|"), known):
+            return wrong
     return ""
+
+
+def _node_error(fields: Sequence[str]) -> str:
+    """Return what is wrong with the numbers in the line of a node."""
+    name, exclusive = fields[0], "".join(fields[11:12])
+    for place, text in [*enumerate(fields[1:7], start=1), *enumerate(fields[9:10], start=9)]:
+        if wrong := _no_number(name, [text], DECIMAL if place in REAL else INTEGER):
+            return wrong
+    if fields[11:] and exclusive not in ("Y", "N"):
+        return f"Invalid exclusive_storage value for node '{name}': {exclusive}"
+    return _no_number(name, fields[12:14]) or _no_number(name, fields[14:15], DECIMAL)
+
+
+def _policy_error(fields: Sequence[str], groups: set[str]) -> str:
+    """Return what is wrong with the line of a policy; `groups` are the names of the groups."""
+    if len(fields) < FEWEST["policy"]:
+        return f"Invalid ipolicy data: '{dumps(list(fields))}'"
+    owner, standard, bounds, templates, vcpus, spindles = fields[:6]
+    if wrong := _size_error(f"{owner}/stdspec", standard):
+        return wrong
+    sizes = bounds.split(";") if bounds else []
+    if len(sizes) % 2:
+        return f"Odd number of min/max specs for {owner}"
+    for number_of_size, text in enumerate(sizes):
+        if wrong := _size_error(f"{owner}/{('minspec', 'maxspec')[number_of_size % 2]}", text):
+            return wrong
+    for template in templates.split(","):
+        if template not in TEMPLATES:
+            return _no_value("DiskTemplate", template)
+    wrong = _no_number(f"{owner}/vcpu_ratio", [vcpus], DECIMAL) or _no_number(
+        f"{owner}/spindle_ratio", [spindles], DECIMAL
+    )
+    if not wrong and owner and owner not in groups:
+        return f"Wrong number of elems found with name {owner}"
+    return wrong
+
+
+SIZE = ("memsize", "cpucount", "disksize", "diskcount", "niccount", "spindleuse")
+"""The parts of a size in the words of htools."""
+
+
+def _size_error(owner: str, text: str) -> str:
+    """Return what is wrong with a size in a policy."""
+    parts = text.split(",")
+    if len(parts) < len(SIZE):
+        return f"Invalid ispec data for {owner}: {dumps(parts)}"
+    found = (_no_number(f"{owner}/{part}", [one]) for part, one in zip(SIZE, parts))
+    return next(filter(None, found), "")
 
 
 def _sections(text: str) -> Iterator[list[str]]:
@@ -109,6 +162,11 @@ def _instance_error(fields: Sequence[str], nodes: set[str]) -> str:
         return f"Instance {name}: {_no_value('DiskTemplate', template)}"
     if wrong := _no_number(name, fields[10:11]):
         return wrong
+    spindles, forthcoming = "".join(fields[11:12]), "".join(fields[12:13])
+    if fields[11:] and spindles != "-" and (wrong := _no_number(name, [spindles])):
+        return wrong
+    if fields[12:] and forthcoming not in ("Y", "N"):
+        return f"Invalid forthcoming value '{forthcoming}' for instance {name}"
     if primary == secondary:
         return f"Instance {name} has same primary and secondary node - {primary}"
     return ""

@@ -46,9 +46,20 @@ LATER = 0.1
 
 
 class MissingError(IallocatorError):
-    """Measurements that must be complete are incomplete."""
+    """Measurements that must be complete are incomplete.
+
+    `nodes`: names of the nodes with a daemon that does not answer; `instances`: names of the
+    instances without a measurement.
+    """
 
     exit_status = 1
+
+    def __init__(
+        self, problem: str, nodes: Sequence[str] = (), instances: Sequence[str] = ()
+    ) -> None:
+        super().__init__(problem)
+        self.nodes = nodes
+        self.instances = instances
 
 
 def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
@@ -77,14 +88,12 @@ def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
     apply = _apply_to_instances if settings.mond_xen else _apply_to_nodes
     try:
         reports = _reports([node.name for node in asked], kind, settings)
-        problem = apply(cluster, asked, reports)
-    except LiveError as error:
-        problem = f"the monitoring daemon of node {error}"
-    if not problem:
-        return []
-    if settings.exit_on_missing_mond_data:
-        raise MissingError(problem)
-    return [f"Warning: {problem}; no measured load counts"]
+        apply(cluster, asked, reports)
+    except MissingError as missing:
+        if settings.exit_on_missing_mond_data:
+            raise
+        return [f"Warning: {missing}; no measured load counts"]
+    return []
 
 
 def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str, Report | None]:
@@ -92,8 +101,8 @@ def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str
 
     Raises
     ------
-    LiveError
-        If a daemon's answer is invalid.
+    MissingError
+        If a daemon does not answer, or its answer is invalid.
     """
     if settings.mond_data:
         # The reports in a file: a list of `{"node": NAME, "reports": [...]}`
@@ -115,22 +124,26 @@ def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str
             ) from None
         return reports
 
-    return _ask_daemons(nodes, kind, reading_deadline(settings, in_run=True))
+    every = settings.behaviour.asks_all_daemons
+    return _ask_daemons(nodes, kind, reading_deadline(settings, in_run=True), every)
 
 
 def _apply_to_nodes(
     cluster: Cluster, nodes: Sequence[Node], reports: Mapping[str, Report | None]
-) -> str:
+) -> None:
     """Divide the utilisation of each node among its cpus.
 
-    If a measurement is missing, change nothing and return what is missing.
+    Raises
+    ------
+    MissingError
+        If a measurement is missing; then nothing is changed.
     """
     loads: dict[int, float] = {}
     for node in nodes:
         data = (reports.get(node.name) or {}).get("data")
         load = _number(data.get("cpu_total")) if isinstance(data, dict) else None
         if load is None:
-            return f"node {node.name} does not say how busy it is ({OF_NODES})"
+            raise MissingError(f"node {node.name} does not say how busy it is ({OF_NODES})")
         loads[node.index] = load
     vcpus = {index: float(cluster.nodes[index].reserved_cpus) for index in loads}
     held = [i for i in cluster.instances if i.nodes[0] in loads]
@@ -149,26 +162,31 @@ def _apply_to_nodes(
     for node in nodes:
         node.own_cpu_load = own[node.index]
         node.load = loads[node.index] / node.total_cpus if node.total_cpus else 0.0
-    return ""
 
 
 def _apply_to_instances(
     cluster: Cluster, nodes: Sequence[Node], reports: Mapping[str, Report | None]
-) -> str:
+) -> None:
     """Set the utilisation of each instance.
 
-    If a measurement is missing, change nothing and return what is missing.
+    Raises
+    ------
+    MissingError
+        If a measurement is missing; then nothing is changed.
     """
     loads: dict[str, float] = {}
     for node in nodes:
         data = (reports.get(node.name) or {}).get("data")
         if not isinstance(data, dict):
-            return f"node {node.name} does not say how busy its instances are ({OF_INSTANCES})"
+            problem = f"node {node.name} does not say how busy its instances are ({OF_INSTANCES})"
+            raise MissingError(problem)
         loads |= {n: load for n, raw in data.items() if (load := _number(raw)) is not None}
     asked = {node.index for node in nodes}
-    for instance in cluster.instances:
-        if instance.uses_memory and instance.nodes[0] in asked and instance.name not in loads:
-            return f"no node says how busy instance {instance.name} is ({OF_INSTANCES})"
+    missing = [i for i in cluster.instances if i.nodes[0] in asked and i.name not in loads]
+    for instance in missing:
+        if instance.uses_memory:
+            problem = f"no node says how busy instance {instance.name} is ({OF_INSTANCES})"
+            raise MissingError(problem, instances=[one.name for one in missing])
     set_cpu_loads(cluster, loads)
     totals = dict.fromkeys(asked, 0.0)
     for instance in cluster.instances:
@@ -176,7 +194,6 @@ def _apply_to_instances(
             totals[instance.nodes[0]] += loads.get(instance.name, 0.0)
     for node in nodes:
         node.load = totals[node.index] / node.total_cpus if node.total_cpus else 0.0
-    return ""
 
 
 def _number(value: object) -> float | None:
@@ -186,15 +203,18 @@ def _number(value: object) -> float | None:
     return float(value) if 0 <= value <= LARGEST_LOAD else None
 
 
-def _ask_daemons(nodes: Sequence[str], report: str, deadline: Deadline) -> dict[str, Report]:
+def _ask_daemons(
+    nodes: Sequence[str], report: str, deadline: Deadline, every: bool
+) -> dict[str, Report]:
     """Return node -> the report of its daemon that is called `report`.
 
     Any node can make its daemon say anything, so time and size of the answers are limited.
 
     Raises
     ------
-    LiveError
-        As soon as one daemon does not answer as it should: a part of the reports is of no use.
+    MissingError
+        As soon as one daemon does not answer as it should, because a part of the reports is of no
+        use; with `every`, after all others were asked.
     """
 
     def question(node: str) -> Report:
@@ -206,15 +226,24 @@ def _ask_daemons(nodes: Sequence[str], report: str, deadline: Deadline) -> dict[
         return decode(raw)
 
     reports: dict[str, Report] = {}
+    failures: dict[str, str] = {}
     try:
         last = Deadline(deadline.left + LATER, deadline.limit)
         for node, outcome in in_threads(question, nodes, AT_ONCE, last, "no report"):
             if isinstance(outcome, OSError | ValueError | RequestError):
-                raise LiveError(node, why(outcome))
-            if isinstance(outcome, Exception):
+                failures[node] = str(LiveError(node, why(outcome)))
+                if not every:
+                    break
+            elif isinstance(outcome, Exception):
                 raise outcome
-            reports[node] = outcome
+            else:
+                reports[node] = outcome
     except DeadlineError as error:
-        late = next(node for node in nodes if node not in reports)
-        raise LiveError(late, str(error)) from None
+        for node in nodes:
+            if node not in reports:
+                failures.setdefault(node, str(LiveError(node, str(error))))
+    if failures:
+        failed = [node for node in nodes if node in failures]
+        problem = f"the monitoring daemon of node {failures[failed[0]]}"
+        raise MissingError(problem, nodes=failed)
     return reports
