@@ -77,6 +77,8 @@ class PlanResult:
         Indices of nodes. With ``strict``, no plan can make their failures tolerated.
     bounding:
         Returns the bound of what any plan can reach; None if this planner has none.
+    known_bound:
+        A bound that is known without `bounding`, so that a time limit does not hide it; or None.
     quality:
         How good the plan is; None until `assess` has determined it.
     between_groups:
@@ -111,6 +113,7 @@ class PlanResult:
         self.new_instances: Sequence[Instance] = ()
         self.hopeless: Collection[int] = ()
         self.bounding: Bounding | None = None
+        self.known_bound: float | None = None
         self.quality: Quality | None = None
         self._transition: Transition | None = None
 
@@ -156,9 +159,10 @@ class PlanResult:
         """
         if self.bounding is None:
             return
-        bound, reason = None, INTERRUPTED
+        bound, reason = self.known_bound, INTERRUPTED
         if not self.interrupted:
-            bound, reason, stop = bounded(self.bounding, deadline)
+            found, reason, stop = bounded(self.bounding, deadline)
+            bound = self.known_bound if found is None else found
             if stop is not None:
                 self.plan.stop = stop
         self.quality = Quality(self.reached, bound, reason, self.measure)

@@ -209,6 +209,15 @@ def test_bound_is_unknown_if_the_time_limit_ends_the_plan() -> None:
     assert found["bound_reason"] == "the time limit ended the plan first"
 
 
+@pytest.mark.parametrize("seconds", ["0", "0.000001"])
+def test_place_states_a_bound_if_the_time_limit_ends_the_plan(seconds: str) -> None:
+    """The fewest instances that must be left out are at least 0, whenever the time ends."""
+    found = json_of("place", f"--time-limit={seconds}", "-", document=uneven(), status=3)
+    conforms(found, "plan")
+    assert found["measure"] == "left out"
+    assert found["bound"] == 0
+
+
 def test_bound_interrupted_keeps_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while the bound is computed: the whole plan, the bound is unknown, status 130."""
 

@@ -7,7 +7,6 @@ out, too.
 
 from __future__ import annotations
 
-from functools import partial
 from types import MappingProxyType
 
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, check
@@ -184,7 +183,7 @@ def place_anew(
                 chosen = _place_cluster(context, strategy, instances, wanted, report, staying)
                 done = PlaceResult(strategy, before, chosen.in_order, names, new, demands)
                 done.hopeless = chosen.hopeless
-                done.bounding = partial(float, chosen.fewest_out)
+                done.known_bound = float(chosen.fewest_out)
                 separated = _separated(done, context.affinity.relations)
                 if separated.keys() <= staying.keys() or deadline.over():
                     break
@@ -198,7 +197,9 @@ def place_anew(
             place.nodes, place.why = nodes or None, stop.reason
             places.append(place)
         done = PlaceResult(strategy, before, places, names, new, demands)
+        done.known_bound = 0.0
         done.plan.end(stop)
+    done.bounding = lambda: done.known_bound
     if context.deadline.over():
         done.plan.reason = TIME_IS_UP
     hopeless = ", ".join(cluster.nodes[index].name for index in sorted(done.hopeless))
