@@ -69,7 +69,7 @@ def shares_of(cluster: Cluster, movers: Iterable[Instance]) -> list[Share] | Non
         pool, space = _space(instance)
         if space is None:
             return None
-        key = cluster.reach(instance), pool
+        key = (cluster.reach(instance) if instance.restricted else None), pool
         if key not in shares:
             shares[key] = Share(*key)
         shares[key].add(instance, space)

@@ -294,6 +294,8 @@ def _resolve(
 
 def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
     """Return the pools that fields or tags of the instance name; () if they name none."""
+    if not instance.tags and "storage_type" not in raw and "storage_pool" not in raw:
+        return ()
     template = instance.template
     usual = next((kind for kind, _ in presumed(template)), None)
     kind = one_of(raw, "storage_type", TYPES, "")
