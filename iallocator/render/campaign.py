@@ -56,7 +56,7 @@ def campaign(plan: Json, facts: Json, page: Page) -> None:
         for number, group in enumerate(groups, start=1):
             page.heading(f"Group {number}")
             table = Table("what", "of", "where or how")
-            for row in _work(group, plan["campaign"], drained):
+            for row in _work(group, plan["campaign"], drained, page):
                 table.add(*row)
             page.table(table)
     if plan["kept"]:
@@ -84,13 +84,18 @@ def campaign_lines(plan: Json) -> list[str]:
     return lines if groups else lines[:1]
 
 
-def _work(group: Json, options: Json, drained: Collection[str]) -> Iterable[Sequence[str]]:
+def _work(
+    group: Json, options: Json, drained: Collection[str], page: Page
+) -> Iterable[Sequence[str]]:
     """Yield the actions for a group of nodes, in order: kind, node or instance, and details.
 
     `drained`: the nodes that can be drained, which the master node cannot.
     """
     nodes = group["nodes"]
-    every, some = ", ".join(nodes), ", ".join(node for node in nodes if node in drained)
+    every, some = (
+        page.some(names, NAMED) if page.rows else ", ".join(names)
+        for names in (nodes, [node for node in nodes if node in drained])
+    )
     if some:
         yield DRAIN, some, ""
     for move in group["moves"]:

@@ -13,7 +13,7 @@ from iallocator.tolerances import WRITTEN_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from re import Pattern
     from typing import Any
 
@@ -258,16 +258,27 @@ def _pieces(text: str) -> list[str]:
     return re.findall(r"\s*\S+?(?:(?<=[:,/.-])(?=\w)|(?=\s)|$)", text)
 
 
+def _unbroken(text: str, width: int) -> Iterator[str]:
+    """Yield the parts of `text` between which a line ends: names, and parts of wider names."""
+    import re
+
+    for name in re.findall(r"\s*\S+?(?:(?<=[:,])(?=\w)|(?=\s)|$)", text):
+        yield from [name] if columns_of(name.strip()) <= width else _pieces(name)
+
+
 def _piece(title: str) -> int:
     """Return the width of the longest part of a title."""
     return max((columns_of(part.strip()) for part in _pieces(title)), default=0)
 
 
 def _broken(cell: str, width: int) -> list[str]:
-    """Return the lines of `cell`, broken at blanks, or else after a mark in or between names."""
+    """Return the lines of `cell`, broken at blanks, or else after a mark in or between names.
+
+    A name is broken only if it does not fit into a line.
+    """
     lines = [""]
-    for word in _pieces(cell):
-        piece = word
+    for name in _unbroken(cell, width):
+        piece = name
         if columns_of(lines[-1] + piece) > width and lines[-1]:
             lines.append("")
             piece = piece.lstrip()

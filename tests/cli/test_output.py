@@ -109,6 +109,15 @@ def test_moves_that_are_cut_are_the_last_ones_and_the_summary_is_first(shown: Sh
     assert lines[first + ROWS].strip() == f"{count - ROWS} more (--all or --json)"
 
 
+def test_nodes_of_a_campaign_are_cut_on_a_terminal(shown: Shown) -> None:
+    """A group of many nodes takes a few lines; with the option, all nodes are named."""
+    document = cluster(60)
+    text = plain(shown("maintain", "--force", document=document))
+    assert len(text.splitlines()) < 25
+    assert "more" in text
+    assert "node60" in plain(shown("maintain", "--force", "--all", document=document))
+
+
 def test_no_color_is_respected(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the variable, no colour is printed on a terminal."""
     monkeypatch.delenv("NO_COLOR", raising=False)

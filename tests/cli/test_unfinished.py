@@ -1,0 +1,56 @@
+"""Test exit status 3, of an analysis that the time limit ended, for each command with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.commands import COMMANDS
+from iallocator.commands.usage import exit_statuses
+from tests.builders import Json, as_bytes, cluster, instance
+from tests.planners.test_check import tight
+
+Capture = pytest.CaptureFixture[str]
+
+LINES = {
+    "balance": (), "balance-groups": (), "capacity": (), "check": (), "compress": (),
+    "maintain": ("--force", "--after=stay"),
+    "make-room": ("--request=allocate --memory=1g --disk=1g --disk-template=rbd",), "metrics": (),
+    "place": ("--strategy=pacemaker-balanced",), "reboot": ("--force",), "redistribute": (),
+    "rescue": ("node1",), "squeeze": (),
+}  # fmt: skip
+"""Command -> words of a command line."""
+
+LEAVES_OUT = {"maintain", "make-room", "reboot", "rescue"}
+"""Without time, these do not serve a node, an instance or the request, which is status 1."""
+
+
+def healthy() -> Json:
+    """Return two groups, in which nothing is wrong, with an uneven load."""
+    held = {
+        f"i{k}": instance(f"node{1 + k % 2}", memory=500, disk_template="rbd") for k in range(8)
+    }
+    return cluster({"g0": 4, "g1": 4}, memory=20000, instances=held)
+
+
+def test_every_command_with_the_status_is_tested() -> None:
+    """The table of a command has a meaning of the status only if it can end with it."""
+    assert {name for name in COMMANDS if exit_statuses(name).get("3")} == LINES.keys()
+
+
+@pytest.mark.parametrize("command", LINES)
+def test_time_limit_that_ends_the_analysis_gives_status_3(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Nothing is wrong otherwise; without the limit, the status is 0."""
+    file = tmp_path / "document.json"
+    file.write_bytes(as_bytes(tight() if command == "check" else healthy()))
+    words = [command, *LINES[command], str(file)]
+    assert main(words) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    status = main([*words, "--time-limit=0"])
+    output = "".join(capsys.readouterr())
+    assert status == (1 if command in LEAVES_OUT else 3), output
+    assert "the time limit of 0 s was reached" in output
