@@ -159,7 +159,7 @@ COMMANDS = {
         OTHERS, "explain", "explanation", request="needed", traits=[READS_ITSELF],
     ),
     "history": Row(
-        SEE, "list captured calls, or the moves of steady balancing with gain, cost and regrets",
+        SEE, "list captured calls, or the moves of steady balancing",
         OTHERS, "show", "calls", traits=[READS_ITSELF],
     ),
     "maintain": Row(
