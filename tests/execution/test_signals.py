@@ -82,7 +82,7 @@ def test_resumed_execution_does_everything_once(
 ) -> None:
     """Jobs that arrived in the queue are found again, the others are submitted; none runs twice."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.session.Clock.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.session.wait", lambda _: None)
     with running(tmp_path) as world:
         before = world.places()
         status, err = _Process(tmp_path, world, moment).end()

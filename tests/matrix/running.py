@@ -78,10 +78,9 @@ def _instance(name: str, raw: Json) -> Json:
 @contextlib.contextmanager
 def _at_once(folder: str) -> Iterator[None]:
     """Skip all pauses, and keep locks in `folder`."""
-    paused = "iallocator.execution.session.Clock.pause"
     with (
         mock.patch("iallocator.execution.lock.run_directory", return_value=folder),
-        mock.patch(paused, staticmethod(lambda _: None)),
+        mock.patch("iallocator.execution.session.wait", return_value=None),
         mock.patch("iallocator.execution.session.PAUSES", (0, 0)),
     ):
         yield

@@ -27,7 +27,7 @@ Capture = pytest.CaptureFixture[str]
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep locks in the folder of the test."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.session.Clock.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.session.wait", lambda _: None)
     monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
 
 
