@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "LoggedCall", "logged_calls", "read_history"]
 
 
+FACTS: dict[str, tuple[type, ...]] = {
+    "time": (int, float), "seconds": (int, float), "status": (int,), "pid": (int,),
+    "version": (str,), "type": (str,), "asked": (str,), "groups": (int,), "nodes": (int,),
+    "instances": (int,), "success": (bool,), "info": (str,), "remarks": (list,), "error": (str,),
+}  # fmt: skip
+"""The types of facts as they are recorded; a fact of another type is damaged, and left out."""
+
+
 @dataclass(slots=True)
 class Entry:
     """Represent one captured call.
@@ -96,11 +104,17 @@ def read_history(folder: str) -> list[Entry]:
                 dumps(facts)  # numbers that are too large to be written again
             except (IallocatorError, ValueError):
                 facts = {}
-        time = facts.get("time")
-        if not isinstance(time, (int, float)) or not 0 <= time <= LATEST:
+        facts = {
+            key: value
+            for key, value in facts.items()
+            if key not in FACTS or type(value) in FACTS[key]
+        }
+        if not all(isinstance(line, str) for line in facts.get("remarks", ())):
+            del facts["remarks"]
+        time = facts.get("time", -1)
+        if not 0 <= time <= LATEST:
             time = status.st_mtime
-        seconds = facts.get("seconds", 0)
-        if not isinstance(seconds, (int, float)) or not 0 <= seconds <= LATEST:
+        if not 0 <= facts.get("seconds", 0) <= LATEST:
             del facts["seconds"]
         entries.append(Entry(number, request, time, facts))
     return entries

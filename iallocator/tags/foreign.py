@@ -12,7 +12,6 @@ from itertools import chain
 from iallocator.model.constraints import TagFinding
 from iallocator.model.tags import ALLOW_MIGRATION, KINDS, REPAIR_TYPES
 from iallocator.tags.affinity import parse
-from iallocator.tags.autorepair import is_record
 from iallocator.tolerances import ALIKE
 
 TYPE_CHECKING = False
@@ -218,6 +217,8 @@ def _repair(tag: str, role: str) -> str:
     if kind != REPAIR:
         meant = nearest(kind, (REPAIR,), WATCHER)
         return f"is unknown{meant}" if meant else ""
+    from iallocator.tags.autorepair import is_record  # not loaded for small requests
+
     word, colon, more = rest.partition(":")
     if word in ("pending", "result"):
         return "" if role == INSTANCE and is_record(tag) else "cannot be understood"

@@ -102,14 +102,18 @@ def test_history_filters_calls(words: tuple[str, ...], numbers: list[int], desk:
 
 
 def test_history_lists_damaged_calls(desk: Desk) -> None:
-    """Damaged files are listed without their content; other files are not calls."""
+    """Damaged files and facts are left out of their calls; other files are not calls."""
     (desk.calls / "000001.call.json").write_text("[3]")
-    (desk.calls / "000002.call.json").write_text('{"time": "x", "seconds": [], "error": 4}')
+    damaged = '{"time": "x", "seconds": [], "type": {}, "remarks": [1], "error": "no", "pid": 4}'
+    (desk.calls / "000002.call.json").write_text(damaged)
     (desk.calls / "000004.request.json.gz").write_bytes(b"\x1f\x8bhalf")
     (desk.calls / "7.request.json.gz").write_text("{}")
     assert [call["outcome"] for call in desk.history()] == [
         "no answer", "error", "error", "no answer",
     ]  # fmt: skip
+    second = desk.history()[1]
+    assert (second["error"], second["pid"]) == ("no", 4)
+    assert not second.keys() & {"seconds", "request_type", "remarks"}
     assert desk.output_of("history", str(desk.calls))[0] == 0
 
 

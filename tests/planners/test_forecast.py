@@ -214,7 +214,7 @@ def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Outpu
     words = ["capacity", "--n1=off", f"--replay={past}", str(tmp_path / "now.json")]
     assert main(words) == 0
     reported = capsys.readouterr()
-    assert "by 1 instance that was asked for" in reported.out
+    assert "by 1 earlier request for an instance" in reported.out
     assert "6 more fit: the median of 9 orders, from 6 to 6" in reported.out
     left_out = [line for line in reported.err.splitlines() if line.endswith("left out")]
     assert len(left_out) == 4

@@ -128,17 +128,21 @@ def _result(
     where: str, job: Any, ask: Callable[[], tuple[Any, Any]], deadline: Deadline
 ) -> list[Any]:
     """Return the results of the opcodes of `job`, when it has ended; `ask` returns its state."""
+    status: Any = ""
+    results: Any = None
     seconds = FIRST_PAUSE
-    while True:
-        status, results = ask()
-        if status not in UNFINISHED:
-            break
+    while not status or status in UNFINISHED:
         try:
-            deadline.pause(seconds, f"job {job} is {status}")
-        except DeadlineError as error:
+            if status:
+                deadline.pause(seconds, f"job {job} is {status}")
+                seconds = min(2 * seconds, LONGEST_PAUSE)
+            status, results = ask()
+        except (DeadlineError, LiveError):
+            if not status or not deadline.over():
+                raise
+            why = f"job {job} is {status} within {deadline.limit}, which reads volume groups"
             hint = "other jobs may hold the locks of nodes"
-            raise LiveError(where, f"{error}, which reads volume groups: {hint}") from None
-        seconds = min(2 * seconds, LONGEST_PAUSE)
+            raise LiveError(where, f"{why}: {hint}") from None
     if status != SUCCESS:
         why = results[0] if isinstance(results, list) and results else None
         text = f": {why[1][0]}" if isinstance(why, list) and len(why) > 1 and why[1] else ""
