@@ -128,21 +128,21 @@ def _result(
     where: str, job: Any, ask: Callable[[], tuple[Any, Any]], deadline: Deadline
 ) -> list[Any]:
     """Return the results of the opcodes of `job`, when it has ended; `ask` returns its state."""
-    status: Any = ""
-    results: Any = None
+    known: tuple[Any, Any] | None = None  # the last answer
     seconds = FIRST_PAUSE
-    while not status or status in UNFINISHED:
+    while known is None or known[0] in UNFINISHED:
         try:
-            if status:
-                deadline.pause(seconds, f"job {job} is {status}")
+            if known is not None:
+                deadline.pause(seconds, f"job {job} is {known[0]}")
                 seconds = min(2 * seconds, LONGEST_PAUSE)
-            status, results = ask()
+            known = ask()
         except (DeadlineError, LiveError):
-            if not status or not deadline.over():
+            if known is None or not deadline.over():
                 raise
-            why = f"job {job} is {status} within {deadline.limit}, which reads volume groups"
+            why = f"job {job} is {known[0]} within {deadline.limit}, which reads volume groups"
             hint = "other jobs may hold the locks of nodes"
             raise LiveError(where, f"{why}: {hint}") from None
+    status, results = known
     if status != SUCCESS:
         why = results[0] if isinstance(results, list) and results else None
         text = f": {why[1][0]}" if isinstance(why, list) and len(why) > 1 and why[1] else ""
