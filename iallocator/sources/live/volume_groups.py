@@ -139,9 +139,9 @@ def _result(
         except (DeadlineError, LiveError):
             if known is None or not deadline.over():
                 raise
-            why = f"job {job} is {known[0]} within {deadline.limit}, which reads volume groups"
+            late = f"job {job} is {known[0]} within {deadline.limit}, which reads volume groups"
             hint = "other jobs may hold the locks of nodes"
-            raise LiveError(where, f"{why}: {hint}") from None
+            raise LiveError(where, f"{late}: {hint}") from None
     status, results = known
     if status != SUCCESS:
         why = results[0] if isinstance(results, list) and results else None
