@@ -149,14 +149,19 @@ gibibytes = Size("g", "5, 500m or 1t", whole=False)
 
 
 def disk_reserve(text: str) -> str:
-    """Parse a share of the disk of a node, or a size, in MiB without a unit."""
+    """Parse a share of the disk of a node, or a size, in MiB without a unit.
+
+    ``10percent`` is ``10%``: Ganeti accepts no percent sign in a tag.
+    """
+    if text.endswith("percent"):
+        text = text.removesuffix("percent") + "%"
     try:
         if text.endswith("%"):
             number_between(0, 100)(text[:-1])
         else:
             mebibytes(text)
     except ValueError:
-        raise ValueError("a share such as 10%, or a size such as 20g") from None
+        raise ValueError("a share such as 10% or 10percent, or a size such as 20g") from None
     return text
 
 

@@ -247,6 +247,15 @@ def test_option_precedes_tags_and_the_tag_of_a_node_precedes_others() -> None:
     assert respond(request, "--n1=off", "--disk-reserve=0")["success"]
 
 
+def test_share_of_a_tag_has_no_percent_sign() -> None:
+    """Ganeti accepts no percent sign in a tag: a share is ``30percent`` there."""
+    document = cluster(1, disk=1000)
+    document["nodes"]["node1"]["tags"] = [f"{TAG}30percent"]
+    for disk, accepted in (600, True), (701, False):
+        request = allocate(document, disk=disk, disk_template="plain")
+        assert respond(request, "--n1=off")["success"] is accepted
+
+
 def test_tag_of_a_node_without_an_amount_is_reported() -> None:
     """The next source counts."""
     document = cluster(1, disk=1000)
