@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance, Pool
     from iallocator.wire.fields import Raw
 
+    Sizes = dict[Pool, tuple[int | None, int | None]]
+    """Pool -> its total and free MiB; None for an unknown amount."""
+
 __all__ = ["read_pools", "resolve_pools"]
 
 TYPES = (INTERNAL, EXTERNAL)
@@ -60,38 +63,20 @@ VG_KEYS = ("vg", "metavg")
 """Members of a disk that name volume groups."""
 
 
-def _storage_pools(raw: Raw) -> dict[Pool, tuple[int | None, int | None]] | None:
-    """Return the ``storage_pools`` of a node: pool -> total and free MiB; None without one."""
-    if raw.get("storage_pools") is None:
-        return None
-    sizes: dict[Pool, tuple[int | None, int | None]] = {}
-    for position, item in enumerate(objects(raw, "storage_pools")):
-        try:
-            pool = one_of(item, "type", TYPES), name_of(item, "name")
-            if pool in sizes:
-                raise RequestError(
-                    "name", f"expected each pool once, got {describe(pool[1])} again"
-                )
-            sizes[pool] = _amount(item, "total"), _amount(item, "free")
-        except RequestError as error:
-            raise error.below(f"storage_pools/{position}") from None
-    return sizes
+def _listed(raw: Raw, key: str, known: Sizes | None = None) -> Sizes | None:
+    """Return the pools that a node lists in `key`; None without that member.
 
-
-def _listed_groups(
-    raw: Raw, known: dict[Pool, tuple[int | None, int | None]] | None
-) -> dict[Pool, tuple[int | None, int | None]] | None:
-    """Return the ``volume_groups`` of a node: pool -> total and free MiB; None without them.
-
-    `known`: the node's ``storage_pools``, which must not name one of them again.
+    `key`: ``storage_pools``, or ``volume_groups``: its entries have no type. `known`: pools that
+    must not be listed again.
     """
-    if raw.get("volume_groups") is None:
+    if raw.get(key) is None:
         return None
-    sizes: dict[Pool, tuple[int | None, int | None]] = {}
-    for position, item in enumerate(objects(raw, "volume_groups")):
+    sizes: Sizes = {}
+    for position, item in enumerate(objects(raw, key)):
         try:
-            pool = INTERNAL, name_of(item, "name")
-            if pool == FILE:
+            kind = one_of(item, "type", TYPES) if key == "storage_pools" else INTERNAL
+            pool = kind, name_of(item, "name")
+            if key == "volume_groups" and pool == FILE:
                 raise RequestError("name", 'expected a volume group, got "file"')
             if pool in sizes or pool in (known or ()):
                 raise RequestError(
@@ -99,7 +84,7 @@ def _listed_groups(
                 )
             sizes[pool] = _amount(item, "total"), _amount(item, "free")
         except RequestError as error:
-            raise error.below(f"volume_groups/{position}") from None
+            raise error.below(f"{key}/{position}") from None
     return sizes
 
 
@@ -165,8 +150,8 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
     volume_groups: set[Pool] = set()
     for node in cluster.nodes:
         try:
-            sizes = _storage_pools(raw_nodes[node.name])
-            groups = _listed_groups(raw_nodes[node.name], sizes)
+            sizes = _listed(raw_nodes[node.name], "storage_pools")
+            groups = _listed(raw_nodes[node.name], "volume_groups", sizes)
         except RequestError as error:
             raise error.below(f"nodes/{node.name}") from None
         tagged = _tagged((*node.tags, *node.group.tags))
