@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 
+from iallocator.compat.htools.errors import OptionError, OptionValueError
 from iallocator.model.templates import TEMPLATES
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "ARGUMENTS", "DECIMAL", "INTEGER", "OPTIONS", "OptionError", "OptionValueError", "Usage",
+    "ARGUMENTS", "DECIMAL", "INTEGER", "OPTIONS", "Usage",
     "help_of", "number", "parse", "size",
 ]  # fmt: skip
 
@@ -32,14 +33,6 @@ TEMPLATE_NAMES = (
 
 NONE, REQUIRED, OPTIONAL = range(3)
 """Values of `Usage.form`: an option has no value, must have one, or may have one."""
-
-
-class OptionValueError(Exception):
-    """The value of an option is invalid: exit status 1."""
-
-
-class OptionError(Exception):
-    """An option is unknown or ambiguous, or its value is missing: exit status 2."""
 
 
 class Usage:

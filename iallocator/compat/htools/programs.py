@@ -7,15 +7,13 @@ from importlib import import_module
 
 from iallocator import __version__
 from iallocator.compat.htools.backend import Given
-from iallocator.compat.htools.errors import NamedError, ProgramError
-from iallocator.compat.htools.options import (
-    ARGUMENTS,
-    OPTIONS,
+from iallocator.compat.htools.errors import (
+    NamedError,
     OptionError,
     OptionValueError,
-    help_of,
-    parse,
+    ProgramError,
 )
+from iallocator.compat.htools.options import ARGUMENTS, OPTIONS, help_of, parse
 from iallocator.errors import say
 
 TYPE_CHECKING = False

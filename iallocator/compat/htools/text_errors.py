@@ -9,13 +9,8 @@ from __future__ import annotations
 
 import os
 
-from iallocator.compat.htools.options import (
-    DECIMAL,
-    INTEGER,
-    OptionValueError,
-    number,
-    size,
-)
+from iallocator.compat.htools.errors import OptionValueError
+from iallocator.compat.htools.options import DECIMAL, INTEGER, number, size
 from iallocator.errors import IallocatorError
 from iallocator.files import read_file
 from iallocator.model.templates import TEMPLATES

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from iallocator.compat.htools.errors import NamedError, ProgramError
+from iallocator.compat.htools.errors import NamedError, OptionValueError, ProgramError
 from iallocator.compat.htools.members import Members, Problem, items, list_of, parsed, string
-from iallocator.compat.htools.options import OptionValueError, number
+from iallocator.compat.htools.options import number
 from iallocator.compat.htools.text_errors import complain_of_file
 from iallocator.errors import IallocatorError, say
 from iallocator.sources.live.measured import MissingError, add_measured
