@@ -320,21 +320,23 @@ class DrainPlanner:
     def _tried(self, drained: frozenset[int], search: SearchOptions) -> DrainPlan:
         """Return the plan to drain `drained` together, with places chosen by `search`."""
         drain = DrainPlan()
-        self._search = search
-        self._limits.clear()
-        self._online.clear()
+        self._begin(search)
         with self._context.drained(drained):
             drain.reason = self._emptied(drained, drain, self._chosen)
             unchecked = drain.reason or self._options.trusting
             drain.short = "" if unchecked else self._short(drained)
         return drain
 
+    def _begin(self, search: SearchOptions) -> None:
+        """Begin a draining; the nodes that were online in the one before are forgotten."""
+        self._search = search
+        self._limits.clear()
+        self._online.clear()
+
     def _searched(self, drained: frozenset[int], greedy: DrainPlan) -> DrainPlan:
         """Return a plan with other nodes for some instances than `greedy`, or `greedy`."""
         result = DrainPlan()
-        self._search = SearchOptions(True, False)
-        self._limits.clear()
-        self._online.clear()
+        self._begin(SearchOptions(True, False))
         with self._context.drained(drained):
             reason = self._emptied(drained, result, self._found_by_search)
             if reason or self._short(drained):

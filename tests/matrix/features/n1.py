@@ -23,31 +23,30 @@ from .shared import only_best_can_rescue
 from .table import FAILS_OVER, HERE, feature
 
 
+def _mode(scene: Scene, mode: str, before: str) -> Iterator[None]:
+    """Change the mode from `before` to `mode`, where only `best` can restart an instance."""
+    only_best_can_rescue(scene)
+    scene.options.append(f"--n1={before}")
+    yield
+    scene.options[-1] = f"--n1={mode}"
+
+
 @feature("N+1 no-new")
 def n1_no_new(scene: Scene) -> Iterator[None]:
     """Set the mode `no-new`; on `best`, a failure would no longer be tolerated."""
-    only_best_can_rescue(scene)
-    scene.options.append("--n1=off")
-    yield
-    scene.options[-1] = "--n1=no-new"
+    yield from _mode(scene, "no-new", before="off")
 
 
 @feature("N+1 no-worse")
 def n1_no_worse(scene: Scene) -> Iterator[None]:
     """Set the mode `no-worse`; on `best`, a failure would lose more instances."""
-    only_best_can_rescue(scene)
-    scene.options.append("--n1=off")
-    yield
-    scene.options[-1] = "--n1=no-worse"
+    yield from _mode(scene, "no-worse", before="off")
 
 
 @feature("N+1 off", expect=HERE)
 def n1_off(scene: Scene) -> Iterator[None]:
     """Set the mode `off`, so that N+1 is not checked."""
-    only_best_can_rescue(scene)
-    scene.options.append("--n1=no-new")
-    yield
-    scene.options[-1] = "--n1=off"
+    yield from _mode(scene, "off", before="no-new")
 
 
 @feature("N+1 strict", nowhere=True)
