@@ -11,13 +11,13 @@ import json
 import os
 import re
 from datetime import datetime, timedelta
+from time import time
 from typing import TYPE_CHECKING
 
 from iallocator.commands.command import Result
 from iallocator.commands.day_files import DayFiles
 from iallocator.commands.steady import DAYS, sample_of
-from iallocator.errors import UsageError, tell
-from iallocator.render.words import many
+from iallocator.errors import UsageError, many, tell
 from iallocator.units import DAY, HOUR
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def made_moves(command: Command) -> Result:
         else:
             moves.append(move)
     files.warn_of_damage()
-    since = 0.0 if own.days is None else datetime.now().timestamp() - own.days * DAY
+    since = 0.0 if own.days is None else time() - own.days * DAY
     wanted = [
         move for move in moves
         if move["unix_time"] >= since

@@ -134,7 +134,7 @@ USAGE = {
         "failures were analysed. With --nagios: also if the cluster cannot be read (UNKNOWN).",
     ),
     "compress": Usage(
-        "The plan empties the group that frees the most free capacity.",
+        "The plan empties the group that frees the most capacity.",
         PLAN_FAILED,
         (
             Example("compress -t racks.data", "Find a group that can be emptied."),

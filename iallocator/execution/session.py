@@ -135,7 +135,7 @@ class Session:
 
 @dataclass(kw_only=True)
 class Console:
-    """Represent the console of the administrator who watches an execution.
+    """Represent the console on which the administrator follows an execution.
 
     Attributes
     ----------

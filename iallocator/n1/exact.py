@@ -190,10 +190,9 @@ class Evacuation:
             groups = list(dict.fromkeys(nodes[node].group for node in failure))
             targets = FailoverTargets(state, rules, groups)
         self.targets = targets
-        self._open: dict[int, frozenset[int]] = {}  # failed node -> the bins for its instances
-        self._failover_bins: dict[
-            int, frozenset[int]
-        ] = {}  # failed node -> the bins of secondaries
+        # Failed node -> the bins for its instances, and those of secondaries that may take over
+        self._open: dict[int, frozenset[int]] = {}
+        self._failover_bins: dict[int, frozenset[int]] = {}
         for node in failure:
             barred = {*failure, *move_rejections(state.cluster, node, targets.nodes)}
             closed = frozenset(targets.position[t] for t in barred if t in targets.position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from shlex import quote
 
 from iallocator.commands.planner_options import Balance
@@ -92,7 +93,7 @@ def options_of(given: Given, own: Balancing) -> None:
 
 def general_number(value: float) -> str:
     """Return `value` with six decimals, with an exponent if it is below 0.1 or very large."""
-    if value == float("inf"):
+    if value == inf:
         return "Infinity"
     if value == 0 or LEAST_FIXED <= abs(value) < MOST_FIXED:
         return f"{value:.6f}"
