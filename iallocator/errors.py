@@ -32,6 +32,7 @@ __all__ = [
     "Voice",
     "assert_never",
     "cut",
+    "many",
     "named",
     "one_line",
     "say",
@@ -159,6 +160,11 @@ def named(names: Sequence[str], most: int = NAMES) -> str:
     """Return ``node1, node2``; of more names than `most`, the first and the number of others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def many(count: int, noun: str, plural: str = "") -> str:
+    """Return ``1 move`` or ``2 moves``; `plural` is for nouns with another plural."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
 def one_line(text: str) -> str:

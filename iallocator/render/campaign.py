@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from iallocator.errors import many
 from iallocator.names import domains_of
 from iallocator.render.plan import NAMED, WELL, kept_nodes
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Table, numeric
-from iallocator.render.words import duration_words, many
+from iallocator.render.words import duration_words
 from iallocator.units import GIB
 
 TYPE_CHECKING = False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from iallocator.errors import many
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, Table, numeric
-from iallocator.render.words import REASONS, many
+from iallocator.render.words import REASONS
 from iallocator.units import GIB
 
 TYPE_CHECKING = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from iallocator.errors import FEW_NAMES
+from iallocator.errors import FEW_NAMES, many
 from iallocator.render.table import Table, numeric
-from iallocator.render.words import STATISTICS, many
+from iallocator.render.words import STATISTICS
 from iallocator.units import GIB
 
 TYPE_CHECKING = False
@@ -136,8 +136,6 @@ def calls(document: Json, facts: Json, page: Page) -> None:
 
 def _made_moves(document: Json, page: Page) -> None:
     """Add the moves in a history of loads, and their sums."""
-    import time
-
     moves = document["moves"]
     if not moves:
         return

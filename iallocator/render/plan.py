@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import NAMES, shown
+from iallocator.errors import NAMES, many, shown
 from iallocator.model.tags import FAILOVER, REINSTALL
 from iallocator.names import domains_of
 from iallocator.render.drawing import subject, way
@@ -179,8 +179,8 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
         nodes = sum(len(group["nodes"]) for group in groups)
         away = sum(len(group["moves"]) for group in groups)
         counts = (
-            f"{_count(nodes, 'node')} to reboot in {_count(len(groups), 'group')}, "
-            f"{_count(away, 'move')} away from them"
+            f"{many(nodes, 'node')} to reboot in {many(len(groups), 'group')}, "
+            f"{many(away, 'move')} away from them"
         )
         reason = plan.get("reason", "")
         page.say(counts if groups else reason[:1].upper() + reason[1:], indent=0)
@@ -358,7 +358,7 @@ def tell_transition(page: Page, transition: Json) -> None:
     if not steps and not transition["left"]:
         return
     page.heading(
-        f"Transition: {_count(len(steps), 'step')}, {_count(transition['waits'], 'wait')}, "
+        f"Transition: {many(len(steps), 'step')}, {many(transition['waits'], 'wait')}, "
         f"at most {transition['longest']} one after the other"
     )
     table = Table(numeric("step"), "what", "of", "way", "waits for" if page.hail else "after")
@@ -374,10 +374,6 @@ def tell_transition(page: Page, transition: Json) -> None:
         page.say(f"not done: {entry['name']}: {entry['reason']}")
     for remark in transition["remarks"]:
         page.say(f"note: {remark}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def repairs(document: Json, facts: Json, page: Page) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.render.words import many
+from iallocator.errors import many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from iallocator.constraints.table import REASONS as LIMITS
 from iallocator.scoring import metrics
 from iallocator.units import HOUR
 
-__all__ = ["GAINS", "REASONS", "RESULT_WORDS", "STATISTICS", "duration_words", "many"]
+__all__ = ["GAINS", "REASONS", "RESULT_WORDS", "STATISTICS", "duration_words"]
 
 STATISTICS = {
     **{statistic.name: statistic.more for statistic in metrics.STATISTICS},
@@ -26,11 +26,6 @@ REASONS = {
 
 RESULT_WORDS = {"refused": "rejected"}
 """Results of nodes as documents keep them -> as texts and pages show them, if another word."""
-
-
-def many(count: int, noun: str, plural: str = "") -> str:
-    """Return ``1 move`` or ``2 moves``; `plural` is for nouns with another plural."""
-    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
 def duration_words(seconds: float) -> str:

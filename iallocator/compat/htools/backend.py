@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DISK_TEMPLATES", "NOT_LOADED", "Given", "adjust", "check_bad",
     "cluster_score", "domain", "group_of", "instance_list", "load",
-    "node_list", "plural", "policy_text", "save", "scores", "settings_of", "split_instances",
+    "node_list", "policy_text", "save", "scores", "settings_of", "split_instances",
     "table", "warn", "write",
 ]  # fmt: skip
 
@@ -214,11 +214,6 @@ def _take_loads(cluster: Cluster, given: Given) -> None:
             loads[name] = cpu, memory, disk, net
     if not given.ignore_dynu:
         set_loads(cluster, loads)
-
-
-def plural(count: int, one: str, many: str) -> str:
-    """Return `one` or `many` after `count`."""
-    return f"{count} {one if count == 1 else many}"
 
 
 def domain(cluster: Cluster) -> str:

@@ -10,14 +10,13 @@ from iallocator.compat.htools.backend import (
     instance_list,
     load,
     node_list,
-    plural,
     policy_text,
     scores,
     split_instances,
     table,
 )
 from iallocator.documents.overview import group_overviews
-from iallocator.errors import say
+from iallocator.errors import many, say
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 
@@ -42,9 +41,9 @@ def run(given: Given) -> int:
     if not cluster.instances and loud > 1:
         print("Cluster is empty.")
     counts = (
-        plural(len(cluster.nodes), "node", "nodes"),
-        plural(len(cluster.instances), "instance", "instances"),
-        plural(len(cluster.groups), "node group", "node groups"),
+        many(len(cluster.nodes), "node"),
+        many(len(cluster.instances), "instance"),
+        many(len(cluster.groups), "node group"),
     )
     print(f"Loaded {', '.join(counts)}")
     end = domain(cluster)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from math import sqrt
 
 from iallocator.deadline import TIME_IS_UP, Stopped, check
+from iallocator.errors import many
 from iallocator.model.columns import CPU_LOAD, NET_LOAD
 from iallocator.model.moves import traffic
 from iallocator.planners.intergroup.context import IntergroupResult, Peers, forbidden
@@ -354,7 +355,7 @@ class _Balancing:
                 "in": come,
             }
             parts = [
-                f"{count} instance{'' if count == 1 else 's'} {verb}{'s' * (count == 1)}"
+                f"{many(count, 'instance')} {verb}{'s' * (count == 1)}"
                 for count, verb in ((gone, "leave"), (come, "arrive"))
                 if count
             ]

@@ -13,7 +13,7 @@ from copy import copy
 from itertools import chain, combinations
 
 from iallocator.deadline import TIME_IS_UP, Stopped, check
-from iallocator.errors import named
+from iallocator.errors import many, named
 from iallocator.model.moves import replay
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
@@ -459,7 +459,8 @@ class _Redistribution:
         if not cured:
             self.statuses[step.group.index] = UNDECIDED
             effect = f"make group {worse.name} unhealthy" if worse else "not be enough"
-            self.done.row(step.group).reason = f"moving {_instances(step.taken)} would {effect}"
+            taken = many(step.taken, "instance")
+            self.done.row(step.group).reason = f"moving {taken} would {effect}"
         return cured
 
     def taken(self, group: Group) -> tuple[list[Instance], str]:
@@ -559,11 +560,6 @@ class _Redistribution:
             row.reason = ": ".join(filter(None, (health.describe(nodes), row.reason or stopped)))
 
 
-def _instances(count: int, verb: str = "") -> str:
-    """Return ``1 instance`` or ``2 instances``, with `verb` (which begins with a blank)."""
-    return f"1 instance{verb}{'s' * bool(verb)}" if count == 1 else f"{count} instances{verb}"
-
-
 class _Step:
     """The repair of a group: the moves of all instances that make it unhealthy.
 
@@ -591,7 +587,9 @@ class _Step:
         done.repairs.append((self.group, self.entries))
         done.add(self.entries)
         row = done.row(self.group)
-        row.reason = f"{_instances(len(self.entries), ' move')} to other groups"
+        moved = many(len(self.entries), "instance")
+        verb = "moves" if len(self.entries) == 1 else "move"
+        row.reason = f"{moved} {verb} to other groups"
         row.reason += f", {self._reason}" if self._reason else ""
 
 
@@ -642,7 +640,7 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
             if proved and not (work.others_ill or work.keeps_all(group)):
                 work.hopeless += 1
             row.reason = (
-                f"{_instances(len(taken))} would have to leave; "
+                f"{many(len(taken), 'instance')} would have to leave; "
                 f"{done.failed.name} has no place: {done.reason}"
             )
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import shown
+from iallocator.errors import many, shown
 from iallocator.render.capacity import (
     LASTING,
     TREND,
@@ -26,7 +26,6 @@ from iallocator.render.page.view import (
 )
 from iallocator.render.quality import quality_words
 from iallocator.render.table import numeric
-from iallocator.render.words import many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

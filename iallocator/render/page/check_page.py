@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import NAMES, shown
+from iallocator.errors import NAMES, many, shown
 from iallocator.render.checkup import health_sentence
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
@@ -17,7 +17,6 @@ from iallocator.render.page.view import (
     size_cell,
 )
 from iallocator.render.table import numeric
-from iallocator.render.words import many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import shown
+from iallocator.errors import many, shown
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.topology import add_topology
 from iallocator.render.page.transitions import add_transition
@@ -15,7 +15,7 @@ from iallocator.render.page.view import (
     signed,
 )
 from iallocator.render.table import numeric
-from iallocator.render.words import RESULT_WORDS, STATISTICS, many
+from iallocator.render.words import RESULT_WORDS, STATISTICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

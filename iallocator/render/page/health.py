@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import shown
+from iallocator.errors import many, shown
 from iallocator.render.page.view import (
     SHOWN,
     Bar,
@@ -17,7 +17,7 @@ from iallocator.render.page.view import (
     signed,
 )
 from iallocator.render.table import numeric
-from iallocator.render.words import STATISTICS, many
+from iallocator.render.words import STATISTICS
 from iallocator.tolerances import LEAST_SCORE
 
 TYPE_CHECKING = False

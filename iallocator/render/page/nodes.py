@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
 
-from iallocator.errors import shown
+from iallocator.errors import many, shown
 from iallocator.render.page.view import Bar, Section, gib, natural
-from iallocator.render.words import many
 from iallocator.units import GIB
 
 TYPE_CHECKING = False

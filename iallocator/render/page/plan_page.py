@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import shown
+from iallocator.errors import many, shown
 from iallocator.render.campaign import campaign_lines
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
@@ -23,7 +23,7 @@ from iallocator.render.page.view import (
 from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, numeric
-from iallocator.render.words import GAINS, duration_words, many
+from iallocator.render.words import GAINS, duration_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import inf
 
-from iallocator.errors import shown
+from iallocator.errors import many, shown
 from iallocator.render.page.health import effects
 from iallocator.render.page.nodes import RESOURCES, load_of, marks_of
 from iallocator.render.page.view import Section, gib, natural
-from iallocator.render.words import many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
