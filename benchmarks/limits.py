@@ -100,7 +100,9 @@ def main() -> None:
     """Write the table, or print the rows that contain one of the words on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="only rows that contain one of these")
-    words = parser.parse_args().words
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of processor time")
+    options = parser.parse_args()
+    words, limit = options.words, options.limit
     rows: list[str] = []
     slowest, late = 0.0, 0
     print(*COLUMNS, sep="\n")
@@ -109,20 +111,20 @@ def main() -> None:
             for name, asked, all_options in inputs(template):
                 file = Path(folder, "document.json")
                 file.write_text(json.dumps(asked))
-                for options in all_options:
-                    head = f"| {template} | {name} | `{options or 'no option'}` |"
+                for asked_for in all_options:
+                    head = f"| {template} | {name} | `{asked_for or 'no option'}` |"
                     if words and not any(word in head for word in words):
                         continue
-                    seconds = ended(options, LIMIT, file).median
-                    slowest, late = max(slowest, seconds), late + (seconds > LIMIT + LATE)
+                    seconds = ended(asked_for, limit, file).median
+                    slowest, late = max(slowest, seconds), late + (seconds > limit + LATE)
                     rows.append(f"{head} {seconds:.2f} |")
                     print(rows[-1], flush=True)
-    end = LIMIT + LATE
+    end = limit + LATE
     summary = (
         f"{len(rows)} runs, {late} of them longer than {end:g} s; the longest: {slowest:.2f} s."
     )
     print(summary)
-    if not words:
+    if not words and limit == LIMIT:
         RESULTS.write_text("\n".join([HEAD + summary, "", *COLUMNS, *rows, ""]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from iallocator.deadline import check
 from iallocator.ranking.pacemaker.rules import Choice, in_order
 from iallocator.tags.pacemaker import lacking
 from iallocator.tags.pacemaker_scores import INFINITY, shown
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
     from iallocator.ranking.pacemaker.rules import NodeScores, Weights
     from iallocator.tags.pacemaker import Amounts, PacemakerTags
-
-    Key = tuple[int, float, list[float]]
 
 __all__ = ["ColocationSet", "SetRanking", "units_of"]
 
@@ -118,17 +117,27 @@ class SetRanking:
         nodes = [n.index for n in cluster.nodes if facts.usable[n.index] or n.group in groups]
         base = [w if usable else -INFINITY for w, usable in zip(facts.weights, facts.usable)]
         walk, _ = in_order(Choice(self._kind, cluster, self._usage, base), nodes)
-        walked: dict[int, list[float]] = {}
 
-        def key(position: int) -> Key:
-            unit = units[position]
-            weights = self._weigher.together(unit.weights[::-1])
-            home = -INFINITY if unit.home is None else weights[unit.home]
-            if id(weights) not in walked or len(unit.members) > 1:
-                walked[id(weights)] = [-weights[index] for index in walk]
-            return -first[position], -home, walked[id(weights)]
-
-        return [units[k] for k in sorted(range(len(units)), key=key)]
+        # Sets whose members have the same scores share their sum, and its rank among all sums
+        sums: dict[tuple[int, ...], tuple[Weights, list[float]]] = {}
+        members = [tuple(map(id, unit.weights)) for unit in units]
+        for unit, same in zip(units, members):
+            if same not in sums:
+                check()
+                weights = self._weigher.together(unit.weights[::-1])
+                sums[same] = weights, [-weights[index] for index in walk]
+        rank: dict[tuple[int, ...], int] = {}
+        place = 0
+        before: list[float] = []
+        for same in sorted(sums, key=lambda same: sums[same][1]):
+            if sums[same][1] != before:
+                place, before = place + 1, sums[same][1]
+            rank[same] = place
+        keys = []
+        for position, (unit, same) in enumerate(zip(units, members)):
+            home = -INFINITY if unit.home is None else sums[same][0][unit.home]
+            keys.append((-first[position], -home, rank[same]))
+        return [units[k] for k in sorted(range(len(units)), key=keys.__getitem__)]
 
     def choose(
         self,

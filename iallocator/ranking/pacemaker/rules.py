@@ -35,18 +35,18 @@ class NodeScores:
     it.  A stickiness is added to the score of the node on which the instance runs.
     """
 
-    __slots__ = ("_base", "_facts", "_nodes", "_stickiness")
+    __slots__ = ("_base", "_facts", "_shared", "_stickiness")
 
     def __init__(self, facts: PacemakerTags, stickiness: Sequence[int]) -> None:
         self._facts = facts
         self._stickiness = stickiness
         self._base = tuple(facts.weights)
-        self._nodes = range(len(facts.weights))
+        self._shared: dict[tuple[object, ...], Weights] = {}
 
     def of(self, instance: Instance, home: int | None = None, pinned: bool = False) -> Weights:
         """Return node weight plus location score, plus stickiness on `home`, its current node.
 
-        All instances without scores and stickiness share one returned object.
+        Instances with equal scores, home and stickiness share one returned object.
         """
         known = self._facts.of(instance)
         sticky: float = 0
@@ -55,7 +55,10 @@ class NodeScores:
             sticky = INFINITY if pinned else max(0, sticky)
         if not known.scores and not sticky:
             return self._base
-        weights = list(self._base)
+        key = home, sticky, *known.scores.items()
+        if key in self._shared:
+            return self._shared[key]
+        weights = self._shared[key] = list(self._base)
         for index, score in known.scores.items():
             weights[index] = add(weights[index], score)
         if home is not None and sticky:
