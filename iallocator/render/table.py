@@ -6,6 +6,7 @@ Colour is used only if a terminal shows the text.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from itertools import groupby, zip_longest
 
 from iallocator.errors import IN_PIPE, shown, terminal_width
@@ -206,7 +207,7 @@ class Table:
         pairs = zip((self._columns[k] for k in part), widths)
         for above, members in groupby(pairs, key=lambda pair: pair[0].above):
             width = _total([width for _, width in members])
-            texts = _broken(above, width) if narrow else [above]
+            texts = _broken(above, width) if narrow else (above,)
             blocks.append([text.center(width, "-" if above else " ") for text in texts])
         lines = (
             GAP.join(text or " " * len(block[0]) for text, block in zip(texts, blocks)).rstrip()
@@ -244,7 +245,7 @@ def _padded(text: str, width: int, right: bool) -> str:
 def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
     """Return the lines of a row; no cell is wider than its column."""
     parts = [
-        [cell] if columns_of(cell) <= width else _broken(cell, width)
+        (cell,) if columns_of(cell) <= width else _broken(cell, width)
         for cell, width in zip(cells, widths)
     ]
     height = max(map(len, parts))
@@ -266,12 +267,18 @@ def _unbroken(text: str, width: int) -> Iterator[str]:
         yield from [name] if columns_of(name.strip()) <= width else _pieces(name)
 
 
+SAME = 8192
+"""Texts for which a result is kept: many cells of a table are equal."""
+
+
+@lru_cache(SAME)
 def _piece(title: str) -> int:
     """Return the width of the longest part of a title."""
     return max((columns_of(part.strip()) for part in _pieces(title)), default=0)
 
 
-def _broken(cell: str, width: int) -> list[str]:
+@lru_cache(SAME)
+def _broken(cell: str, width: int) -> tuple[str, ...]:
     """Return the lines of `cell`, broken at blanks, or else after a mark in or between names.
 
     A name is broken only if it does not fit into a line.
@@ -287,7 +294,7 @@ def _broken(cell: str, width: int) -> list[str]:
             lines[-1], piece = piece[:fits], piece[fits:]
             lines.append("")
         lines[-1] += piece
-    return lines
+    return tuple(lines)
 
 
 ROWS = 20

@@ -14,6 +14,7 @@ there are fewer on larger clusters.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from iallocator.deadline import check
@@ -278,7 +279,8 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
         with state.trial():
             while left:
                 for instance in left:
-                    move = move_to(builder, instance, end[instance.name])
+                    before, after = state.where[instance.name], end[instance.name]
+                    move = move_to(instance, before, after, partial(allowed_move, builder))
                     if move is not None:
                         move.apply(state)
                         moves.append(move)
@@ -289,15 +291,16 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
         return moves
 
 
-def move_to(builder: PlanBuilder, instance: Instance, after: Nodes) -> Move | None:
-    """Return the move of `instance` to `after` by one kind of move; None if it is not allowed."""
-    before = builder.state.where[instance.name]
+def move_to(
+    instance: Instance, before: Nodes, after: Nodes, allows: Callable[[Move], bool]
+) -> Move | None:
+    """Return the move of one kind from `before` to `after`; None if it is not allowed."""
     new = [index for index in after if index not in before]
     for kind in KINDS:
         if kind.drbd != (len(before) > 1) or kind.targeted != (len(new) == 1):
             continue
         move = kind.move(instance, before, new[0] if new else before[-1])
-        if move.after == after and allowed_move(builder, move):
+        if move.after == after and allows(move):
             return move
     return None
 

@@ -16,6 +16,7 @@ Cost: `PLACEMENTS` times the number of nodes, in arrays; then `TRIED` checks of 
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heappop, heappush
 from itertools import combinations, count
 from math import comb, prod
@@ -86,7 +87,7 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
             return None
         limit = state.limit_of_compounds()
         rearrangements: list[tuple[float, tuple[int, ...], tuple[Nodes, ...]]] = []
-        scores = PlacementScores(state)
+        scores, ways = PlacementScores(state), _Ways(state)
         for rows in combinations(range(len(choices)), size):
             check()
             if state.limits.deadline.over():
@@ -119,10 +120,10 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
                 continue
             searched += 1
             tries[key] = tries.get(key, 0) + 1
-            way = _Ways(state, target).find(parking=False)
+            way = ways.find(target, parking=False)
             if way is None and parked < PARKED:
                 parked += 1
-                way = _Ways(state, target).find(parking=True)
+                way = ways.find(target, parking=True)
             if way is None or sum(move.copied for move in way) > state.budget():
                 continue
             step = Step(*[ScoredMoves([move], score) for move in way])
@@ -326,26 +327,35 @@ class PlacementScores:
 
 
 class _Ways:
-    """Searches for moves of the instances of a small problem to their nodes in `target`."""
+    """Searches for moves of the instances of a small problem to new nodes.
 
-    def __init__(self, builder: PlanBuilder, target: Mapping[str, Nodes]) -> None:
+    The limits are asked once about each move from each placement, for all searches of a step.
+    """
+
+    def __init__(self, builder: PlanBuilder) -> None:
         self._builder = builder
         self._instances = {one.name: one for one in builder.problem.instances}
         self._where = builder.state.where
-        self._target = {name: self._where[name] for name in self._instances} | dict(target)
         self._start = {name: self._where[name] for name in self._instances}
+        self._allowed: dict[tuple[tuple[Nodes, ...], str, tuple[str, ...], Nodes], bool] = {}
 
-    def find(self, parking: bool) -> list[Move] | None:
-        """Return moves that the limits allow one after the other; None if none are found."""
+    def find(self, target: Mapping[str, Nodes], parking: bool) -> list[Move] | None:
+        """Return moves to `target` that the limits allow in turn; None if none are found.
+
+        `target`: name → nodes; the other instances stay. With `parking`, an instance may be on
+        other nodes on the way.
+        """
         builder = self._builder
         names = list(self._instances)
+        ends = self._start | dict(target)
         first: list[Move] = []
         order = count()
-        queue = [(len(self._away()), 0, next(order), first)]
-        seen = {tuple(self._start.values())}
+        start = tuple(self._start.values())
+        queue = [(_away(start, ends), 0, next(order), first, start)]
+        seen = {start}
         looked = 0
         while queue:
-            away, _, _, made = heappop(queue)
+            away, _, _, made, here = heappop(queue)
             if not away:
                 return made
             looked += 1
@@ -355,53 +365,68 @@ class _Ways:
             with builder.state.trial():
                 for move in made:
                     move.apply(builder.state)
-                here = [self._where[name] for name in names]
-                for move in self._moves(parking):
+                for move in self._moves(here, ends, parking):
                     place = names.index(move.instance.name)
                     after = (*here[:place], move.after, *here[place + 1 :])
                     if after in seen:
                         continue
                     seen.add(after)
-                    with builder.state.trial():
-                        move.apply(builder.state)
-                        left = len(self._away())
-                        if left and not builder.keeps_on_the_way():
-                            continue
-                    entry = (left, len(made) + 1, next(order), [*made, move])
-                    if entry[1] + left <= builder.moves_left():
-                        heappush(queue, entry)
+                    left = _away(after, ends)
+                    if len(made) + 1 + left > builder.moves_left():
+                        continue
+                    if left:
+                        with builder.state.trial():
+                            move.apply(builder.state)
+                            if not builder.keeps_on_the_way():
+                                continue
+                    heappush(queue, (left, len(made) + 1, next(order), [*made, move], after))
         return None
 
-    def _away(self) -> list[str]:
-        """Return the instances that are not on their nodes in the target."""
-        return [name for name, nodes in self._target.items() if self._where[name] != nodes]
+    def _moves(
+        self, here: tuple[Nodes, ...], ends: Mapping[str, Nodes], parking: bool
+    ) -> Iterator[Move]:
+        """Yield legal moves in the present state: those to `ends`, or with `parking` all.
 
-    def _moves(self, parking: bool) -> Iterator[Move]:
-        """Yield legal moves in the present state: those to the target, or with `parking` all."""
-        builder = self._builder
-        away = self._away()
-        for name in away:
-            move = move_to(builder, self._instances[name], self._target[name])
+        `here`: the nodes of each instance in that state.
+        """
+        for (name, after), before in zip(ends.items(), here):
+            if before == after:
+                continue
+            instance = self._instances[name]
+            move = move_to(instance, before, after, partial(self._allows, here))
             if move is not None:
                 yield move
-            elif len(self._target[name]) == 2:
-                before, after = self._where[name], self._target[name]
-                for move in self._anywhere(name, self._instances[name]):
+            elif len(after) == 2:
+                for move in self._anywhere(here, instance, before):
                     if len({*move.after} & {*after}) > len({*before} & {*after}):
                         yield move
         if parking:
-            for name, instance in self._instances.items():
-                yield from self._anywhere(name, instance)
+            for instance, before in zip(self._instances.values(), here):
+                yield from self._anywhere(here, instance, before)
 
-    def _anywhere(self, name: str, instance: Instance) -> Iterator[Move]:
-        """Yield the legal moves of an instance."""
+    def _anywhere(
+        self, here: tuple[Nodes, ...], instance: Instance, before: Nodes
+    ) -> Iterator[Move]:
+        """Yield the legal moves of an instance from its nodes `before`."""
         builder = self._builder
-        nodes, before = builder.state.cluster.nodes, self._where[name]
+        nodes = builder.state.cluster.nodes
         targets = [i for i in builder.problem.scope if nodes[i].online and i not in before]
         for kind in KINDS:
             if kind.drbd != (len(before) > 1):
                 continue
             for target in targets if kind.targeted else before[-1:]:
                 move = kind.move(instance, before, target)
-                if allowed_move(builder, move):
+                if self._allows(here, move):
                     yield move
+
+    def _allows(self, here: tuple[Nodes, ...], move: Move) -> bool:
+        """Return whether the limits allow `move` in the present state, with the nodes `here`."""
+        key = here, move.instance.name, move.letters, move.after
+        if key not in self._allowed:
+            self._allowed[key] = allowed_move(self._builder, move)
+        return self._allowed[key]
+
+
+def _away(here: Sequence[Nodes], ends: Mapping[str, Nodes]) -> int:
+    """Return how many instances on the nodes `here` have other nodes in the end."""
+    return sum(one != other for one, other in zip(here, ends.values()))

@@ -118,7 +118,7 @@ class SetRanking:
         base = [w if usable else -INFINITY for w, usable in zip(facts.weights, facts.usable)]
         walk, _ = in_order(Choice(self._kind, cluster, self._usage, base), nodes)
 
-        # Sets whose members have the same scores share their sum, and its rank among all sums
+        # Sets with the same scores share their sum, and the rank of it among all sums
         sums: dict[tuple[int, ...], tuple[Weights, list[float]]] = {}
         members = [tuple(map(id, unit.weights)) for unit in units]
         for unit, same in zip(units, members):
