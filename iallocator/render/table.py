@@ -6,7 +6,6 @@ Colour is used only if a terminal shows the text.
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from itertools import groupby, zip_longest
 
 from iallocator.errors import IN_PIPE, shown, terminal_width
@@ -127,12 +126,15 @@ class Table:
         `narrow`: titles that neighbours share are wrapped, too.
         """
         found = self._above(part, widths, narrow)
+        known: dict[tuple[str, int], Sequence[str]] = {}
         for cells, tone in rows:
             chosen = [cells[k] for k in part]
             if len(part) < len(cells) and not any(chosen):
                 continue
             if any(columns_of(cell) > width for cell, width in zip(chosen, widths)):
-                found += [(self._line(row, part, widths), tone) for row in _wrapped(chosen, widths)]
+                found += [
+                    (self._line(row, part, widths), tone) for row in _wrapped(chosen, widths, known)
+                ]
             else:
                 found.append((self._line(chosen, part, widths), tone))
         return found
@@ -207,7 +209,7 @@ class Table:
         pairs = zip((self._columns[k] for k in part), widths)
         for above, members in groupby(pairs, key=lambda pair: pair[0].above):
             width = _total([width for _, width in members])
-            texts = _broken(above, width) if narrow else (above,)
+            texts = _broken(above, width) if narrow else [above]
             blocks.append([text.center(width, "-" if above else " ") for text in texts])
         lines = (
             GAP.join(text or " " * len(block[0]) for text, block in zip(texts, blocks)).rstrip()
@@ -242,12 +244,22 @@ def _padded(text: str, width: int, right: bool) -> str:
     return blank + text if right else text + blank
 
 
-def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
-    """Return the lines of a row; no cell is wider than its column."""
-    parts = [
-        (cell,) if columns_of(cell) <= width else _broken(cell, width)
-        for cell, width in zip(cells, widths)
-    ]
+def _wrapped(
+    cells: Sequence[str], widths: Sequence[int], known: dict[tuple[str, int], Sequence[str]]
+) -> list[list[str]]:
+    """Return the lines of a row; no cell is wider than its column.
+
+    `known`: the lines of cells (text, width) that were wrapped before; many are equal.
+    """
+    parts: list[Sequence[str]] = []
+    for cell, width in zip(cells, widths):
+        if columns_of(cell) <= width:
+            parts.append((cell,))
+        else:
+            key = cell, width
+            if key not in known:
+                known[key] = _broken(cell, width)
+            parts.append(known[key])
     height = max(map(len, parts))
     return [[part[k] if k < len(part) else "" for part in parts] for k in range(height)]
 
@@ -267,18 +279,12 @@ def _unbroken(text: str, width: int) -> Iterator[str]:
         yield from [name] if columns_of(name.strip()) <= width else _pieces(name)
 
 
-SAME = 8192
-"""Texts for which a result is kept: many cells of a table are equal."""
-
-
-@lru_cache(SAME)
 def _piece(title: str) -> int:
     """Return the width of the longest part of a title."""
     return max((columns_of(part.strip()) for part in _pieces(title)), default=0)
 
 
-@lru_cache(SAME)
-def _broken(cell: str, width: int) -> tuple[str, ...]:
+def _broken(cell: str, width: int) -> list[str]:
     """Return the lines of `cell`, broken at blanks, or else after a mark in or between names.
 
     A name is broken only if it does not fit into a line.
@@ -294,7 +300,7 @@ def _broken(cell: str, width: int) -> tuple[str, ...]:
             lines[-1], piece = piece[:fits], piece[fits:]
             lines.append("")
         lines[-1] += piece
-    return tuple(lines)
+    return lines
 
 
 ROWS = 20
@@ -518,7 +524,7 @@ def aligned(
     cells = [list(titles), *([shown(cell) for cell in row] for row in rows)]
     if most:
         widest = [(most - KEYS * len(GAP) - KEYS) // KEYS] * len(titles)
-        cells = [line for row in cells for line in _wrapped(row, widest)]
+        cells = [line for row in cells for line in _wrapped(row, widest, {})]
     widths = [max(columns_of(row[k]) for row in cells) for k in range(len(titles))]
     parts = _parts(widths, most)
     return "\n".join(

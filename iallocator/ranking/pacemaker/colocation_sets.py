@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iallocator.deadline import check
 from iallocator.ranking.pacemaker.rules import Choice, in_order
 from iallocator.tags.pacemaker import lacking
 from iallocator.tags.pacemaker_scores import INFINITY, shown
@@ -123,7 +122,6 @@ class SetRanking:
         members = [tuple(map(id, unit.weights)) for unit in units]
         for unit, same in zip(units, members):
             if same not in sums:
-                check()
                 weights = self._weigher.together(unit.weights[::-1])
                 sums[same] = weights, [-weights[index] for index in walk]
         rank: dict[tuple[int, ...], int] = {}
