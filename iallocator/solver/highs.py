@@ -49,6 +49,11 @@ def solve(problem: Problem, budget: Deadline, gap: float = GAP) -> Answer:
     import highspy
 
     model = _Model(problem)
+    if due():  # to build a large program takes long
+        return Answer(TIME_OUT)
+    program = model.program(highspy)
+    if due():
+        return Answer(TIME_OUT)
     solver = _silent_solver()()
     for name, value in (
         ("output_flag", False),
@@ -64,7 +69,7 @@ def solve(problem: Problem, budget: Deadline, gap: float = GAP) -> Answer:
         event.data_in.user_interrupt = due()
 
     solver.cbMipInterrupt += may_go_on
-    solver.passModel(model.program(highspy))
+    solver.passModel(program)
     solver.run()
     budget.spend(max(0, solver.getInfo().simplex_iteration_count), ITERATIONS)
     status = solver.getModelStatus()

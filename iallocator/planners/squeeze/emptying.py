@@ -265,12 +265,15 @@ class Arrangement:
             left = set(self._scope).difference(self._online)
             if any(i.name not in moving for index in left for i in state.instances_on(index)):
                 return None, False
+        # rows of the problem are too strict if memory is reserved for failovers
+        reserving = any(state.reserved[index] for index in self._scope)
+        if not flexible:
+            self._rejected([], {})
+            return self._entries, self._entries is None and not reserving
         problem = self._problem(flexible)
         answer = search(problem, lambda placement: self._rejected(flexible, placement), budget)
         if answer.status == FOUND:
             return self._entries, False
-        # rows of the problem are too strict if memory is reserved for failovers
-        reserving = any(state.reserved[index] for index in self._scope)
         sure = not reserving and not self._blocked
         return None, answer.status == IMPOSSIBLE and sure
 
