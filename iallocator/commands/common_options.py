@@ -129,9 +129,10 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         },
     ),
     "optimal": (
-        REQUESTS | {"compress", "maintain", "reboot", "redistribute"},
+        REQUESTS | {"compress", "maintain", "reboot", "redistribute", "squeeze"},
         {
-            "": "only requests, compress, maintain, reboot and redistribute search for an optimum",
+            "": "only requests, compress, maintain, reboot, redistribute and squeeze search for "
+            "an optimum",
         },
     ),
     "time_limit": (

@@ -238,6 +238,17 @@ class Comparison:
         self._exempt = frozenset(failing).difference(tolerated)
         return self._exempt
 
+    def allowed_losses(self) -> list[tuple[Failure, Loss]]:
+        """Return the failures of online nodes that lost something initially, with these losses.
+
+        Only ``no-worse`` compares losses; in other modes there is none.
+        """
+        first = self.initial
+        if not self._failures.rules.exact or not first.several:
+            return []
+        failing = self._failures.failing()
+        return [(one, loss) for one in failing if (loss := first.loss(one)).instances]
+
     def worse(self) -> list[Failure]:
         """Return the failures of online nodes that lost something initially, and lose more now.
 
@@ -278,6 +289,22 @@ class Comparison:
         failing = self.required(MOVED)
         found = self._failures.first_not_tolerated(failing) if failing else None
         return next(iter(self.worse()), None) if found is None else found
+
+    def certainly_broken(self) -> bool:
+        """Return whether exact search proves that a failure of `broken` is not tolerated.
+
+        A failure that a simulation rejects may be tolerated if instances restart in another order.
+        A failure that lost something initially is proved to lose more.
+        """
+        losses = self._failures.losses(self.required(MOVED))
+        if any(loss.instances_least > 0 for loss in losses.values()):
+            return True
+        worse = self._failures.losses(self.worse())
+        return any(
+            loss.instances_least > self.initial.loss(one).instances
+            or loss.memory_least > self.initial.loss(one).memory
+            for one, loss in worse.items()
+        )
 
     def problem(self) -> str:
         """Describe the first of `broken`, and an instance that cannot be restarted; or ""."""

@@ -7,15 +7,20 @@ placements that keep N+1 where another placement within the limits does not.
 The rows are too lenient where other limits than memory and disk matter, and for colocation groups,
 of which each member may restart elsewhere.  So exact search of N+1 must check each solution.
 
+A failure that is not tolerated may lose as much as before.  The program then chooses what is lost.
+
 Cost: choices and rows for each failure, item that leaves, and node that can take over.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from iallocator.solver.problem import Choice, Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from iallocator.model.instance import Instance
@@ -32,36 +37,59 @@ __all__ = ["RestartRows"]
 class RestartRows:
     """The rows of `failure` in `problem`.
 
-    `tolerance`: N+1 of the state without the instances that the program places.
+    Parameters
+    ----------
+    problem:
+        The program.
+    failure:
+        The nodes that fail.
+    tolerance:
+        N+1 of the state without the instances that the program places.
+    losses:
+        How many items may be lost, or with `by_memory` how many MiB of them; None: no item, and
+        none is counted. The program places no instance with a secondary then.
+    by_memory:
+        What `losses` counts.
     """
 
-    def __init__(self, problem: Problem, failure: Failure, tolerance: FailureTolerance) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        failure: Failure,
+        tolerance: FailureTolerance,
+        losses: float | None = None,
+        by_memory: bool = False,
+    ) -> None:
         self._problem = problem
         self._failure = failure
+        self._name = failure if losses is None else (*failure, by_memory)
+        self._lossy = losses is not None
+        self._by_memory = by_memory
+        if losses is not None:
+            problem.at_most(("lost", self._name), losses)
         self._evacuation = tolerance.evacuation(failure)
         # Every item that leaves restarts on one of its nodes
         alike: dict[tuple[Any, ...], list[Item]] = {}
         for _, item, _ in self._evacuation.leavers():
             alike.setdefault((item.memory, item.disk, item.bins, item.others), []).append(item)
         for number, items in enumerate(alike.values()):
-            item, count = items[0], len(items)
-            choices = [Choice(b, 0.0, self._uses(item, b)) for b in sorted(item.bins)]
-            members = [f"{self._failure} item {number} {k}" for k in range(count)]
-            self._problem.kinds.append(Kind(members, choices))
+            count = len(items)
+            members = [f"{self._name} item {number} {k}" for k in range(count)]
+            self._problem.kinds.append(Kind(members, self._restarts(items[0])))
         # Each node that takes over has bounds
-        targets, failure = self._evacuation.targets, self._failure
+        targets, name = self._evacuation.targets, self._name
         for b, index in enumerate(targets.nodes):
-            self._problem.at_most(("restart", failure, "memory", b), max(0, targets.memory[b]))
-            self._problem.at_most(("restart", failure, "disk", b), targets.disk[b])
+            self._problem.at_most(("restart", name, "memory", b), max(0, targets.memory[b]))
+            self._problem.at_most(("restart", name, "disk", b), targets.disk[b])
             for k, left in enumerate(self._evacuation.others.get(index, ())):
-                self._problem.at_most(("restart", failure, k, b), left)
+                self._problem.at_most(("restart", name, k, b), left)
 
     def add(self, kind: Kind, instance: Instance) -> None:
         """Add what the members of `kind` use; `instance` is one of them, and on no node.
 
         The values of its choices are nodes, the primary first.
         """
-        failure, position = self._failure, self._evacuation.targets.position
+        failure, name, position = self._failure, self._name, self._evacuation.targets.position
         memory = instance.memory if instance.uses_memory else 0
         single = instance.required_nodes == 1
         others = self._evacuation.needs([instance]) if single else ()
@@ -71,32 +99,39 @@ class RestartRows:
             uses, nodes = dict(choice.uses), choice.value
             if nodes[0] not in failure:
                 if nodes[0] in position:
-                    uses["restart", failure, "memory", position[nodes[0]]] = memory
+                    uses["restart", name, "memory", position[nodes[0]]] = memory
                     for k, need in enumerate(others):
-                        uses["restart", failure, k, position[nodes[0]]] = need
+                        uses["restart", name, k, position[nodes[0]]] = need
                 for index in nodes if instance.local else ():
                     if index in position:
-                        uses["restart", failure, "disk", position[index]] = instance.disk
+                        uses["restart", name, "disk", position[index]] = instance.disk
             elif single:
                 leaving[nodes[0]] = self._evacuation.item(nodes[0], [instance])
-                uses["again", failure, nodes[0], number] = 1.0
+                uses["again", name, nodes[0], number] = 1.0
             elif nodes[1] in position:
-                uses["restart", failure, "memory", position[nodes[1]]] = memory
+                uses["restart", name, "memory", position[nodes[1]]] = memory
             choice.uses = uses
         for node, item in leaving.items():
-            row = ("again", failure, node, number)
-            choices = [
-                Choice(b, 0.0, {**self._uses(item, b), row: -1.0}) for b in sorted(item.bins)
-            ]
-            members = [f"{failure} {node} {number} {k}" for k in range(len(kind.members))]
-            self._problem.kinds.append(Kind(members, choices, 0.0))
+            row = ("again", name, node, number)
+            members = [f"{name} {node} {number} {k}" for k in range(len(kind.members))]
+            self._problem.kinds.append(Kind(members, self._restarts(item, {row: -1.0}), 0.0))
             self._problem.at_most(row, 0)
+
+    def _restarts(
+        self, item: Item, more: Mapping[Row, float] = MappingProxyType({})
+    ) -> list[Choice]:
+        """Return the choices of `item` after the failure, each of which also uses `more`."""
+        choices = [Choice(b, 0.0, {**self._uses(item, b), **more}) for b in sorted(item.bins)]
+        if self._lossy:
+            loss = float(item.memory if self._by_memory else 1)
+            choices.append(Choice("lost", 0.0, {("lost", self._name): loss, **more}))
+        return choices
 
     def _uses(self, item: Item, b: int) -> dict[Row, float]:
         """Return what `item` uses of the node at position `b`."""
-        uses: dict[Row, float] = {("restart", self._failure, "memory", b): item.memory}
+        uses: dict[Row, float] = {("restart", self._name, "memory", b): item.memory}
         if item.disk:
-            uses["restart", self._failure, "disk", b] = item.disk
+            uses["restart", self._name, "disk", b] = item.disk
         for k, need in enumerate(item.others):
-            uses["restart", self._failure, k, b] = need
+            uses["restart", self._name, k, b] = need
         return uses

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from benchmarks.proofs import cluster_of
 from tests.builders import Json, allocate, cluster, instance, policy, rbd, spec
 from tests.conformance.whole_groups import compress_case, redistribute_case
 
@@ -378,7 +379,16 @@ PLACE = {
     "--stickiness": Effect(CROWDED, "--stickiness=100", PLACED),
 }
 
+MANY_SETS = cluster_of("squeeze", 4, "shared").text()
+"""Many sets of two nodes that exact search proves to be impossible to free, one by one."""
+
 SQUEEZE = {
+    "--optimal": Effect(
+        None,
+        "--optimal",
+        ("-t", "{folder}/cluster.data", "--static-kvm-node-memory=0"),
+        {"cluster.data": MANY_SETS},
+    ),
     "--offline": Effect(CROWDED, "--offline=node3"),
     "--dynu-file": Effect(CROWDED, LOADS, ("--print-instances",), LOADED),
     **VERIFIED,

@@ -1,4 +1,4 @@
-"""Compute the best results of compress, redistribute and place by trying every placement.
+"""Compute the best results of some planners by trying every placement.
 
 Nothing here uses the code of the planners. A cluster has nodes (`Machine`) in groups, and
 instances (`Home`). The limits of a node that gets an instance: free memory, free disk, the memory
@@ -20,7 +20,7 @@ from benchmarks.planners_gap import Steps, TooManyError, free_of, reserved_of
 
 __all__ = [
     "KINDS", "Case", "compress_case", "fewest_left_out", "fewest_unhealthy", "largest_share",
-    "place_case", "redistribute_case",
+    "most_freed", "place_case", "redistribute_case", "squeeze_case",
 ]  # fmt: skip
 
 KINDS = {
@@ -309,6 +309,70 @@ def _too_full(rng: Random, case: Case) -> Case:
         machines = [one._replace(memory=int(one.memory * 0.8)) for one in case.machines]
         return case._replace(machines=machines)
     return case
+
+
+RESERVE_MEMORY, RESERVE_CPUS = 2 * 128, 2
+"""What each online node keeps free when nodes are freed: two instances of standard size."""
+
+
+def squeeze_case(seed: int, kind: str) -> Case:
+    """Return a cluster of one group of 3 to 5 nodes that is half full, or nearly full."""
+    rng = Random(f"squeeze {seed} {kind}")
+    case = _case(rng, kind, (rng.choice([3, 3, 4, 4, 5]),), rng.choice([5, 7, 9]), 0.3)
+    return case if rng.random() < 0.5 else case._replace(cpu_ratio=64)
+
+
+def most_freed(case: Case) -> int | None:
+    """Return how many nodes can be freed by moves of instances on shared storage; None: unknown.
+
+    Nodes with other instances stay. Offline nodes must be empty in the end. Each online node then
+    has the reserve, and N+1 is compared with the initial state.
+    """
+    others = [home for home in case.homes if home.template != "rbd"]
+    if any(home.nodes[0] in case.down for home in others):
+        return None
+    online = [k for k in range(len(case.machines)) if k not in case.down]
+    fixed = {node for home in others for node in home.nodes}
+    candidates, steps = [k for k in online if k not in fixed], Steps()
+    movable = sorted((h for h in case.homes if h.template == "rbd"), key=lambda h: -h.memory)
+    try:
+        for number in range(min(len(candidates), len(online) - 1), 0, -1):
+            for off in combinations(candidates, number):
+                less = case._replace(down=case.down.union(off))
+                if _emptied(case, Placing(less, others, steps, case.homes), movable):
+                    return number
+    except TooManyError:
+        return None
+    return 0
+
+
+def _emptied(before: Case, placing: Placing, rest: Sequence[Home]) -> bool:
+    """Return whether all of `rest` find places on the online nodes beside the reserve."""
+    case, steps = placing.case, placing.steps
+    steps.spend()
+    free, kept = placing.free(), reserved_of(len(case.machines), placing.placed)
+    for k in [k for k in range(len(case.machines)) if k not in case.down]:
+        cpus = OWN_CPUS + sum(one.cpus for one in placing.placed if one.nodes[0] == k)
+        if free[k][0] - kept[k] <= RESERVE_MEMORY:
+            return False
+        if cpus + RESERVE_CPUS > case.cpu_ratio * case.machines[k].cpus:
+            return False
+    if rest:
+        for nodes in case.places(rest[0], 0):
+            placing.placed.append(rest[0]._replace(nodes=nodes))
+            if _emptied(before, placing, rest[1:]):
+                return True
+            placing.placed.pop()
+        return False
+    start = Placing(before, before.homes, steps, before.homes)
+    for k in [k for k in range(len(case.machines)) if k not in case.down and case.n1 != "off"]:
+        allowed = (0, 0) if case.n1 == "strict" else start.loss(k, before.homes)
+        loss = placing.loss(k, placing.placed)
+        if case.n1 == "no-new" and allowed != (0, 0):
+            continue
+        if loss[0] > allowed[0] or loss[1] > allowed[1]:
+            return False
+    return True
 
 
 def compress_case(seed: int, kind: str) -> Case:

@@ -146,6 +146,8 @@ PLANNERS = [
     _plan("squeeze down", (SHARED,), planners.squeeze_down, "squeeze"),
     _plan("squeeze up", (SHARED,), planners.squeeze_up, "squeeze", forced=True),
     _plan("squeeze exact", (SHARED,), planners.squeeze_exact, "squeeze", forced=True),
+    _plan("squeeze --optimal", (SHARED,), planners.squeeze_exact, "squeeze", "--optimal",
+          forced=True),
     *(
         Path(name, (kind,), False, planners.reboot, planners.ask_reboot, planners.read_moves,
              checks_n1=True)

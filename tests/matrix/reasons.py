@@ -38,7 +38,7 @@ MOVES = _paths(
     "relocate", "evacuate primary-only", "evacuate secondary-only", "evacuate all",
     "change-group", "multi-evacuate", "exact search of moves",
 )  # fmt: skip
-SQUEEZE = _paths("squeeze down", "squeeze up", "squeeze exact")
+SQUEEZE = _paths("squeeze down", "squeeze up", "squeeze exact", "squeeze --optimal")
 REDISTRIBUTE = _paths("redistribute", "redistribute --optimal")
 BETWEEN = REDISTRIBUTE | _paths("compress", "compress --optimal", "balance-groups")
 BALANCE = _paths("balance", "swap", "--cost")
@@ -368,7 +368,11 @@ RULES: list[Rule] = [
         frozenset({"ask, --group"}),
         "the failure is in another group, and a request for one group checks only this one",
     ),
-    (("N+1 strict",), _paths("squeeze exact"), "moves to that node pass N+1 in no mode"),
+    (
+        ("N+1 strict",),
+        _paths("squeeze exact", "squeeze --optimal"),
+        "moves to that node pass N+1 in no mode",
+    ),
     (
         ("N+1 no-new", "N+1 no-worse", "N+1 off", "group setting: n1"),
         _paths("swap"),

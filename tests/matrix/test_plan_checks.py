@@ -29,6 +29,7 @@ PLANNERS = [
     pytest.param(seeds(3, 12), ("balance", "--max-length=3"), id="swap"),
     pytest.param(seeds(3, 12), ("balance", "--cost=20"), id="--cost"),
     pytest.param(seeds(3, 12), ("squeeze", *ROOM), id="squeeze"),
+    pytest.param(seeds(3, 12), ("squeeze", "--optimal", *ROOM), id="squeeze --optimal"),
     pytest.param(
         seeds(3, 12),
         ("squeeze", "--all", "--exact-search=no", *ROOM),

@@ -12,7 +12,7 @@ from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.planners.balance import score_bound
 from iallocator.planners.quality import Quality
 from tests.builders import Json, cluster, instance
-from tests.cli.effects_of_planners import SIMULATED
+from tests.cli.effects_of_planners import MANY_SETS, SIMULATED
 from tests.command import json_of, printed
 from tests.conformance.bounds import COUNTED, MODES, balance_bound, clusters
 from tests.conformance.whole_groups import redistribute_case
@@ -65,6 +65,7 @@ def test_no_result_is_wrongly_reported_as_the_best(planner: str, seed: int, kind
         ("redistribute", redistribute_case(0, "drbd").text(), (1, 0, False), (0, 0, True)),
         ("redistribute", redistribute_case(1, "mixed").text(), (3, 0, False), (3, 3, True)),
         ("compress --n1=strict", SIMULATED, (0, 0.776, False), (0, 0, True)),
+        ("squeeze", MANY_SETS, (1, 2, False), (1, 1, True)),
     ],
 )
 def test_optimal_finds_a_better_plan_or_proves_that_there_is_none(

@@ -198,7 +198,10 @@ if TYPE_CHECKING:
 PROVED = "proved: no arrangement of the instances will do"
 
 LARGEST = 3_000
-"""The program has rows of failures up to so many failures × nodes × instances."""
+"""The program has rows of failures up to so many failures × nodes × instances.
+
+This and `TRIES` are multiplied by the thoroughness of the search.
+"""
 
 TRIES = 8
 """How many answers of the solver are checked before the search ends."""
@@ -225,8 +228,10 @@ class Arrangement:
         rules: MoveRules,
         evacuate: bool,
         relations: Relations | None = None,
+        thoroughness: int = 1,
     ) -> None:
         self._relations = relations
+        self._thoroughness = thoroughness
         self._cluster = cluster
         self._scope = scope
         self._online = [index for index in scope if cluster.nodes[index].online]
@@ -237,7 +242,7 @@ class Arrangement:
         self._fixed = Capacities(cluster.nodes, scope=scope)
         self._entries: list[PlanEntry] | None = None
         self._tries = 0
-        self._blocked = False
+        self._doubtful = False
 
     def find(
         self, movable: Sequence[Instance], budget: Deadline
@@ -269,12 +274,13 @@ class Arrangement:
         reserving = any(state.reserved[index] for index in self._scope)
         if not flexible:
             self._rejected([], {})
-            return self._entries, self._entries is None and not reserving
+            sure = not reserving and not self._doubtful
+            return self._entries, self._entries is None and sure
         problem = self._problem(flexible)
         answer = search(problem, lambda placement: self._rejected(flexible, placement), budget)
         if answer.status == FOUND:
             return self._entries, False
-        sure = not reserving and not self._blocked
+        sure = not reserving and not self._doubtful
         return None, answer.status == IMPOSSIBLE and sure
 
     def _unit(self, instance: Instance) -> list[str]:
@@ -329,18 +335,26 @@ class Arrangement:
     def _add_failures(self, problem: Problem, state: State, flexible: Sequence[Instance]) -> None:
         """Let the failures of `failures` be tolerated; `state` is without `flexible` instances.
 
-        Nothing is added if the program would become too large.
+        A failure that is not tolerated initially must not lose more. Nothing is added if the
+        program would become too large.
         """
         if self._failures.rules.mode == "off":
             return
         nodes = self._cluster.nodes
+        comparison = self._failures.on(State(self._cluster)).comparison
         required = [
             failure
-            for failure in self._failures.on(State(self._cluster)).comparison.required(MOVED)
+            for failure in comparison.required(MOVED)
             if all(nodes[index].online for index in failure)
         ]
-        if len(required) * len(self._online) * len(flexible) > LARGEST:
+        each = len(self._online) * len(flexible)
+        most = LARGEST * self._thoroughness
+        if len(required) * each > most:
             return
+        # An item of a colocation group has several instances, which the rows count one by one
+        losses = [] if self._failures.rules.units else comparison.allowed_losses()
+        if (len(required) + 2 * len(losses)) * each > most:
+            losses = []
         by_name = {instance.name: instance for instance in flexible}
         kinds = [kind for kind in problem.kinds if kind.members[0] in by_name]
         tolerance = self._failures.on(state)
@@ -349,6 +363,12 @@ class Arrangement:
             rows = RestartRows(problem, failure, tolerance)
             for kind in kinds:
                 rows.add(kind, by_name[kind.members[0]])
+        for failure, loss in losses:
+            for by_memory, least in enumerate((loss.instances, loss.memory)):
+                if least < inf:
+                    rows = RestartRows(problem, failure, tolerance, least, bool(by_memory))
+                    for kind in kinds:
+                        rows.add(kind, by_name[kind.members[0]])
 
     def _rejected(self, flexible: Sequence[Instance], placement: Places) -> Sequence[str] | None:
         """Set the moves to the answer `placement`; return None if they are allowed.
@@ -358,16 +378,17 @@ class Arrangement:
         self._tries += 1
         self._entries = self._in_order(flexible, placement)
         if self._entries is None:
-            self._blocked = True  # longer plans to this answer may exist
+            self._doubtful = True  # longer plans to this answer may exist
         else:
             state = State(self._cluster)
             replay(state, (entry.move for entry in self._entries))
-            if (
-                self._reserve.missing(state, self._scope)
-                or self._failures.on(state).comparison.broken()
-            ):
+            comparison = self._failures.on(state).comparison
+            if self._reserve.missing(state, self._scope):
                 self._entries = None
-        if self._entries is not None or self._tries >= TRIES:
+            elif comparison.broken():
+                self._entries = None
+                self._doubtful |= not comparison.certainly_broken()
+        if self._entries is not None or self._tries >= TRIES * self._thoroughness:
             return None
         return [instance.name for instance in flexible]
 

@@ -410,6 +410,9 @@ class Feasibility:
     budget:
         The budget of exact search, which is tried if moving one instance after the other does not
         suffice; None: no exact search.
+    thoroughness:
+        The factor of the work of all searches. Above 1, exact search comes before balancing, which
+        takes longer and proves nothing.
     """
 
     def __init__(
@@ -422,14 +425,17 @@ class Feasibility:
         ignore_soft: bool = False,
         behaviour: Behaviour = OURS,
         budget: Deadline | None = None,
+        thoroughness: int = 1,
     ) -> None:
         self.aim = aim
+        self.thoroughness = thoroughness
         self._impossible: set[frozenset[int]] = set()
+        self._empty: dict[int, bool] = {}
         self.behaviour = behaviour
         self.budget = budget
         self._movable_sets = [lighter] if len(lighter) == len(instances) else [lighter, instances]
         self._bounds = CapacityBounds(state, aim.scope, aim.reserve, aim.failures)
-        self._effort = EFFORT
+        self._effort = EFFORT * thoroughness
         bound = aim.relations is not None and aim.relations.binding
         self._packs = behaviour is OURS and aim.evacuate and not bound
         self._cheap = all(instance.shared for instance in lighter)
@@ -477,6 +483,10 @@ class Feasibility:
                 packed.packed = True
                 if not packed.problem:
                     return packed
+                if self.thoroughness > 1:
+                    exact = self._exactly(attempt)
+                    if not exact.problem or off in self._impossible:
+                        return exact
                 # balancing after packing costs a part of the budget
                 instances = self._movable_sets[-1]
                 leaving = sum(not off.isdisjoint(instance.nodes) for instance in instances)
@@ -493,7 +503,8 @@ class Feasibility:
                     near = attempt
             assert near is not None
             near.repair()
-            return self._exactly(near) if near.problem else near.found()
+            searched = self._packs and self.thoroughness > 1 and not (tidy or thorough)
+            return near.found() if searched or not near.problem else self._exactly(near)
 
     def score(self, off: Collection[int], entries: Sequence[PlanEntry], each: bool) -> float:
         """Record the score after each of the packed moves, and return the last score.
@@ -530,6 +541,7 @@ class Feasibility:
             rules,
             self.aim.evacuate,
             self.aim.relations,
+            self.thoroughness,
         ).find(movable, self.budget)
         if entries is None:
             found = near.found()
@@ -574,11 +586,30 @@ class Feasibility:
             if comb(len(candidates), size) > FEW_SETS:
                 return size
             if not all(
-                frozenset(off) in proved or self.hopeless(off)
+                self._includes(frozenset(off), proved) or self.hopeless(off)
                 for off in combinations(candidates, size)
             ):
                 return size
         return known
+
+    def _includes(self, off: frozenset[int], proved: Collection[frozenset[int]]) -> bool:
+        """Return whether one of the sets `proved` shows that the nodes `off` cannot be freed.
+
+        A plan that frees more nodes than such a set would free the set as well: the other nodes are
+        empty then, and may stay online if each of them alone has the reserve.
+        """
+        return off in proved or any(
+            some < off and all(map(self._has_reserve_if_empty, off - some)) for some in proved
+        )
+
+    def _has_reserve_if_empty(self, index: int) -> bool:
+        """Return whether a node without instances has the reserve."""
+        if index not in self._empty:
+            state = State(self.aim.cluster)
+            for instance in [*state.instances_on(index)]:
+                state.remove(instance, state.where[instance.name])
+            self._empty[index] = not self.aim.reserve.lacks(state, index)
+        return self._empty[index]
 
     def _ways(self, off: frozenset[int], tidy: bool) -> Iterator[list[Phase]]:
         """Yield several ways to move the instances, each in phases."""

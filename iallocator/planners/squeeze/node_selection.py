@@ -31,7 +31,7 @@ SMALL = 12
 """Other sets of nodes are tried if there are so many candidates at most."""
 
 SETS = 60
-"""How many other sets of nodes are tried."""
+"""How many other sets of nodes are tried, multiplied by the thoroughness of the search."""
 
 LAST_ONE = "it is the last online node, and the master node is unknown"
 
@@ -137,7 +137,7 @@ class NodeSelection:
         # then single nodes
         moves: list[Neighbourhood[NodeSelection, _Step]] = [_OneMore(candidates[low:])]
         if feasibility.budget is not None and len(candidates) <= SMALL:
-            moves.append(_OtherNodes(candidates))
+            moves.append(_OtherNodes(candidates, SETS * feasibility.thoroughness))
         self._improve(moves, lambda work: (-len(work.chosen),))
         if self.chosen and not self.stopped:
             found = balanced(feasibility, self.chosen)
@@ -280,14 +280,14 @@ class _OneMore(Neighbourhood[NodeSelection, _Step]):
 class _OtherNodes(Neighbourhood[NodeSelection, _Step]):
     """Sets of nodes to free with one node more than now, but without some of the chosen nodes.
 
-    At most `SETS` sets are tried.
+    At most `most` sets are tried.
     """
 
     name = "other nodes"
 
-    def __init__(self, nodes: Sequence[int]) -> None:
+    def __init__(self, nodes: Sequence[int], most: int) -> None:
         self._nodes = nodes
-        self._left = SETS
+        self._left = most
 
     def best(
         self, state: NodeSelection, objective: Objective, allows: Callable[[_Step], bool]

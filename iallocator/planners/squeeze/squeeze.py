@@ -126,7 +126,7 @@ class _Work:
         """Return a new budget of exact search."""
         options = self.options
         return Deadline.of_search(
-            options.settings.optimum_seconds,
+            options.settings.optimum_seconds * options.settings.thoroughness,
             options.limits.deadline,
             options.settings.planning_seconds,
         )
@@ -171,6 +171,7 @@ class _Work:
             ignore_soft=ignore_soft,
             behaviour=options.behaviour,
             budget=self._budget if options.searches(group) else None,
+            thoroughness=options.settings.thoroughness,
         )
 
     def run(self, groups: Sequence[Group], done: SqueezeResult) -> None:
@@ -288,6 +289,9 @@ class _Work:
         while done.moves or done.nodes:
             if self.options.limits.deadline.over() or done.interrupted:
                 return
+            optimal = self.options.settings.optimal and done.aim == "offline"
+            if optimal and self.most_freed(groups, done) <= len(done.off):
+                return  # no plan frees more
             self._runs += 1
             further = SqueezeResult(self.cluster)
             self._budget = self._fresh_budget()
