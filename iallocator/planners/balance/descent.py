@@ -184,7 +184,12 @@ ROUNDING = "no move lowers the score by more than rounding"
 class Descent:
     """Makes one plan; `plan` is always what is found so far.
 
-    `by_value`: choose moves by what they gain per MiB.
+    Parameters
+    ----------
+    by_value:
+        Choose moves by what they gain per MiB.
+    anew:
+        Begin with new nodes for all instances of a small cluster, before single moves.
     """
 
     def __init__(
@@ -194,6 +199,7 @@ class Descent:
         progress: Progress,
         guard: Guard | None = None,
         by_value: bool = False,
+        anew: bool = False,
     ) -> None:
         builder = self._builder = PlanBuilder(problem, limits, progress, guard)
         groups: ColocationMoves | None = None
@@ -203,6 +209,7 @@ class Descent:
             groups = ColocationMoves(problem, problem.relations, guard)
         self._floor = limits.min_score + lowest_score(problem.state, problem.scope)
         self._best_move = BestMove(groups, by_value)
+        self.can_begin_anew = False
         self._repairs: Search = LocalSearch(
             [Repair(groups)], _objective, Acceptance(), limits.deadline
         )
@@ -213,8 +220,10 @@ class Descent:
 
             exchange = [GroupExchange(groups)] if groups else []
             compound = [Swaps(builder), *exchange, Chains(), Rearrangement()]
+            self.can_begin_anew = Rearrangement.looks_at_all(builder)
+        first = [compound.pop()] if anew else []
         self._search: Search = LocalSearch(
-            [self._best_move, *compound, Repair(groups, self._repairs)],
+            [*first, self._best_move, *compound, Repair(groups, self._repairs)],
             _objective,
             Acceptance(self._ended, builder.keeps_n1, GAIN / 2),
             limits.deadline,
@@ -331,12 +340,8 @@ class GroupBalancer:
         problem = self._problem
         state, failures, losses = problem.state, problem.failures, problem.losses
         self._plans.append(self._empty())
-        plan = self._searched(None, by_value)
-        if failures is None or losses is None:
-            return
-        whole = len(plan.entries)
-        keep_n1(problem, plan)
-        if len(plan.entries) == whole:
+        plan, whole = self._searched(None, by_value)
+        if whole or failures is None or losses is None:
             return
         comparison = failures.comparison
         guards: list[Guard] = [comparison.guard()]
@@ -351,27 +356,46 @@ class GroupBalancer:
             guards.append(comparison.guard(rescues=True))
         plans = [plan]
         for guard in guards:
-            plan = self._searched(guard, by_value)
-            keep_n1(problem, plan)
+            plan, _ = self._searched(guard, by_value)
             plans.append(plan)
             self._plans[-1] = best = min((*plans[1:], plans[0]), key=self._rank)
         if self._rank(best)[2]:
             best.reason += RESCUED
 
-    def _searched(self, guard: Guard | None, by_value: bool) -> Plan:
-        """Return the plan of one search; its moves so far are the plan if the run has to end."""
-        descent = Descent(self._problem, self._limits, self._progress, guard, by_value)
-        self._plans[-1] = descent.plan
-        return descent.run()
+    def _searched(self, guard: Guard | None, by_value: bool) -> tuple[Plan, bool]:
+        """Return the plan of a search, and whether N+1 allows it whole; else it is shorter.
+
+        A small cluster is searched twice: single moves can lead to a placement that no moves leave,
+        so that the second search begins with new nodes for all instances. If the run has to end,
+        the moves found so far are the plan.
+        """
+        plans: list[Plan] = []
+        shortened: list[Plan] = []
+        for anew in (False, True):
+            descent = Descent(self._problem, self._limits, self._progress, guard, by_value, anew)
+            if anew and not (plans[0].entries and descent.can_begin_anew):
+                break
+            plans.append(descent.plan)
+            self._plans[-1:] = plans
+            plan = descent.run()
+            whole = len(plan.entries)
+            keep_n1(self._problem, plan)
+            if len(plan.entries) < whole:
+                shortened.append(plan)
+        best = min(plans, key=self._rank)
+        self._plans[-len(plans) :] = [best]
+        return best, best not in shortened
 
     def _rank(self, plan: Plan) -> tuple[int, int, bool, float]:
         """Return the sort key of a plan; lower is better.
 
         The key is the negative number of repairs; then the number of instances that stay on offline
         nodes; whether more instances than initially cannot be restarted after a failure; the score.
+        Without N+1, the second and third are equal for all plans.
         """
         state, failures = self._problem.state, self._problem.failures
-        assert failures is not None
+        if failures is None:
+            return -plan.repaired, 0, False, plan.after
         with state.trial():
             replay(state, plan.moves)
             down = failures.comparison.still_offline()

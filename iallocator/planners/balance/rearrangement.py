@@ -79,9 +79,7 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
         """Return the moves to the placement with the lowest score, of those that are allowed."""
         problem = state.problem
-        if comb(len(problem.instances), 2) * len(problem.scope) ** 2 > PLACEMENTS:
-            return None  # to list the choices of large drbd clusters takes long
-        choices = [self._choices(state, one) for one in problem.instances]
+        choices = self._all_choices(state)
         size = _set_size([len(some) for some in choices])
         if size < 2 or state.moves_left() < 2:
             return None
@@ -130,6 +128,20 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
             if allows(step) and state.score_after(step) < limit:
                 return step
         return None
+
+    @classmethod
+    def looks_at_all(cls, builder: PlanBuilder) -> bool:
+        """Return whether a step may move all instances: the cluster is small enough for that."""
+        choices = cls._all_choices(builder)
+        return len(choices) > 1 and _set_size([len(some) for some in choices]) == len(choices)
+
+    @classmethod
+    def _all_choices(cls, builder: PlanBuilder) -> list[list[Nodes]]:
+        """Return the choices of each instance; none if the cluster is too large for any step."""
+        problem = builder.problem
+        if comb(len(problem.instances), 2) * len(problem.scope) ** 2 > PLACEMENTS:
+            return []  # to list the choices of large drbd clusters takes long
+        return [cls._choices(builder, one) for one in problem.instances]
 
     @staticmethod
     def _choices(builder: PlanBuilder, instance: Instance) -> list[Nodes]:
