@@ -149,3 +149,20 @@ def test_options_limit_rearrangements(kind: str, option: str) -> None:
         assert len(plan.moves) <= limits.get("max_length", len(plan.moves))
         assert plan.copied <= limits.get("cost", plan.copied)
         assert rules.disk_moves or not any("r" in move.letters for move in plan.moves)
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind", "reachable"), [(5, "drbd", 1.657579), (70, "mixed", 1.444404)]
+)
+def test_single_moves_into_a_dead_end_do_not_end_the_search(
+    seed: int, kind: str, reachable: float
+) -> None:
+    """The lowest score that moves can reach was found by trying all moves from all placements.
+
+    From the placement to which the best single moves lead, no moves lead to it.
+    """
+    text = gap.as_text(*gap.small(seed, kind))
+    single, _ = gap.planned(text, compound=False, min_gain=0.0)
+    plan, _ = gap.planned(text, compound=True, min_gain=0.0)
+    assert plan.after == pytest.approx(reachable, abs=1e-5)
+    assert single.after > reachable + 1

@@ -221,7 +221,7 @@ class Descent:
             exchange = [GroupExchange(groups)] if groups else []
             compound = [Swaps(builder), *exchange, Chains(), Rearrangement()]
             self.can_begin_anew = Rearrangement.looks_at_all(builder)
-        first = [compound.pop()] if anew else []
+        first = [compound.pop()] if anew and compound else []
         self._search: Search = LocalSearch(
             [*first, self._best_move, *compound, Repair(groups, self._repairs)],
             _objective,
