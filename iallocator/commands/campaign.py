@@ -40,7 +40,7 @@ from iallocator.transition.step import REBOOT, UNDRAIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
     from iallocator.aliases import Json
     from iallocator.commands.command import Command, Result
@@ -146,7 +146,14 @@ class _Campaign:
                 tell(*planned.remarks)
                 return planned.status
             nodes = names(done.rounds[0].nodes)
-            self._say_group(nodes)
+            left = len(state.to_do)
+            seconds = state.seconds_left(left)
+            time_left = f", about {duration_words(seconds)} left" if seconds else ""
+            count = f"{len(state.done)} of {len(state.done) + left} nodes done{time_left}"
+            tell(
+                f"{strftime('%H:%M:%S')} group {len(state.groups) + 1}: {', '.join(nodes)} "
+                f"({count})"
+            )
             path = state.begin_group(nodes)
             self._report, status = begin(
                 settings, command.name, planned.transition(), command.cluster, self._load,
@@ -232,17 +239,6 @@ class _Campaign:
         own = self._command.settings
         commands = NodeCommands(own.run, own.check_command, own.boot_id, not own.no_reboot)
         return NodeWork(session, commands, path)
-
-    def _say_group(self, nodes: Sequence[str]) -> None:
-        """Print which group begins, how many nodes are done, and the estimated time left."""
-        state, left = self._state, len(self._state.to_do)
-        seconds = state.seconds_left(left)
-        time_left = f", about {duration_words(seconds)} left" if seconds else ""
-        count = len(state.done) + left
-        tell(
-            f"{strftime('%H:%M:%S')} group {len(state.groups) + 1}: {', '.join(nodes)} "
-            f"({len(state.done)} of {count} nodes done{time_left})"
-        )
 
     def _write_metrics(self) -> None:
         path = self._command.settings.metrics

@@ -29,7 +29,7 @@ from iallocator.sources.hypothetical import placed_in, with_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
@@ -121,19 +121,16 @@ class Filled(Result):
         self._settings = settings
         self._tagged = command.effective
         self.interrupted = any(one.interrupted for one in reports)
-        self.before = self._states()
+        self.before = [ShownState("Initial", "", lambda: found.before)]
+        self.before += (
+            ShownState(kind.capitalize(), kind, partial(getattr, run, "state"))
+            for kind, run in (("tiered", found.tiered), ("standard", found.standard))
+            if run is not None
+        )
         if late:
             self.problems.append(limit_reached(settings.planning_seconds))
         if found.nowhere:
             self.problems.append("no online nodes for instances of this kind")
-
-    def _states(self) -> Iterator[ShownState]:
-        """Yield the state at the beginning, and those at both ends."""
-        found = self._study
-        yield ShownState("Initial", "", lambda: found.before)
-        for kind, run in (("tiered", found.tiered), ("standard", found.standard)):
-            if run is not None:
-                yield ShownState(kind.capitalize(), kind, partial(getattr, run, "state"))
 
     def complete(self) -> bool:
         """Make the document; with ``-v`` draw on stderr where instances were placed."""

@@ -43,7 +43,9 @@ def check(command: Command, deadline: Deadline) -> Result:
     first = State(cluster)
     with progress_line("checking"):
         now = _health(first.copy(), own, deadline)
-    trying = _is_to_be_tried(now, own)
+    # Balancing is tried if something is wrong, or if options ask for it
+    asked = own.simulation or own.chosen_for_moves() or now.healthy is False
+    trying = bool(now.hcheck_needs if own.machine_readable else asked) and not own.no_simulation
     if own.behaviour.reports_inconsistent_nodes:
         now.data = data_findings(first)
     if trying:
@@ -64,16 +66,6 @@ def check(command: Command, deadline: Deadline) -> Result:
     if done.moves:
         _leave_out_needless_copies(done, own, deadline)
     return Checked(done, now, own, trying)
-
-
-def _is_to_be_tried(now: Checkup, own: Settings) -> bool:
-    """Return whether balancing is tried: if something is wrong, or if options ask for it."""
-    if own.no_simulation:
-        return False
-    if own.machine_readable:
-        return now.hcheck_needs
-    asked = own.simulation or own.chosen_for_moves()
-    return bool(asked) or now.healthy is False
 
 
 class Checked(Result):

@@ -101,7 +101,8 @@ class progress_line:  # noqa: N801  # it is used like a function
         self._line: _Line | None = None
 
     def __enter__(self) -> None:
-        if not _wanted():
+        on_terminal = sys.stderr is not None and sys.stderr.isatty()
+        if not on_terminal or Voice.quiet or os.environ.get("TERM") == "dumb":
             return
         from threading import Thread
 
@@ -116,15 +117,6 @@ class progress_line:  # noqa: N801  # it is used like a function
         self._line.over.set()
         self._drawer.join()
         _lines.remove(self._line)
-
-
-def _wanted() -> bool:
-    return (
-        sys.stderr is not None
-        and sys.stderr.isatty()
-        and not Voice.quiet
-        and os.environ.get("TERM") != "dumb"
-    )
 
 
 def say_progress(text: str) -> None:

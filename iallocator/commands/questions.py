@@ -55,14 +55,28 @@ def request_of(kind: str, names: Sequence[str], settings: Question, source: Sour
         if target in settings.chosen and owner != kind:
             raise UsageError(f"--{target.replace('_', '-')} is for {owner}, not for {kind}")
     cluster = source.cluster
+    known = [one.name for one in cluster.instances]
     if kind == "allocate":
         request = _allocate(settings, source)
     elif kind == "evacuate":
-        request = _evacuate(names, settings.mode or "all", cluster)
+        nodes = whole_names(names, [node.name for node in cluster.nodes], "evacuate", "node")
+        leaving = {node.index for node in cluster.nodes if node.name in nodes}
+        mode = settings.mode or "all"
+        roles = {"primary-only": slice(0, 1), "secondary-only": slice(1, None)}
+        held = roles.get(mode, slice(None))
+        concerned = [i.name for i in cluster.instances if leaving.intersection(i.nodes[held])]
+        request = {"type": "node-evacuate", "instances": sorted(concerned), "evac_mode": mode}
     elif kind == "relocate":
-        request = _relocate(names, cluster)
+        if len(names) != 1:
+            raise UsageError(f"relocate is about one instance, got {len(names)}")
+        name = whole_name(names[0], known, "relocate", "instance")
+        instance = next(i for i in cluster.instances if i.name == name)
+        node = cluster.nodes[instance.nodes[-1]].name
+        request = {"type": "relocate", "name": name, "relocate_from": [node], "required_nodes": 1}
     else:
-        request = _change_group(names, settings.to, cluster)
+        targets = [group_named(cluster, target, "--to").uuid for target in settings.to]
+        instances = whole_names(names, known, "change-group", "instance")
+        request = {"type": "change-group", "instances": instances, "target_groups": targets}
     return in_group(request, cluster, settings) if settings.group else request
 
 
@@ -160,27 +174,3 @@ def _instance(name: str, template: str, settings: Question) -> Json:
         "required_nodes": nodes,
         "group_name": None,
     }
-
-
-def _evacuate(names: Sequence[str], mode: str, cluster: Cluster) -> Json:
-    nodes = whole_names(names, [node.name for node in cluster.nodes], "evacuate", "node")
-    leaving = {node.index for node in cluster.nodes if node.name in nodes}
-    roles = {"primary-only": slice(0, 1), "secondary-only": slice(1, None)}.get(mode, slice(None))
-    concerned = [i.name for i in cluster.instances if leaving.intersection(i.nodes[roles])]
-    return {"type": "node-evacuate", "instances": sorted(concerned), "evac_mode": mode}
-
-
-def _relocate(names: Sequence[str], cluster: Cluster) -> Json:
-    if len(names) != 1:
-        raise UsageError(f"relocate is about one instance, got {len(names)}")
-    name = whole_name(names[0], [i.name for i in cluster.instances], "relocate", "instance")
-    instance = next(i for i in cluster.instances if i.name == name)
-    source = cluster.nodes[instance.nodes[-1]].name
-    return {"type": "relocate", "name": name, "relocate_from": [source], "required_nodes": 1}
-
-
-def _change_group(names: Sequence[str], targets: Sequence[str], cluster: Cluster) -> Json:
-    known = [i.name for i in cluster.instances]
-    found = [group_named(cluster, target, "--to").uuid for target in targets]
-    instances = whole_names(names, known, "change-group", "instance")
-    return {"type": "change-group", "instances": instances, "target_groups": found}

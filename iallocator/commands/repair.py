@@ -20,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.commands.command import Command, Followed, Follower
-    from iallocator.commands.other_options import Repair as Settings
     from iallocator.deadline import Deadline
     from iallocator.execution.queue import JobQueue
 
@@ -48,7 +47,10 @@ def repair(command: Command, deadline: Deadline) -> Result:
         queue, name = open_queue(own)
         jobs = RepairJobs(queue, own.reason)
     changes = own.execute and not own.dry_run
-    again = f"iallocator repair {_door(own)} -X"
+    reached_by = quote(f"-L{own.luxi}") if own.luxi else "-L"
+    if own.rapi and not own.rapi.startswith("file:"):
+        reached_by = f"-m {quote(own.rapi)}"
+    again = f"iallocator repair {reached_by} -X"
     work = RepairRound(
         cluster,
         command.effective,
@@ -106,10 +108,3 @@ class Repaired(Result):
             "transition": work.transition(),
             "status": self.status,
         }
-
-
-def _door(settings: Settings) -> str:
-    """Return the option that names the running cluster; ``-L`` if the settings name none."""
-    if settings.rapi and not settings.rapi.startswith("file:"):
-        return f"-m {quote(settings.rapi)}"
-    return quote(f"-L{settings.luxi}") if settings.luxi else "-L"

@@ -38,9 +38,11 @@ def rescue(command: Command, deadline: Deadline) -> PlanResult:
         from iallocator.commands.rescue_watch import watched
 
         return watched(command, lambda node: rescue_of(command, node, deadline))
-    node = _node(command)
+    cluster = command.source.cluster
+    (name,) = nodes_named(cluster, command.words, "rescue")
+    node = next(node for node in cluster.nodes if node.name == name)
     if command.settings.returns:
-        return ReturnResult(State(command.source.cluster), node.index)
+        return ReturnResult(State(cluster), node.index)
     return rescue_of(command, node, deadline)
 
 
@@ -83,13 +85,6 @@ def rescue_of(command: Command, node: Node, deadline: Deadline) -> RescueResult:
     if TIME_IS_UP in (*done.lost.values(), *done.degraded.values()):
         done.shortfalls.append(f"{TIME_IS_UP}: some instances have no place yet")
     return done
-
-
-def _node(command: Command) -> Node:
-    """Return the node that the command line names."""
-    cluster = command.source.cluster
-    (name,) = nodes_named(cluster, command.words, "rescue")
-    return next(node for node in cluster.nodes if node.name == name)
 
 
 def _evidence(command: Command, node: Node, marked: bool) -> Json:

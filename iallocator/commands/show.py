@@ -17,13 +17,10 @@ from iallocator.units import DAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from iallocator.aliases import Json
-    from iallocator.calls.history import Entry
     from iallocator.commands.command import Command
-    from iallocator.commands.other_options import History
-    from iallocator.model.cluster import Cluster
     from iallocator.options.settings import Settings
     from iallocator.options.table import Option
 
@@ -93,9 +90,14 @@ def config(command: Command, deadline: Deadline) -> Result:
         index = group_named(cluster, given.group).index
         settings = settings.by_group.get(index, settings)
     options = [one for one in table_of("config") if one.target not in NO_SETTINGS]
+    of_groups = [] if given.group else [
+        {"group": cluster.groups[index].name, **row}
+        for index, own in settings.by_group.items() for option in options
+        if (row := _row(option, own, given))["from"].startswith("tag of group")
+    ]  # fmt: skip
     return Result({
         "settings": [_row(option, settings, given) for option in options],
-        "groups": [] if given.group else list(_group_rows(options, cluster, settings, given)),
+        "groups": of_groups,
         "commands": list(_command_rows(given)),
         "warnings": command.warnings,
     })  # fmt: skip
@@ -119,17 +121,6 @@ def _command_rows(settings: Settings) -> Iterator[Json]:
             command, table, rejection_of(command, table, shown_name(command))
         ).items():
             yield {"command": command, "name": names[target][2:], "value": value, "from": origin}
-
-
-def _group_rows(
-    options: Sequence[Option], cluster: Cluster, whole: Settings, given: Settings
-) -> Iterator[Json]:
-    """Yield the settings that tags of a group change."""
-    for index, own in whole.by_group.items():
-        for option in options:
-            row = _row(option, own, given)
-            if row["from"].startswith("tag of group"):
-                yield {"group": cluster.groups[index].name, **row}
 
 
 def _row(option: Option, settings: Settings, given: Settings) -> Json:
@@ -225,17 +216,16 @@ def history(command: Command) -> Result:
         except IallocatorError:  # then it is not known
             continue
         entry.facts = {"type": request.kind, "asked": request.summary(cluster)}
-    wanted = [entry for entry in found if _wanted(entry, settings)][-(settings.last or 0) :]
-    if not wanted:
-        tell(f"none of {len(found)} captured calls matches")
-    return Result({"calls": [entry.document() for entry in wanted]})
-
-
-def _wanted(entry: Entry, settings: History) -> bool:
     since = 0.0 if settings.days is None else time.time() - settings.days * DAY
-    return (
-        settings.type in ("", entry.text("type"))
+    wanted = [
+        entry
+        for entry in found
+        if settings.type in ("", entry.text("type"))
         and settings.outcome in ("", entry.outcome)
         and settings.text in f"{entry.text('asked')}\n{entry.answer_text}"
         and entry.time >= since
-    )
+    ]
+    wanted = wanted[-(settings.last or 0) :]
+    if not wanted:
+        tell(f"none of {len(found)} captured calls matches")
+    return Result({"calls": [entry.document() for entry in wanted]})

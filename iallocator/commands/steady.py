@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
     from iallocator.commands.planner_options import Balance
-    from iallocator.model.cluster import Cluster
     from iallocator.planners.result import GroupPlans
 
 __all__ = ["DAYS", "LoadHistory", "SteadyRound", "sample_of"]
@@ -120,26 +119,12 @@ def sample_of(line: str) -> LoadSample | None:
                 measured = Measured((cpu, memory, disk, net), int(one["vcpus"]), nodes)
             instances[name] = measured, nodes
         moment = datetime.fromisoformat(raw["time"]).timestamp()
-        return LoadSample(moment, instances, [_planned(one) for one in raw["planned"]])
+        for move in raw["planned"]:
+            if not all(0 <= abs(float(move[key])) < LARGEST_LOAD for key in ("gain", "copied_mib")):
+                return None
+        return LoadSample(moment, instances, [str(move["instance"]) for move in raw["planned"]])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
-
-
-def _planned(move: Any) -> str:
-    """Return the name of the instance of a planned move; check that its figures are numbers."""
-    if not all(0 <= abs(float(move[key])) < LARGEST_LOAD for key in ("gain", "copied_mib")):
-        raise ValueError(move)
-    return str(move["instance"])
-
-
-def _present(cluster: Cluster, now: float) -> LoadSample:
-    """Return the sample of this round: an instance without a load of its own is not measured."""
-    found: dict[str, tuple[Measured | None, tuple[str, ...]]] = {}
-    for one in cluster.instances:
-        nodes = tuple(cluster.node_names(one.nodes))
-        measured = None if one.load is UNIT_LOAD else Measured(one.load, one.vcpus, nodes)
-        found[one.name] = measured, nodes
-    return LoadSample(now, found)
 
 
 def _obstacle(settings: Balance) -> str:
@@ -176,7 +161,12 @@ class SteadyRound:
         own: Balance = command.settings
         cluster = command.source.cluster
         now = time() if own.now is None else own.now
-        present = _present(cluster, now)
+        found: dict[str, tuple[Measured | None, tuple[str, ...]]] = {}
+        for one in cluster.instances:  # one without a load of its own is not measured
+            nodes = tuple(cluster.node_names(one.nodes))
+            measured = None if one.load is UNIT_LOAD else Measured(one.load, one.vcpus, nodes)
+            found[one.name] = measured, nodes
+        present = LoadSample(now, found)
         if not any(measured for measured, _ in present.instances.values()):
             raise UsageError("--steady needs measured loads: -U FILE, --mond or --mond-data FILE")
         self._own, self._cluster = own, cluster

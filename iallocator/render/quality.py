@@ -42,7 +42,14 @@ def quality_words(plan: Json, score: Callable[[float], str]) -> str:
         return ""
     measure = plan["measure"]
     if measure != "score":
-        return _counted(plan) if measure in COUNTED else _share(plan)
+        if measure in COUNTED:
+            return _counted(plan)
+        reached = f"a free share of {plan['reached']:.2f}"
+        if plan["bound"] is None:
+            return f"{reached}; the largest possible is unknown: {plan['bound_reason']}"
+        if plan["proved"]:
+            return f"{reached}; proved to be the largest possible"
+        return f"{reached}; at most {plan['gap']['absolute']:.2f} more is possible"
     reached = f"{many(len(plan['moves']), 'move')} to {score(plan['scores']['after'])}"
     if plan["bound"] is None:
         return f"{reached}; the best possible is unknown: {plan['bound_reason']}"
@@ -68,13 +75,3 @@ def _counted(plan: Json) -> str:
         return f"{reached}; proved to be the {best} possible"
     number = round(plan["gap"]["absolute"])
     return f"{reached}; at most {number} {better} {'is' if number == 1 else 'are'} possible"
-
-
-def _share(plan: Json) -> str:
-    """Return the line about the free share of the group that is emptied."""
-    reached = f"a free share of {plan['reached']:.2f}"
-    if plan["bound"] is None:
-        return f"{reached}; the largest possible is unknown: {plan['bound_reason']}"
-    if plan["proved"]:
-        return f"{reached}; proved to be the largest possible"
-    return f"{reached}; at most {plan['gap']['absolute']:.2f} more is possible"

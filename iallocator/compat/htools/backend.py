@@ -25,7 +25,7 @@ from iallocator.units import GIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from iallocator.model.cluster import Cluster, Group, Load, Node
@@ -130,7 +130,15 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         raise ProgramError(f"{NOT_LOADED}{_reason(error, settings)}") from None
     cluster = source.cluster
     if given.dynu_file is not None:
-        _take_loads(cluster, given)
+        from iallocator.compat.htools.utilisation import read_loads
+
+        loads: dict[str, Load] = {}
+        names = [one.name for one in cluster.instances]
+        for word, (cpu, memory, disk, net) in read_loads(given.dynu_file):
+            for name in meant(word, names):
+                loads[name] = cpu, memory, disk, net
+        if not given.ignore_dynu:
+            set_loads(cluster, loads)
     if settings.measures:
         from iallocator.compat.htools.utilisation import measure
 
@@ -201,19 +209,6 @@ def warn(cluster: Cluster, in_order: bool = False) -> None:
             )
     if found:
         say("\n".join(["Warning: cluster has inconsistent data:", *found, ""]))
-
-
-def _take_loads(cluster: Cluster, given: Given) -> None:
-    """Give instances the utilisation in a file, unless an option ignores it."""
-    from iallocator.compat.htools.utilisation import read_loads
-
-    loads: dict[str, Load] = {}
-    names = [one.name for one in cluster.instances]
-    for word, (cpu, memory, disk, net) in read_loads(given.dynu_file):
-        for name in meant(word, names):
-            loads[name] = cpu, memory, disk, net
-    if not given.ignore_dynu:
-        set_loads(cluster, loads)
 
 
 def domain(cluster: Cluster) -> str:
@@ -297,16 +292,6 @@ QUOTIENTS: dict[str, tuple[int, Callable[[Node], float]]] = {
 """Field of a node -> the column with its dividend, and its divisor, which may be 0."""
 
 
-def _quotient(dividend: float) -> str:
-    """Return `dividend` / 0 as htools print it."""
-    return f"{'-' if dividend < 0 else ''}Infinity" if dividend else "NaN"
-
-
-def _listed(cluster: Cluster, group: Group | None) -> Iterator[Node]:
-    """Yield the nodes of `group`, or all, in the order of lists."""
-    return (node for node in cluster.nodes[::-1] if group in (None, node.group))
-
-
 def node_list(state: State, fields: str | bool, group: Group | None = None) -> str:
     """Return the nodes in `state`; `fields` as after ``-p``."""
     wanted = "" if fields is True else str(fields)
@@ -316,10 +301,13 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
     unknown = [name for name in chosen if name not in FIELDS]
     known = [name for name in chosen if name in FIELDS]
     rows = node_rows(state, known, True, group, domain(state.cluster))
-    for node, row in zip(_listed(state.cluster, group), rows):
+    nodes = (node for node in state.cluster.nodes[::-1] if group in (None, node.group))
+    for node, row in zip(nodes, rows):
         for name, (column, whole) in QUOTIENTS.items():
-            if name in known and not whole(node):
-                row[known.index(name)] = _quotient(state.columns[column][node.index])
+            if name in known and not whole(node):  # htools divide by zero
+                part = state.columns[column][node.index]
+                quotient = f"{'-' if part < 0 else ''}Infinity" if part else "NaN"
+                row[known.index(name)] = quotient
     lines = [[FIELDS[name][0] for name in known], *([str(cell) for cell in row] for row in rows)]
     if unknown:
         positions = [chosen.index(name) for name in known]

@@ -27,9 +27,6 @@ from iallocator.wire.request import read_request
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.compat.htools.backend import Given
-    from iallocator.model.cluster import Cluster
-    from iallocator.requests.existing import Request
-    from iallocator.wire.fields import Raw
 
 __all__ = ["run"]
 
@@ -80,10 +77,18 @@ def run(given: Given) -> int:
     if given.simulate or given.text_data is not None:
         source = load(given, Settings())
         cluster, master = source.cluster, source.master
-        request = _about(cluster, message, request, settings)
+        if not request.new:  # hail crashes if the other cluster lacks an instance of the request
+            try:
+                request = read_request(message, cluster, reading_for(settings))
+            except IallocatorError as error:
+                raise ProgramError(f"Error: {error}") from None
     if details:
         say(f"Received request: {details}")
-        if isinstance(request, Allocate) and _is_dedicated(cluster, request.group_name):
+        if isinstance(request, Allocate) and all(
+            node.exclusive_storage
+            for node in cluster.nodes
+            if request.group_name in (None, node.group.name)
+        ):
             say("Allocation on a dedicated cluster; using lost-allocations metrics.")
     before = State(cluster)
     _show(given, before, "Initial")
@@ -101,27 +106,6 @@ def run(given: Given) -> int:
     _show(given, after, "Final")
     _save(given, after, master, "post-ialloc", "after")
     return 0
-
-
-def _about(cluster: Cluster, message: Raw, request: Request, settings: Settings) -> Request:
-    """Return the `request` of `message` for another `cluster`; new instances remain as they are.
-
-    Raises
-    ------
-    ProgramError
-        If the cluster lacks an instance of the request. hail crashes then.
-    """
-    if request.new:
-        return request
-    try:
-        return read_request(message, cluster, reading_for(settings))
-    except IallocatorError as error:
-        raise ProgramError(f"Error: {error}") from None
-
-
-def _is_dedicated(cluster: Cluster, name: str | None) -> bool:
-    """Return whether all nodes of the group `name` have exclusive storage; None: of all groups."""
-    return all(node.exclusive_storage for node in cluster.nodes if name in (None, node.group.name))
 
 
 def _show(given: Given, state: State, moment: str) -> None:

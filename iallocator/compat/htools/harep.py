@@ -116,22 +116,18 @@ def _print_repair(one: RepairEntry, permission: Permission) -> None:
             print(f"jobs: {dumps([[code for step in one.steps for code in step['opcodes']]])}")
         _print_tags(name, after.record, before)
     elif one.state.name == HEALTHY and (permission.suspended or not permission.upto):
-        print(f"Not repairing {name} because it's in state {_state(permission)}")
+        state = "ArNotEnabled"
+        if permission.suspended == float("inf"):
+            state = "ArSuspended Forever"
+        elif permission.suspended:
+            until = time.gmtime(permission.suspended)
+            state = f"ArSuspended (Until {time.strftime('%a %b %d %H:%M:%S UTC %Y', until)})"
+        print(f"Not repairing {name} because it's in state {state}")
 
 
 def _kind(repair: str) -> str:
     """Return a type of repair in harep's words."""
     return "Ar" + "".join(map(str.capitalize, repair.split("-")))
-
-
-def _state(permission: Permission) -> str:
-    """Return the state of the permission in harep's words."""
-    if not permission.suspended:
-        return "ArNotEnabled"
-    if permission.suspended == float("inf"):
-        return "ArSuspended Forever"
-    until = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(permission.suspended))
-    return f"ArSuspended (Until {until})"
 
 
 def _print_tags(name: str, new: Record | None, before: RepairState) -> None:

@@ -133,7 +133,17 @@ def _classes(
         )
         lines.append(f"Node Graph: array ({first},{nodes[-1]}) [{listed}]")
     if given.loudness > 1:
-        lines.append(_comparison([(name, Counter(colours)) for colours, name in results]))
+        # The number of nodes per colour of each heuristic, beside the heuristic before it
+        words: list[str] = []
+        before = 0
+        for colours, name in results:
+            sizes = Counter(colours)
+            if words:
+                words.append("TIE" if len(sizes) == before else "LOOSE")
+            before = len(sizes)
+            listed = ",".join(str(sizes[number]) for number in range(before))
+            words.append(f"{name}: {before} ({listed})")
+        lines.append(" ".join(words))
     fewest = max(results[0][0])
     best = [colours for colours, _ in results if max(colours) == fewest][-1]
     found: list[list[int]] = [[] for _ in range(fewest + 1)]
@@ -169,19 +179,6 @@ def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
                 if other not in found[primary]:
                     found[primary].append(other)
     return [others[::-1] for others in found]
-
-
-def _comparison(results: Sequence[tuple[str, Counter[int]]]) -> str:
-    """Return the number of nodes per colour of each heuristic, as hroller prints it."""
-    words: list[str] = []
-    before = 0
-    for name, sizes in results:
-        if words:
-            words.append("TIE" if len(sizes) == before else "LOOSE")
-        before = len(sizes)
-        listed = ",".join(str(sizes[number]) for number in range(before))
-        words.append(f"{name}: {before} ({listed})")
-    return " ".join(words)
 
 
 def _coloured(graph: Graph, name: str) -> list[int]:

@@ -115,10 +115,13 @@ def _commands(done: SqueezeResult) -> list[str]:
     """
     end = domain(done.cluster)
     names = [name.removesuffix(end) for name in switched(done)]
-    jobs = [
-        " ".join(_short(line.split(" "), end)) if " -n " in line else line
-        for line in command_lines(done, "")
-    ]
+    jobs = []
+    for line in command_lines(done, ""):
+        words = line.split(" ")
+        if "-n" in words:
+            place = words.index("-n") + 1
+            words[place] = words[place].removesuffix(end)
+        jobs.append(" ".join(words))
     if not names and done.aim != "online":
         return NOTHING
     power = "on" if done.aim == "online" else "off"
@@ -127,9 +130,3 @@ def _commands(done: SqueezeResult) -> list[str]:
         return [*switches, *jobs]
     tags = ["", "echo Tagging Commands", *(f"  gnt-node add-tags {name} {AUTO}" for name in names)]
     return [*jobs, *tags, "", *switches]
-
-
-def _short(words: list[str], end: str) -> list[str]:
-    """Return the words of a command; the node after ``-n`` is without its `end`."""
-    place = words.index("-n") + 1
-    return [*words[:place], words[place].removesuffix(end), *words[place + 1 :]]

@@ -36,11 +36,7 @@ def syntax_error(text: str) -> str:
     except _Wrong as wrong:
         return str(wrong)
     rest = text[scan.blanks() :]
-    return f"Invalid tokens at end of JSON string: {_quoted(rest[:CONTEXT])}" if rest else ""
-
-
-def _quoted(text: str) -> str:
-    return dumps(text)
+    return f"Invalid tokens at end of JSON string: {dumps(rest[:CONTEXT])}" if rest else ""
 
 
 class _Scan:
@@ -66,7 +62,10 @@ class _Scan:
         elif first in ("{", "["):
             self._sequence(first)
         elif first in ("t", "f"):
-            self._word("true" if first == "t" else "false")
+            word = "true" if first == "t" else "false"
+            if not text.startswith(word, at):
+                self._fail("Unable to parse JSON Bool: ")
+            self._at = at + len(word)
         elif text.startswith("null", at):
             self._at = at + 4
         elif first.isdigit() or first == "-":
@@ -77,11 +76,6 @@ class _Scan:
     def _fail(self, problem: str, at: int | None = None) -> Never:
         place = self._at if at is None else at
         raise _Wrong(problem + self._text[place : place + CONTEXT])
-
-    def _word(self, word: str) -> None:
-        if not self._text.startswith(word, self._at):
-            self._fail("Unable to parse JSON Bool: ")
-        self._at += len(word)
 
     def _number(self) -> None:
         found = NUMBER.match(self._text, self._at)

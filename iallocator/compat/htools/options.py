@@ -406,7 +406,8 @@ def _long(
     if not found:
         unknown.append(f"unrecognized option `--{name}{equals}{value}'\n")
     elif len(found) > 1:
-        errors.append(_ambiguous(f"--{name}", found))
+        lines = aligned([(*one.columns(), one.text) for one in found])
+        errors += [f"option `--{name}' is ambiguous; could be one of:\n", "\n".join([*lines, ""])]
     elif equals and found[0].form == NONE:
         errors.append(f"option `--{name}' doesn't allow an argument\n")
     elif equals or found[0].form != REQUIRED:
@@ -441,11 +442,6 @@ def _short(
             given.append((one, left.pop(0)))
         else:
             errors.append(f"option `-{letter}' requires an argument {one.value}\n")
-
-
-def _ambiguous(word: str, found: Sequence[Usage]) -> str:
-    lines = aligned([(*one.columns(), one.text) for one in found])
-    return "\n".join([f"option `{word}' is ambiguous; could be one of:", *lines, ""])
 
 
 def aligned(rows: Sequence[tuple[str, str, str]]) -> list[str]:

@@ -75,7 +75,14 @@ def _read(folder: str, limit: int) -> None:
             raise Problem(f"{what}: {problem}") from None
         return found
 
-    groups = {_group(raw) for raw in listed("group", "Parsing group data")}
+    groups: set[str] = set()
+    for raw in listed("group", "Parsing group data"):
+        name = Members(raw, "Parsing new group").need("name", string)
+        group = Members(raw, f"Group '{name}'")
+        groups.add(group.need("uuid", string))
+        group.need("alloc_policy", ALLOC_POLICY)
+        group.need("ipolicy", IPOLICY)
+        group.need("tags", STRINGS)
     nodes = {_node(raw, groups) for raw in listed("node", "Parsing node data")}
     for raw in listed("instance", "Parsing instance data"):
         _instance(raw, nodes)
@@ -89,17 +96,6 @@ def _read(folder: str, limit: int) -> None:
     info.need("default_hypervisor", HYPERVISOR)
     if master not in nodes:
         raise Problem(f"Master node {master} unknown")
-
-
-def _group(raw: dict[str, Any]) -> str:
-    """Return the uuid of a group."""
-    name = Members(raw, "Parsing new group").need("name", string)
-    group = Members(raw, f"Group '{name}'")
-    uuid: str = group.need("uuid", string)
-    group.need("alloc_policy", ALLOC_POLICY)
-    group.need("ipolicy", IPOLICY)
-    group.need("tags", STRINGS)
-    return uuid
 
 
 def _node(raw: dict[str, Any], groups: Collection[str]) -> str:

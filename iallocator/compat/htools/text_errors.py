@@ -63,7 +63,13 @@ def text_error(path: str, limit: int) -> str:
             return wrong
         if fields[8] not in uuids:
             return f"Unknown group '{fields[8]}' for node {fields[0]}"
-        if wrong := _node_error(fields):
+        name, exclusive = fields[0], "".join(fields[11:12])
+        for place, text in [*enumerate(fields[1:7], start=1), *enumerate(fields[9:10], start=9)]:
+            if wrong := _no_number(name, [text], DECIMAL if place in REAL else INTEGER):
+                return wrong
+        if fields[11:] and exclusive not in ("Y", "N"):
+            return f"Invalid exclusive_storage value for node '{name}': {exclusive}"
+        if wrong := _no_number(name, fields[12:14]) or _no_number(name, fields[14:15], DECIMAL):
             return wrong
     names = {line.split("|")[0] for line in nodes}
     for line in instances:
@@ -74,17 +80,6 @@ def text_error(path: str, limit: int) -> str:
         if wrong := _policy_error(line.split("|"), known):
             return wrong
     return ""
-
-
-def _node_error(fields: Sequence[str]) -> str:
-    """Return what is wrong with the numbers in the line of a node."""
-    name, exclusive = fields[0], "".join(fields[11:12])
-    for place, text in [*enumerate(fields[1:7], start=1), *enumerate(fields[9:10], start=9)]:
-        if wrong := _no_number(name, [text], DECIMAL if place in REAL else INTEGER):
-            return wrong
-    if fields[11:] and exclusive not in ("Y", "N"):
-        return f"Invalid exclusive_storage value for node '{name}': {exclusive}"
-    return _no_number(name, fields[12:14]) or _no_number(name, fields[14:15], DECIMAL)
 
 
 def _policy_error(fields: Sequence[str], groups: set[str]) -> str:

@@ -94,7 +94,7 @@ def finding_grid(before: Json, after: Json | None, page: PageView) -> Grid:
     then = now if after is None else _findings(after["health"])
     fate = [] if after is None else ["With the plan"]
     grid = Grid(*fate, "Node", "Instance", "What is wrong", "Detail")
-    stays, before_about = {key[:3] for key in then}, {key[:3] for key in now}
+    still, before_about = {key[:3] for key in then}, {key[:3] for key in now}
     ends = [*before["health"], *(after["health"] if after else ())]
     late = {name for group in ends[len(before["health"]) :] for name in group["not_analysed"]}
     examined = all(group["examined"] for group in ends[len(before["health"]) :])
@@ -103,22 +103,20 @@ def finding_grid(before: Json, after: Json | None, page: PageView) -> Grid:
         if key not in now and key[:3] in before_about:
             continue  # the same with other numbers
         known = examined and not (kind == "global_n1" and node in late)
-        fates = [] if after is None else [_fate(key in now, key[:3] in stays, known)]
+        fates = []
+        if after is not None and not known:
+            fates = [Cell("not analysed", tone="faint")]
+        elif after is not None and key not in now:
+            fates = [Cell("new", tone="bad")]
+        elif after is not None:
+            stays = key[:3] in still
+            fates = [Cell("stays", tone="bad") if stays else Cell("fixed", tone="good")]
         wrong = WRONG.get(kind, kinds[kind])
         about = page.short(instance), wrong, page.without_domain(text)
         grid.add(*fates, page.strong(node), *about)
     complete = not any(group["not_analysed"] for group in ends)
     grid.empty = "Nothing is wrong." if complete else "Nothing wrong was found."
     return grid
-
-
-def _fate(was: bool, stays: bool, known: bool) -> Cell:
-    """Return what happens to a finding; `known`: whether it was analysed after the plan."""
-    if not known:
-        return Cell("not analysed", tone="faint")
-    if not was:
-        return Cell("new", tone="bad")
-    return Cell("stays", tone="bad") if stays else Cell("fixed", tone="good")
 
 
 def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:

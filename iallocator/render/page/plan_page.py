@@ -242,7 +242,13 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
     now, then, where = facts["before"], facts["after"], facts["where"]
     transition = {**facts["transition"], "left": [], "remarks": []}
     page.command = "repair"
-    page.headline, page.tone = _repair_headline(document, facts["status"])
+    repaired = sum("to" in one for one in document["instances"])
+    noted = len(document["instances"])
+    page.headline, page.tone = "Nothing is broken", "good"
+    if noted:
+        page.headline = f"{many(repaired, 'repair')} of {many(noted, 'instance')}"
+    if noted and facts["status"]:
+        page.headline, page.tone = f"{page.headline}: some need manual work", "bad"
 
     # How many instances are in each state, then what failures would do
     for name, count in document["counts"].items():
@@ -273,13 +279,3 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
     if transition["steps"]:
         add_transition(page, transition)
     add_health(page, now, then)
-
-
-def _repair_headline(document: Json, status: int) -> tuple[str, str]:
-    """Return the sentence at the top, and its tone."""
-    repaired = sum("to" in one for one in document["instances"])
-    noted = len(document["instances"])
-    if not noted:
-        return "Nothing is broken", "good"
-    what = f"{many(repaired, 'repair')} of {many(noted, 'instance')}"
-    return what + (": some need manual work" if status else ""), "bad" if status else "good"
