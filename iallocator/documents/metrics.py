@@ -278,7 +278,11 @@ def request_metrics(calls: Iterable[LoggedCall]) -> list[Json]:
     counts: Counter[tuple[str, str, str]] = Counter()
     seconds: dict[str, list[float]] = {}
     for one in calls:
-        reason = "" if one.outcome == "success" else _main_reason(one.answer)
+        # The reason that rejected most placements, by the counts in the answer
+        rejected: Counter[str] = Counter()
+        for name, count in COUNT.findall(one.answer) if one.outcome != "success" else ():
+            rejected[name] += int(count)
+        reason = max(rejected, key=rejected.__getitem__, default="")
         counts[one.kind, OUTCOMES.get(one.outcome, one.outcome), reason] += 1
         seconds.setdefault(one.kind, []).append(one.seconds)
     if not counts:
@@ -301,14 +305,6 @@ COUNT = re.compile(r"\b(Fail[A-Za-z0-9]+): (\d+)")
 
 OUTCOMES = {"success": "answered", "failed": "rejected"}
 """Outcome of a call -> the word for it in metrics, if that is another one."""
-
-
-def _main_reason(answer: str) -> str:
-    """Return the reason that rejected most placements, by the counts in `answer`; "" if none."""
-    sums: Counter[str] = Counter()
-    for reason, count in COUNT.findall(answer):
-        sums[reason] += int(count)
-    return max(sums, key=lambda reason: sums[reason]) if sums else ""
 
 
 def plan_metrics(done: PlanResult) -> list[Json]:

@@ -24,7 +24,6 @@ from iallocator.live.ping import answers_ping
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from iallocator.aliases import Json
     from iallocator.execution.queue import JobQueue
@@ -117,13 +116,8 @@ def _power_status(queue: JobQueue, name: str, reason: str) -> str:
     why = failed_out_of_band(found.results) or found.why
     if found.status != SUCCESS or why:
         return f"not known: {why or found.status}"
-    return _state_in(found.results)
-
-
-def _state_in(results: Sequence[Any]) -> str:
-    """Return the power status in the result of the job."""
     try:
-        ((_, (_, answer)),) = results[-1]
+        ((_, (_, answer)),) = found.results[-1]
         return "on" if answer["powered"] else "off"
     except (TypeError, ValueError, KeyError, IndexError):
         return "not known: the out-of-band program reports none"

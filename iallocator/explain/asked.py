@@ -126,8 +126,12 @@ class Asked:
             first = next(candidates.ranked(), None)
             report.by_losses = first is not None and isinstance(first[0], tuple)
         scored = [(nodes, score, self.scores.of(nodes)) for nodes, score, _ in ways]
-        if best_of is None:
-            best_of = self._best_of(candidates, rejected)
+        if best_of is None and rejected:
+            best_of = best_of_nodes(candidates, rejected)
+        elif best_of is None:
+            if self._unrejected is None or self._unrejected[0] is not candidates:
+                self._unrejected = candidates, best_of_nodes(candidates, ())
+            best_of = self._unrejected[1]
         alone = candidates.feasible - len(rejected) < 2
         report.node_ranks = node_ranks(cluster, best_of, alone, outcome, unchecked)
         if order is not None:
@@ -152,14 +156,6 @@ class Asked:
             )
             for (nodes, score, terms), penalty in zip(scored, penalties)
         ]
-
-    def _best_of(self, candidates: Candidates, rejected: Collection[Nodes]) -> dict[int, NodeBest]:
-        """Return the best placement with each node; the result without rejections is kept."""
-        if rejected:
-            return best_of_nodes(candidates, rejected)
-        if self._unrejected is None or self._unrejected[0] is not candidates:
-            self._unrejected = candidates, best_of_nodes(candidates, ())
-        return self._unrejected[1]
 
     def led_to(self, outcome: MoveResult) -> bool:
         """Return whether `outcome` follows from this response."""

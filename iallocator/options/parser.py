@@ -64,14 +64,23 @@ def parse(
         elif option is None:
             raise UsageError(rejection(name))
         elif option.read is None:
-            _set_flag(settings, option, name, value or "")
+            if value not in (None, "", "yes", "no"):
+                raise UsageError(
+                    f"{name} is a flag: yes (as without a value) or no, got {cut(value)!r}"
+                )
+            if option.target == "verbose":
+                settings.verbose = 0 if value == "no" else settings.verbose + 1
+            else:
+                setattr(settings, option.target, value != "no")
         elif value is None:
             raise UsageError(f"{name} needs a value: {option.metavar}")
         else:
             found = _read(option, name, value or option.bare or "")
             if option.target in chosen:
                 _reject_second_file(settings, option, name, found)
-            _set_value(settings, option, found)
+            if option.repeats:
+                found = [*getattr(settings, option.target), found]
+            setattr(settings, option.target, found)
         if option is not None:
             chosen.add(option.target)
     if settings.no_config and "config" in chosen:
@@ -170,15 +179,6 @@ def _by_name(arguments: Sequence[str], table: Sequence[Option] | None) -> dict[s
     return {name: option for option in table for name in option.names}
 
 
-def _set_flag(settings: Settings, option: Option, name: str, value: str) -> None:
-    if value not in ("", "yes", "no"):
-        raise UsageError(f"{name} is a flag: yes (as without a value) or no, got {cut(value)!r}")
-    if option.target == "verbose":
-        settings.verbose = 0 if value == "no" else settings.verbose + 1
-    else:
-        setattr(settings, option.target, value != "no")
-
-
 def _reject_second_file(settings: Settings, option: Option, name: str, value: Any) -> None:
     """Reject another value of an option that names an input; of other options, the last one counts.
 
@@ -198,12 +198,6 @@ def _reject_second_file(settings: Settings, option: Option, name: str, value: An
         if option.target == "rapi" and hasattr(settings, "master_node"):
             hint = "; --master is the address of RAPI, the master node is --master-node"
         raise UsageError(f"{name}: expected one value, got {cut(first)} and {cut(value)}{hint}")
-
-
-def _set_value(settings: Settings, option: Option, value: Any) -> None:
-    if option.repeats:
-        value = [*getattr(settings, option.target), value]
-    setattr(settings, option.target, value)
 
 
 def _read(option: Option, name: str, value: str) -> Any:

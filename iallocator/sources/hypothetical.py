@@ -125,7 +125,12 @@ def _kind(text: str) -> NodeKind:
         elif name == "tag":
             tags.append(value)
         elif name == "cost":
-            kind.cost = _cost(value)
+            try:
+                kind.cost = float(value) if set(value) <= set("0123456789.") else 0.0
+            except ValueError:
+                kind.cost = 0.0
+            if not 0 < kind.cost <= LARGEST:
+                raise ValueError(f"a cost above 0, up to {LARGEST}")
         elif name == "spindles":
             kind.spindles = _bounded(name, whole(value))
         else:
@@ -140,16 +145,6 @@ def _bounded(name: str, value: int | None) -> int:
     if value is None or value > LARGEST:
         raise ValueError(f"{name} as a number or a size")
     return value
-
-
-def _cost(text: str) -> float:
-    try:
-        cost = float(text) if set(text) <= set("0123456789.") else 0.0
-    except ValueError:
-        cost = 0.0
-    if not 0 < cost <= LARGEST:
-        raise ValueError(f"a cost above 0, up to {LARGEST}")
-    return cost
 
 
 def placed_in(cluster: Cluster, purchases: Sequence[Purchase], only: str) -> None:

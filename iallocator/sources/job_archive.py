@@ -119,7 +119,9 @@ def past_demand(folder: str, cluster: Cluster, now: float, limit: int) -> Archiv
     UsageError
         If the folder cannot be read, or has no jobs.
     """
-    homes = _homes(cluster)
+    # Name of each node, whole and short -> the uuid of its group
+    homes = {node.name.partition(".")[0]: node.group.uuid for node in cluster.nodes}
+    homes |= {node.name: node.group.uuid for node in cluster.nodes}
     changes: list[_Change] = []
     first, damaged = now, 0
     for path in _jobs(folder):
@@ -150,12 +152,6 @@ def _jobs(folder: str) -> Iterator[str]:
         for name in sorted(names):
             if JOB.fullmatch(name):
                 yield os.path.join(path, name)
-
-
-def _homes(cluster: Cluster) -> dict[str, str]:
-    """Return the name of each node, whole and short, -> the uuid of its group."""
-    short = {node.name.partition(".")[0]: node.group.uuid for node in cluster.nodes}
-    return short | {node.name: node.group.uuid for node in cluster.nodes}
 
 
 def _time(stamp: Any) -> float:

@@ -16,8 +16,6 @@ from iallocator.model.tags import REPAIR_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
 
@@ -129,21 +127,15 @@ def permission_of(cluster: Cluster, instance: Instance, now: float) -> Permissio
     """Return the permission in the tags of the instance, else of its group, else of the cluster."""
     group = cluster.nodes[instance.nodes[0]].group
     for tags in (instance.tags, group.tags, cluster.tags):
-        found = _permission(tags, now)
-        if found is not None:
-            return found
+        words = [tag[len(SUSPEND) :] for tag in tags if tag.startswith(SUSPEND)]
+        times = [inf if word in ("", ":") else _seconds(word) for word in words]
+        until = max((time for time in times if time > now), default=0)
+        if until:
+            return Permission(suspended=until)
+        allowed = [kind for kind in REPAIR_TYPES if PREFIX + kind in tags]
+        if allowed:
+            return Permission(allowed[0])
     return Permission()
-
-
-def _permission(tags: Sequence[str], now: float) -> Permission | None:
-    """Return the permission in the tags of one object; None if they contain none."""
-    words = [tag[len(SUSPEND) :] for tag in tags if tag.startswith(SUSPEND)]
-    times = [inf if word in ("", ":") else _seconds(word) for word in words]
-    until = max((time for time in times if time > now), default=0)
-    if until:
-        return Permission(suspended=until)
-    allowed = [kind for kind in REPAIR_TYPES if PREFIX + kind in tags]
-    return Permission(allowed[0]) if allowed else None
 
 
 def _seconds(word: str) -> float:

@@ -101,7 +101,11 @@ def _of(
         kind, colon, rest = tag[len(prefix) :].partition(":")
         words = kinds.get(kind)
         if words is None:
-            yield TagFinding("unknown", owner, tag, _unknown(kind, role, kinds, prefix))
+            text = f"is unknown{nearest(kind, kinds, prefix)}"
+            others = [other for other, known in OUR_TAGS.items() if kind in known and other != role]
+            if others:
+                text = f"means nothing on {_owners([role])}, only on {_owners(others)}"
+            yield TagFinding("unknown", owner, tag, text)
         elif (kind in ALONE) == bool(colon):
             how = "nothing may follow it" if colon else f"{prefix}{kind}: and more is expected"
             yield TagFinding("unknown", owner, tag, f"does not count: {how}")
@@ -109,14 +113,6 @@ def _of(
             meant = nearest(word, words, f"{prefix}{kind}:")
             text = meant or f": expected {prefix}{kind}:{' or '.join(words)}"
             yield TagFinding("unknown", owner, tag, f"does not count{text}")
-
-
-def _unknown(kind: str, role: str, kinds: Collection[str], prefix: str) -> str:
-    meant = nearest(kind, kinds, prefix)
-    others = [other for other, known in OUR_TAGS.items() if kind in known and other != role]
-    if others:
-        return f"means nothing on {_owners([role])}, only on {_owners(others)}"
-    return f"is unknown{meant}"
 
 
 def _owners(roles: Iterable[str]) -> str:

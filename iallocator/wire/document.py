@@ -339,7 +339,10 @@ def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
         if (
             document.get("diskparams") is not None
             or any(raw.get("diskparams") is not None or _names_pool(raw) for raw in groups)
-            or any(map(_node_mentions_pools, document["nodes"].values()))
+            or any(
+                "storage_pools" in raw or "volume_groups" in raw or _names_pool(raw)
+                for raw in document["nodes"].values()
+            )
             or any(map(_instance_mentions_pools, document["instances"].values()))
         ):
             from iallocator.wire.pools import read_pools
@@ -347,11 +350,6 @@ def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
             read_pools(document, cluster)
     if reading.behaviour.knows_affinity:
         read_access(cluster, cluster.instances, reading.tag_prefix)
-
-
-def _node_mentions_pools(raw: Raw) -> bool:
-    """Return whether the raw node lists or names storage."""
-    return "storage_pools" in raw or "volume_groups" in raw or _names_pool(raw)
 
 
 def _instance_mentions_pools(raw: Raw) -> bool:
