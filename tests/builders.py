@@ -16,8 +16,8 @@ from typing import Any
 Json = dict[str, Any]
 
 __all__ = [
-    "Json", "allocate", "as_bytes", "cluster", "group", "instance", "leave", "node", "policy",
-    "rbd", "spec",
+    "Json", "allocate", "allocate_rbd", "as_bytes", "cluster", "group", "instance", "leave", "node",
+    "policy", "rbd", "spec",
 ]  # fmt: skip
 
 
@@ -186,6 +186,11 @@ def allocate(document: Json, name: str = "new", **members: Any) -> Json:
     if restrict is not None:
         request["restrict-to-nodes"] = list(restrict)
     return {**document, "request": request | members}
+
+
+def allocate_rbd(document: Json, name: str = "new", **members: Any) -> Json:
+    """Return `document` with a request to place a new instance on shared storage."""
+    return allocate(document, name, disk_template="rbd", **members)
 
 
 def _description(template: str, members: Json) -> Json:

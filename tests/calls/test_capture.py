@@ -21,7 +21,7 @@ from iallocator import engine
 from iallocator.calls import call as log
 from iallocator.cli import main
 from iallocator.deadline import SIGNALLED, Stopped
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import allocate_rbd, as_bytes, cluster, rbd
 
 Capture = pytest.CaptureFixture[str]
 
@@ -36,7 +36,7 @@ class Plugin:
         self.calls = folder / "calls"
         self.calls.mkdir()
         self.log = folder / "log"
-        self.raw = as_bytes(allocate(cluster(3), "web", disk_template="rbd"))
+        self.raw = as_bytes(allocate_rbd(cluster(3), "web"))
         self._capsys = capsys
 
     def run(self, *words: str, raw: bytes = b"") -> tuple[int, str, str]:
@@ -178,7 +178,7 @@ def test_full_disk_is_a_warning_in_the_answer(
     limit: int, left: tuple[str, ...], plugin: Plugin
 ) -> None:
     """If the disk is full before or after the work, no incomplete file is left."""
-    raw = as_bytes(allocate(cluster(3), "w" * 2000, disk_template="rbd"))
+    raw = as_bytes(allocate_rbd(cluster(3), "w" * 2000))
     script = (
         "import resource\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))\n"
@@ -249,7 +249,7 @@ def test_simultaneous_calls_have_different_numbers(plugin: Plugin) -> None:
 
 def test_log_writes_control_characters_as_codes(plugin: Plugin) -> None:
     """Control characters in names are logged as codes."""
-    plugin.run(raw=as_bytes(allocate(cluster(2), "we\nb\x1b[2J", disk_template="rbd")))
+    plugin.run(raw=as_bytes(allocate_rbd(cluster(2), "we\nb\x1b[2J")))
     assert "allocate we\\nb\\x1b[2J: rbd" in plugin.log.read_text()
 
 
@@ -315,8 +315,8 @@ def test_limits_of_kept_calls_are_rejected_if_none_is_kept(capsys: Capture) -> N
 
 def test_answer_contains_warnings_that_ganeti_would_drop(plugin: Plugin) -> None:
     """The first warnings are in the answer once; not with `--compat hail`."""
-    there = {"old": instance("node1", memory=100, disk_template="rbd")}
-    document = allocate(cluster(6, instances=there), "web", disk_template="rbd")
+    there = {"old": rbd("node1", memory=100)}
+    document = allocate_rbd(cluster(6, instances=there), "web")
     for node in document["nodes"].values():
         node["free_memory"] -= 1000
     document["cluster_tags"] = ["iallocator:strategy:bets"]

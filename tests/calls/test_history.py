@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import allocate, allocate_rbd, as_bytes, cluster, rbd
 
 Capture = pytest.CaptureFixture[str]
 
-BUSY = cluster(3, instances={"old": instance("node1", disk_template="rbd")})
+BUSY = cluster(3, instances={"old": rbd("node1")})
 
 
 class Desk:
@@ -51,8 +51,8 @@ class Desk:
 def desk(tmp_path: Path, capsys: Capture) -> Desk:
     """Return a desk with four calls: successful, failed, in error, and killed."""
     desk = Desk(tmp_path, capsys)
-    desk.capture(allocate(BUSY, "web", disk_template="rbd"), "--top=2")
-    desk.capture(allocate(BUSY, "huge", memory=10**6, disk_template="rbd"))
+    desk.capture(allocate_rbd(BUSY, "web"), "--top=2")
+    desk.capture(allocate_rbd(BUSY, "huge", memory=10**6))
     desk.capture({**BUSY, "request": {"type": "guess"}})
     leave = {"type": "node-evacuate", "instances": ["old"], "evac_mode": "all"}
     desk.capture({**BUSY, "request": leave})
@@ -128,7 +128,7 @@ def test_call_is_explained_with_the_settings_that_it_had(desk: Desk, tmp_path: P
     """The settings are those of its command line and its configuration file at that time."""
     file = tmp_path / "conf"
     file.write_text('top = 3\nstrategy = "pacemaker-minimal"\n')
-    then = desk.capture(allocate(BUSY, "app", disk_template="rbd"), "--top=2", f"--config={file}")
+    then = desk.capture(allocate_rbd(BUSY, "app"), "--top=2", f"--config={file}")
     file.write_text('top = 1\nn1 = "strict"\n[explain]\njson = true\n')
     status, out, _ = desk.output_of("explain", f"{desk.calls}#5", f"--config={file}")
     assert status == 0
@@ -145,7 +145,7 @@ def test_explanation_reports_that_the_recorded_answer_was_different(desk: Desk) 
     """The options have changed, or there was no answer."""
     call = f"{desk.calls}#1"
     assert "answer then" not in desk.output_of("explain", call)[1]
-    node = desk.capture(allocate(BUSY, "web", disk_template="rbd"))["result"][0]
+    node = desk.capture(allocate_rbd(BUSY, "web"))["result"][0]
     other = "node3" if node == "node2" else "node2"
     words = ("explain", "--json", call, f"--restrict-allocation-to={other}")
     changed = json.loads(desk.output_of(*words)[1])["remarks"]
@@ -194,7 +194,7 @@ def test_planners_take_the_cluster_of_a_call(desk: Desk) -> None:
 def test_options_with_blanks_and_quotes_are_replayed(desk: Desk) -> None:
     """Options with blanks and quotes are quoted so that they can be parsed again."""
     document = {**BUSY, "cluster_tags": ["it's a #tag:strategy:pacemaker-minimal"]}
-    desk.capture(allocate(document, "app", disk_template="rbd"), "--tag-prefix", "it's a #tag:")
+    desk.capture(allocate_rbd(document, "app"), "--tag-prefix", "it's a #tag:")
     assert desk.output_of("replay", f"{desk.calls}#5")[0] == 0
     reported = json.loads(desk.output_of("explain", "--json", f"{desk.calls}#5")[1])
     assert reported["request_settings"]["strategy"] == "pacemaker-minimal"
@@ -245,10 +245,10 @@ def test_file_with_a_long_number_hides_no_later_call(
 ) -> None:
     """Calls are listed in order, whatever other files the folder contains."""
     desk = Desk(tmp_path, capsys)
-    desk.capture(allocate(BUSY, "first", disk_template="rbd"))
+    desk.capture(allocate_rbd(BUSY, "first"))
     (desk.calls / f"{digits}.{kind}").touch()
     for name in ("second", "third"):
-        desk.capture(allocate(BUSY, name, disk_template="rbd"))
+        desk.capture(allocate_rbd(BUSY, name))
     listed = [call["asked"] for call in desk.history() if "asked" in call]
     assert [text.split()[0].rstrip(":") for text in listed] == ["first", "second", "third"]
     assert [call["number"] for call in desk.history()][:3] == [1, 2, 3]

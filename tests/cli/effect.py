@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.builders import Json, allocate, cluster, instance, rbd
+from tests.builders import Json, allocate_rbd, cluster, instance, rbd
 
 __all__ = ["CROWDED", "TEXT", "Effect", "Json", "batch", "rbd", "stored"]
 
@@ -47,7 +47,7 @@ def stored(case: str, option: str, *words: str) -> Effect:
 
 def batch(document: Json, *names: str, **members: Any) -> Json:
     """Return `document` with a request for several instances on shared storage."""
-    one = allocate(document, disk_template="rbd", **members)["request"]
+    one = allocate_rbd(document, **members)["request"]
     wanted = [{**one, "name": name} for name in names]
     return {**document, "request": {"type": "multi-allocate", "instances": wanted}}
 

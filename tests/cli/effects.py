@@ -13,7 +13,7 @@ from iallocator.commands import COMMANDS
 from iallocator.commands.common_options import accepted
 from iallocator.commands.shared_options import BOOT, Execution
 from iallocator.options.table import COMMON
-from tests.builders import Json, allocate, cluster, instance, rbd
+from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
 from tests.live.worlds import rapi_answers
 
 from .effect import CROWDED, TEXT, Effect, batch, stored
@@ -32,7 +32,7 @@ NEEDS_A_SERVER = {
 
 FEWER = "".join(line for line in TEXT.splitlines(True) if not line.startswith("db1|"))
 
-NEW = allocate(cluster(3, instances={"a": rbd("node1")}), disk_template="rbd")
+NEW = allocate_rbd(cluster(3, instances={"a": rbd("node1")}))
 
 ANSWERED = {
     f"{folder}/{name}.json": json.dumps(answer if name != "instances" else answer[:count])
@@ -89,12 +89,12 @@ def measuring(document: Json, *words: str) -> dict[str, Effect]:
     }  # fmt: skip
 
 
-CROWDED_NEW = allocate(CROWDED, disk_template="rbd")
+CROWDED_NEW = allocate_rbd(CROWDED)
 
-ROOMY = allocate(
+ROOMY = allocate_rbd(
     cluster(3, instances={"a": rbd("node1", memory=3000), "b": rbd("node2", memory=3000),
                           "c": rbd("node3", memory=4500)}),
-    memory=6000, disk_template="rbd",
+    memory=6000,
 )  # fmt: skip
 """Without N+1, one migration makes the room for the request."""
 
@@ -175,7 +175,7 @@ GROUPED = cluster(
 )
 """Two groups with an instance each."""
 GROUPED["nodegroups"]["uuid-east"]["tags"] = ["iallocator:top:3"]
-GROUPED_NEW = allocate(GROUPED, disk_template="rbd")
+GROUPED_NEW = allocate_rbd(GROUPED)
 
 EFFECTS: dict[tuple[str, str], Effect] = {}
 
@@ -390,9 +390,9 @@ SEPARATED = cluster(2, instances={"a": APART, "b": APART})
 _add("ask", ASKED)
 WITH_SCORES = ("--n1=off", "--json")
 
-ROOMY_IN_EAST = allocate(
+ROOMY_IN_EAST = allocate_rbd(
     cluster({"east": 3, "west": 1}, instances=ROOMY["instances"]),
-    memory=6000, disk_template="rbd",
+    memory=6000,
 )  # fmt: skip
 """The request fits in one group, and in the other after a migration."""
 
@@ -416,7 +416,7 @@ MAKING_ROOM = {
     "--ignore-dynu": Effect(ROOMY, "--ignore-dynu", WITH_SCORES),
     "--stickiness": Effect(ROOMY, "--stickiness=INFINITY", ("--n1=off",)),
     "--ignore-soft-errors": Effect(
-        allocate(cluster(1, cpus=1), disk_template="rbd", vcpus=8),
+        allocate_rbd(cluster(1, cpus=1), vcpus=8),
         "--ignore-soft-errors", ("--n1=off",),
     ),
     "--restrict-allocation-to": Effect(ROOMY, "--restrict-allocation-to=node3", ("--n1=off",)),

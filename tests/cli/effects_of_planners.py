@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from benchmarks.proofs import cluster_of
-from tests.builders import Json, allocate, cluster, instance, policy, rbd, spec
+from tests.builders import Json, allocate, allocate_rbd, cluster, instance, policy, rbd, spec
 from tests.conformance.whole_groups import compress_case, redistribute_case
 
 from .effect import CROWDED, Effect, stored
@@ -516,11 +516,7 @@ CAPACITY = {
         SLOTS,
         "--strategy=utilization",
         ("--replay={folder}/past",),
-        {
-            "past/1.json": json.dumps(
-                allocate(SLOTS, disk_template="rbd", tags=["iallocator:utilization:slots:1"])
-            )
-        },
+        {"past/1.json": json.dumps(allocate_rbd(SLOTS, tags=["iallocator:utilization:slots:1"]))},
     ),
     "--exact-search": Effect(
         RESERVED, "--exact-search=no", ("--standard-alloc=1g,2500,1", "--disk-template=drbd")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.builders import Json, allocate, cluster, instance, rbd
+from tests.builders import Json, allocate_rbd, cluster, instance, rbd
 
 __all__ = ["EXCLUDED"]
 
@@ -40,15 +40,15 @@ AWAY: Json = cluster(
 )
 """A whole group that must be evacuated, with instances that a tag would separate."""
 
-FULL: Json = allocate(
+FULL: Json = allocate_rbd(
     cluster(3, instances={"a": rbd("node1", memory=3000, tags=["srv:a"]),
                           "b": rbd("node2", memory=3000, tags=["srv:a"]),
                           "c": rbd("node3", memory=4500, tags=["srv:a"])}),
-    memory=6000, disk_template="rbd",
+    memory=6000,
 )  # fmt: skip
 """Room would be made by moving ``a`` to ``b``."""
 
-NEW = allocate(CROWDED, disk_template="rbd", tags=["srv:b"], memory=512)
+NEW = allocate_rbd(CROWDED, tags=["srv:b"], memory=512)
 
 EXCLUDED: dict[str, tuple[Json, tuple[str, ...]]] = {
     "": (NEW, ()),

@@ -10,7 +10,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.options import settings as options
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import allocate_rbd, as_bytes, cluster, rbd
 
 Capture = pytest.CaptureFixture[str]
 
@@ -26,8 +26,8 @@ class Desk:
 
     def put(self, **changes: Any) -> None:
         """Replace the request by one about a cluster with these members."""
-        old = {"old": instance("node1", disk_template="rbd")}
-        document = {**allocate(cluster(3, instances=old), disk_template="rbd"), **changes}
+        old = {"old": rbd("node1")}
+        document = {**allocate_rbd(cluster(3, instances=old)), **changes}
         self.request.write_bytes(as_bytes(document))
 
     def output_of(self, text: str, *words: str) -> tuple[int, str, str]:

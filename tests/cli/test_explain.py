@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests import command
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import allocate, allocate_rbd, as_bytes, cluster, instance
 
 
 def run(request: Any, *options: str) -> subprocess.CompletedProcess[str]:
@@ -326,7 +326,7 @@ def test_explain_of_unknown_names_ends_with_two(words: list[str], output: str) -
     ("request_", "words"),
     [
         (SCARCE, ("--strategy=pacemaker-balanced",)),
-        (allocate(cluster(1), disk_template="rbd", memory=64), ("--n1=off",)),
+        (allocate_rbd(cluster(1), memory=64), ("--n1=off",)),
     ],
 )
 def test_explain_omits_scores_that_did_not_decide(
@@ -345,10 +345,9 @@ def test_explain_omits_scores_that_did_not_decide(
 
 def test_explain_node_that_only_n1_rejects_names_the_failure() -> None:
     """The row of the node names the failure and the instance that cannot be restarted."""
-    request = allocate(
+    request = allocate_rbd(
         cluster(2, memory=4096, changes={"node2": {"free_memory": 2000}}),
         memory=3000,
-        disk_template="rbd",
     )
     (row,) = [line for line in lines(request) if line.startswith("node1 ")]
     assert "rejected  FailN1: if node1 failed, the instance itself could not be restarted" in row

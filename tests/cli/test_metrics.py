@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import builders
-from tests.builders import Json, instance
+from tests.builders import Json, rbd
 from tests.command import complaint, json_of, printed, run
 from tests.schemas import conforms
 
@@ -66,7 +66,7 @@ def test_missing_memory_is_that_of_the_worst_failure() -> None:
     document = builders.cluster(
         2,
         memory=14000,
-        instances={f"vm{k}": instance("node1", memory=4096, disk_template="rbd") for k in range(3)},
+        instances={f"vm{k}": rbd("node1", memory=4096) for k in range(3)},
         changes={"node2": {"total_memory": 12000, "free_memory": 12000}},
     )
     found = samples(printed("metrics", "--no-capacity", document=document))
@@ -82,8 +82,7 @@ def test_violated_constraints_are_counted_by_strength() -> None:
     document = builders.cluster(
         2,
         instances={
-            name: instance("node1", disk_template="rbd", tags=[f"iallocator:separate:{tag}"])
-            for name, tag in tags.items()
+            name: rbd("node1", tags=[f"iallocator:separate:{tag}"]) for name, tag in tags.items()
         },
     )
     found = samples(printed("metrics", "--no-capacity", document=document))

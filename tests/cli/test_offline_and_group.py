@@ -9,7 +9,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.commands import COMMANDS, options_of
-from tests.builders import Json, allocate, as_bytes, cluster, instance, rbd
+from tests.builders import Json, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import json_of, printed, run, without_identity
 
 Capture = pytest.CaptureFixture[str]
@@ -24,7 +24,7 @@ WORLD = cluster(
         "mirrored": instance("node2", "node3", memory=512),
     },
 )
-ASKED = allocate(WORLD, memory=1024, disk_template="rbd")
+ASKED = allocate_rbd(WORLD, memory=1024)
 
 NEW = ("--memory=1G", "--disk-template=rbd", "--disk=1G", "--brief", "--json")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import json_of, printed, run
 
 Capture = pytest.CaptureFixture[str]
@@ -43,10 +43,7 @@ def shown(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> S
 
 def crowded(count: int = 60, nodes: int = 10) -> Json:
     """Return a cluster with all instances on its first two nodes, on shared storage."""
-    held = {
-        f"web{n:03}{DOMAIN}": instance(f"node{n % 2 + 1}", disk_template="rbd", memory=100)
-        for n in range(count)
-    }
+    held = {f"web{n:03}{DOMAIN}": rbd(f"node{n % 2 + 1}", memory=100) for n in range(count)}
     return cluster(nodes, instances=held)
 
 

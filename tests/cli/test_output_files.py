@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import allocate_rbd, as_bytes, cluster, instance
 from tests.command import run
 
 from .effect import CROWDED
@@ -35,7 +35,7 @@ WRITERS = (
 def doc(tmp_path: Path) -> str:
     """Return the path of a request about a crowded cluster."""
     path = tmp_path / "doc.json"
-    path.write_bytes(as_bytes(allocate(CROWDED, disk_template="rbd")))
+    path.write_bytes(as_bytes(allocate_rbd(CROWDED)))
     return str(path)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from iallocator.commands import COMMANDS, options_of
 from iallocator.handlers import HANDLERS
-from tests.builders import Json, allocate, as_bytes, cluster, instance, leave
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, leave, rbd
 from tests.command import COMMAND, ENVIRONMENT, ROOT, complaint, run, run_process
 from tests.execution.running import running, shared_cluster
 from tests.solver.moving import evacuation, group_change
@@ -68,7 +68,7 @@ class Case(NamedTuple):
 def crowded() -> Json:
     """Return shared storage with a full node and two nodes with 3 GiB of free memory each."""
     instances = {
-        f"i{number}": instance("node1", memory=memory, disk_template="rbd")
+        f"i{number}": rbd("node1", memory=memory)
         for number, memory in enumerate((1500, 1500, 3072))
     }
     document = cluster({"east": 1, "west": 2}, memory=16384, instances=instances)
@@ -82,7 +82,7 @@ def batch() -> Json:
     document = crowded()
     wanted = []
     for number, memory in enumerate((1500, 1500, 3072)):
-        one = allocate(document, memory=memory, disk_template="rbd")["request"]
+        one = allocate_rbd(document, memory=memory)["request"]
         del one["type"]
         wanted.append(one | {"name": f"new{number}", "group_name": "west"})
     return document | {"request": {"type": "multi-allocate", "instances": wanted}}
@@ -103,10 +103,10 @@ def secondaries() -> Json:
 def needs_joint_packing(**changes: Any) -> Json:
     """Return a group that can only be emptied by packing memory and cpus jointly."""
     instances = {
-        name: instance("node1", memory=memory, vcpus=vcpus, disk_template="rbd")
+        name: rbd("node1", memory=memory, vcpus=vcpus)
         for name, memory, vcpus in (("a", 3000, 17), ("b", 3000, 17), ("c", 1000, 15))
     }
-    kept = {f"w{k}": instance(f"node{k}", memory=3192, disk_template="rbd") for k in (2, 3)}
+    kept = {f"w{k}": rbd(f"node{k}", memory=3192) for k in (2, 3)}
     document = cluster({"east": 1, "west": 2}, instances=instances | kept)
     document["nodes"]["node1"] |= changes
     return document
@@ -148,7 +148,7 @@ CASES = {
     "balance-groups": Case("balance-groups --n1=off doc", crowded()),
     "capacity": Case("capacity doc", crowded(), solver=True),
     "check": Case("check --failures=2 doc", cluster(3, instances={
-        f"i{number}": instance("node1", memory=2600, disk_template="rbd") for number in range(3)
+        f"i{number}": rbd("node1", memory=2600) for number in range(3)
     })),
     "compress": Case("compress --n1=off doc", needs_joint_packing(), solver=True),
     "config": Case("config doc", batch()),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.commands import COMMANDS
-from tests.builders import allocate, as_bytes, cluster
+from tests.builders import allocate_rbd, as_bytes, cluster
 from tests.command import COMMAND, ENVIRONMENT
 from tests.fuzz.test_numbers import fitting_case
 
@@ -70,7 +70,7 @@ def test_page_is_written_in_an_ascii_locale(tmp_path: Path) -> None:
 
 def test_warnings_on_a_full_device_leave_the_answer(tmp_path: Path) -> None:
     """With stderr on a full disk, answers are complete, and wrong options are rejected."""
-    document = allocate(cluster(3), disk_template="rbd")
+    document = allocate_rbd(cluster(3))
     document["nodes"]["node1"]["free_memory"] = 1000  # another is not accounted for
     (tmp_path / "doc").write_bytes(as_bytes(document))
     reported = subprocess.PIPE

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, rbd
 
 COMMANDS = (["show"], ["report"], ["check", "--no-simulation"], ["check"])
 
 
 def overcommitted() -> Json:
     """Return a node of 4096 MiB that holds 6144 MiB; its tag advertises 7168."""
-    held = {f"i{k}": instance("node1", disk_template="rbd", memory=1024) for k in range(6)}
+    held = {f"i{k}": rbd("node1", memory=1024) for k in range(6)}
     for one in held.values():
         one["tags"] = ["iallocator:utilization:memory:1024"]
     document = cluster(1, memory=4096, cpus=16, instances=held)

@@ -20,7 +20,7 @@ from iallocator.commands import COMMANDS
 from iallocator.commands.command import Command
 from iallocator.deadline import TIME_IS_UP, Deadline, Running, Stopped
 from iallocator.wire.document import read_cluster
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.patience import PATIENCE
 from tests.schemas import conforms
 
@@ -64,7 +64,7 @@ def sick() -> Json:
 def tight(count: int) -> Json:
     """Return a request for several instances, with an N+1 check that needs simulations."""
     residents = {
-        f"i{k}-{j}": instance(f"node{k + 1}", memory=1024 + j * 37 % 200, disk_template="rbd")
+        f"i{k}-{j}": rbd(f"node{k + 1}", memory=1024 + j * 37 % 200)
         for k in range(120)
         for j in range(80)
     }
@@ -394,6 +394,6 @@ def test_allocate_undecided_n1_counts_as_fail_n1_and_is_reported(
 ) -> None:
     """A placement with an undecided N+1 check is rejected."""
     monkeypatch.setattr("iallocator.placement.context.WORK", 0)
-    response = json.loads(answer(as_bytes(allocate(cluster(3), disk_template="rbd")), []))
+    response = json.loads(answer(as_bytes(allocate_rbd(cluster(3))), []))
     assert "FailN1: 3" in response["info"]
     assert "N+1 of 3 placements undecided within its budget of work" in response["info"]

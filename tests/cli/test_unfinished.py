@@ -9,7 +9,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands import COMMANDS
 from iallocator.commands.usage import exit_statuses
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, rbd
 from tests.planners.test_check import tight
 
 Capture = pytest.CaptureFixture[str]
@@ -29,9 +29,7 @@ LEAVES_OUT = {"maintain", "make-room", "reboot", "rescue"}
 
 def healthy() -> Json:
     """Return two groups, in which nothing is wrong, with an uneven load."""
-    held = {
-        f"i{k}": instance(f"node{1 + k % 2}", memory=500, disk_template="rbd") for k in range(8)
-    }
+    held = {f"i{k}": rbd(f"node{1 + k % 2}", memory=500) for k in range(8)}
     return cluster({"g0": 4, "g1": 4}, memory=20000, instances=held)
 
 

@@ -27,8 +27,7 @@ def _plan(document: Json, command: str, *options: str) -> Json:
 def _crowded(tags: dict[str, list[str]], nodes: int = 3) -> Json:
     """Return a cluster with instances a to d on node1, and empty other nodes."""
     instances = {
-        name: builders.instance("node1", memory=2048, disk_template="rbd", tags=tags.get(name, []))
-        for name in "abcd"
+        name: builders.rbd("node1", memory=2048, tags=tags.get(name, [])) for name in "abcd"
     }
     return builders.cluster(nodes=nodes, memory=16384, instances=instances)
 
@@ -47,12 +46,10 @@ def test_balance_keeps_racks_apart() -> None:
     """An instance does not move to the rack of an instance that it is separated from."""
     apart = ["iallocator:separate:must:db:rack"]
     instances = {
-        "a": builders.instance("node1", memory=2048, disk_template="rbd", tags=apart),
-        "b": builders.instance(
-            "node3", memory=1024, disk_template="rbd", tags=apart, auto_balance=False
-        ),
-        "big": builders.instance("node1", memory=9216, disk_template="rbd", auto_balance=False),
-        "other": builders.instance("node2", memory=4096, disk_template="rbd", auto_balance=False),
+        "a": builders.rbd("node1", memory=2048, tags=apart),
+        "b": builders.rbd("node3", memory=1024, tags=apart, auto_balance=False),
+        "big": builders.rbd("node1", memory=9216, auto_balance=False),
+        "other": builders.rbd("node2", memory=4096, auto_balance=False),
     }
     document = builders.cluster(nodes=4, memory=16384, instances=instances)
     for number, name in enumerate(document["nodes"]):
@@ -81,9 +78,9 @@ def test_balance_moves_for_a_soft_constraint_alone() -> None:
     """A violated soft constraint is repaired although the bare score rises; not as in hbal."""
     apart = ["iallocator:separate:should:db:20"]
     instances = {
-        "a": builders.instance("node1", memory=2048, disk_template="rbd", tags=apart),
-        "b": builders.instance("node1", memory=2048, disk_template="rbd", tags=apart),
-        "big": builders.instance("node2", memory=4096, disk_template="rbd", auto_balance=False),
+        "a": builders.rbd("node1", memory=2048, tags=apart),
+        "b": builders.rbd("node1", memory=2048, tags=apart),
+        "big": builders.rbd("node2", memory=4096, auto_balance=False),
     }
     document = builders.cluster(nodes=2, memory=16384, instances=instances)
     assert _plan(document, "balance", "--compat=hail")["moves"] == []
@@ -97,7 +94,7 @@ def test_squeeze_keeps_separated_instances_apart() -> None:
     """A node stays powered on if its instance cannot share any other node."""
     apart = ["iallocator:separate:must:db"]
     instances = {
-        name: builders.instance(f"node{k}", memory=1024, disk_template="rbd", tags=apart)
+        name: builders.rbd(f"node{k}", memory=1024, tags=apart)
         for k, name in enumerate("abc", start=1)
     }
     document = builders.cluster(nodes=4, memory=65536, cpus=64, instances=instances)

@@ -37,17 +37,13 @@ def _cluster(chances: random.Random, instances: Mapping[str, Json]) -> Json:
 def _batch(chances: random.Random) -> Json:
     """Return a request for two to four new instances beside one or two existing ones."""
     there = {
-        f"old{k}": builders.instance(
-            "node1", memory=512, disk_template="rbd", tags=random_tags(chances)
-        )
+        f"old{k}": builders.rbd("node1", memory=512, tags=random_tags(chances))
         for k in range(chances.randint(0, 2))
     }
     document = _cluster(chances, there)
     wanted = []
     for k in range(chances.randint(2, 4)):
-        one = builders.allocate(document, memory=chances.choice([1000, 2000]), disk_template="rbd")[
-            "request"
-        ]
+        one = builders.allocate_rbd(document, memory=chances.choice([1000, 2000]))["request"]
         del one["type"]
         wanted.append(one | {"name": f"new{k}", "tags": random_tags(chances)})
     return document | {"request": {"type": "multi-allocate", "instances": wanted}}
@@ -56,13 +52,14 @@ def _batch(chances: random.Random) -> Json:
 def _evacuation(chances: random.Random) -> Json:
     """Return a request to evacuate node1; other instances are elsewhere."""
     there = {
-        f"inst{k}": builders.instance(
-            chances.choice(["node1", "node1", "node2"]), memory=chances.choice([1000, 2000]),
-            disk_template="rbd", tags=random_tags(chances),
+        f"inst{k}": builders.rbd(
+            chances.choice(["node1", "node1", "node2"]),
+            memory=chances.choice([1000, 2000]),
+            tags=random_tags(chances),
         )
         for k in range(chances.randint(2, 4))
     }  # fmt: skip
-    there["first"] = builders.instance("node1", memory=1000, disk_template="rbd")
+    there["first"] = builders.rbd("node1", memory=1000)
     document = _cluster(chances, there)
     names = [name for name, one in there.items() if one["nodes"] == ["node1"]]
     request = {"type": "node-evacuate", "evac_mode": "all", "instances": names}

@@ -19,7 +19,7 @@ AFTER_DB = "starts after db (tag iallocator:order:after:db)"
 
 def shared(node: str, *tags: str, **members: Any) -> Json:
     """Return an instance on shared storage."""
-    return builders.instance(node, memory=512, disk_template="rbd", tags=list(tags), **members)
+    return builders.rbd(node, memory=512, tags=list(tags), **members)
 
 
 def world(**changes: Any) -> Json:
@@ -60,7 +60,7 @@ def test_allocation_after_an_instance_that_cannot_run_names_the_chain(case: str)
     """
     document, why = BASES[case]
     tags = ["iallocator:order:after:web"]
-    asked = builders.allocate(document, memory=512, disk_template="rbd", tags=tags)
+    asked = builders.allocate_rbd(document, memory=512, tags=tags)
     reply = respond(asked)
     assert reply["success"]
     name = asked["request"]["name"]
@@ -69,7 +69,7 @@ def test_allocation_after_an_instance_that_cannot_run_names_the_chain(case: str)
 
 def test_allocation_after_a_running_instance_omits_the_order() -> None:
     """A chain of running instances is not reported."""
-    asked = builders.allocate(world(), memory=512, disk_template="rbd",
+    asked = builders.allocate_rbd(world(), memory=512,
                               tags=["iallocator:order:after:web"])  # fmt: skip
     assert "starts after" not in respond(asked)["info"]
 
@@ -106,7 +106,7 @@ def test_rejection_by_affinity_names_the_offline_node_of_the_other_instance() ->
     pair = ["iallocator:colocate:must:web"]
     document = builders.cluster(3, instances={"a": shared("node1", *pair)})
     document["nodes"]["node1"]["drained"] = True
-    asked = builders.allocate(document, memory=512, disk_template="rbd", tags=pair)
+    asked = builders.allocate_rbd(document, memory=512, tags=pair)
     reply = respond(asked)
     assert not reply["success"]
     assert "together with a (tag iallocator:colocate:must:web)" in reply["info"]

@@ -75,7 +75,7 @@ def test_tags_of_nodes_and_instances_are_listed_with_their_meaning() -> None:
     ]  # fmt: skip
     instances = {
         "web": builders.instance("node1", disk_template="ext", tags=tags),
-        "db": builders.instance("node4", disk_template="rbd"),
+        "db": builders.rbd("node4"),
     }
     document = builders.cluster(nodes=5, instances=instances)
     nodes = document["nodes"]

@@ -48,7 +48,7 @@ def test_affinity_that_rejects_a_node_for_a_new_instance_is_named(template: str)
 def test_affinity_that_leaves_no_node_is_named() -> None:
     """The nearest candidate has its constraint as the reason, because its amounts suffice."""
     tag = "iallocator:separate:must:db"
-    request = builders.allocate(_document(tag, nodes=1), memory=1024, disk_template="rbd")
+    request = builders.allocate_rbd(_document(tag, nodes=1), memory=1024)
     request["request"]["tags"] = [tag]
     decision = explained(request)
     assert decision["answer"] is None
@@ -73,13 +73,13 @@ def test_violated_soft_constraints_of_the_answer_are_listed_with_their_penalties
     tag = "iallocator:separate:should:db:0.5"
     document = _document(tag, nodes=2)
     document["nodes"]["node2"]["free_memory"] = 100
-    request = builders.allocate(document, memory=1024, disk_template="rbd")
+    request = builders.allocate_rbd(document, memory=1024)
     request["request"]["tags"] = [tag]
     reported = f"should be apart from db1 (tag {tag}): costs 0.5"
     decision = explained(request)
     assert any(reported in note for note in decision["notes"])
     assert reported in " ".join(decision["page"].split())
-    document["instances"]["db2"] = builders.instance("node2", disk_template="rbd", tags=[tag])
+    document["instances"]["db2"] = builders.rbd("node2", tags=[tag])
     move = {"type": "node-evacuate", "evac_mode": "all", "instances": ["db2"]}
     decision = explained(document | {"request": move})
     assert any(reported in note for note in decision["notes"])
@@ -90,7 +90,7 @@ def test_colocation_group_without_capacity_is_named() -> None:
     tag = "iallocator:colocate:must:web"
     document = builders.cluster(nodes=2, memory=16384)
     document["nodes"]["node1"]["free_memory"] = 1500
-    one = builders.allocate(document, memory=1024, disk_template="rbd")["request"]
+    one = builders.allocate_rbd(document, memory=1024)["request"]
     del one["type"]
     batch = [one | {"name": name, "tags": [tag]} for name in ("a", "b")]
     request = {"type": "multi-allocate", "instances": batch}

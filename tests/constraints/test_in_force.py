@@ -105,7 +105,7 @@ def test_list_has_hard_locations_under_every_strategy(strategy: str) -> None:
 def test_list_has_locations_of_the_score_only_if_they_count() -> None:
     """Desired locations are part of the score, which Pacemaker's strategies ignore."""
     document = builders.cluster(
-        1, instances={"web": builders.instance("node1", disk_template="rbd", tags=["rack:1"])},
+        1, instances={"web": builders.rbd("node1", tags=["rack:1"])},
         tags=("htools:desiredlocation:rack",),
     )  # fmt: skip
     assert ("web", "on a node tagged rack:1", "should", 1.0) in listed_rules(document)

@@ -33,10 +33,7 @@ def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> 
     web = builders.instance(
         *homes, memory=2048, disk_template=template, tags=own, name="web", **members
     )
-    other = {
-        f"i{k}": builders.instance(f"node{k}", memory=512, disk_template="rbd")
-        for k in range(2, nodes + 1)
-    }
+    other = {f"i{k}": builders.rbd(f"node{k}", memory=512) for k in range(2, nodes + 1)}
     instances = {"web": web, **other} if homes else other
     document = builders.cluster(nodes=nodes, memory=16384, instances=instances)
     if owner == "node":
@@ -68,7 +65,7 @@ def test_node_with_one_score_that_forbids_it_is_forbidden(other: str, last: bool
     document = _world("score of a node", ())
     tags = [f"iallocator:score:{other}", *document["nodes"]["node1"]["tags"]]
     document["nodes"]["node1"]["tags"] = tags if last else tags[::-1]
-    response = respond_without_n1(builders.allocate(document, memory=512, disk_template="rbd"))
+    response = respond_without_n1(builders.allocate_rbd(document, memory=512))
     assert response["success"]
     assert response["result"] != ["node1"]
 
@@ -119,7 +116,7 @@ def test_compat_hail_ignores_locations(how: str) -> None:
     """With ``--compat hail`` the tags are ignored, and node1 is used."""
     owner, tag = FORBIDDING[how]
     tags = [tag] if owner == "instance" else []
-    request = builders.allocate(_world(how, ()), memory=512, disk_template="rbd", tags=tags)
+    request = builders.allocate_rbd(_world(how, ()), memory=512, tags=tags)
     assert respond_without_n1(request, "--compat=hail")["result"] == ["node1"]
 
 
@@ -130,7 +127,7 @@ def test_exact_search_keeps_off_forbidden_nodes(how: str) -> None:
     document = builders.cluster(nodes=2, memory=4096)
     if owner == "node":
         document["nodes"]["node1"]["tags"] = [tag]
-    one = builders.allocate(document, memory=3000, disk_template="rbd")["request"]
+    one = builders.allocate_rbd(document, memory=3000)["request"]
     one["tags"] = [tag] if owner == "instance" else []
     del one["type"]
     wanted = [one | {"name": name} for name in ("a", "b")]

@@ -46,9 +46,7 @@ def _tags(chances: random.Random) -> list[str]:
 def _world(chances: random.Random) -> tuple[State, Relations]:
     """Return a few instances on nodes in several, overlapping failure domains."""
     instances = {
-        f"inst{k:02}": builders.instance(
-            f"node{chances.randint(1, 5)}", disk_template="rbd", tags=_tags(chances)
-        )
+        f"inst{k:02}": builders.rbd(f"node{chances.randint(1, 5)}", tags=_tags(chances))
         for k in range(12)
     }
     instances["inst00"]["tags"] = ["iallocator:separate:should:x", "iallocator:colocate:must:y"]
@@ -160,8 +158,8 @@ def _same_breaks(
 def _many(count: int, *tags: str) -> Json:
     """Return `count` instances with equal tags on eight nodes in two racks."""
     instances = {
-        f"inst{k:03}": builders.instance(
-            f"node{k % 8 + 1}", memory=64, disk_template="rbd",
+        f"inst{k:03}": builders.rbd(
+            f"node{k % 8 + 1}", memory=64,
             tags=[tag.replace("K", str(k)) for tag in tags],
         )
         for k in range(count)
@@ -206,7 +204,7 @@ def test_operations_grow_with_members_and_not_with_pairs(
         path = tmp_path / "cluster.json"
         path.write_bytes(builders.as_bytes(document))
         made[0] = 0
-        asked = builders.allocate(document, memory=64, disk_template="rbd", tags=TAGS[case])
+        asked = builders.allocate_rbd(document, memory=64, tags=TAGS[case])
         text = answer(builders.as_bytes(asked), ["--n1=off"])
         main(["constraints", "--json", str(path)])
         sizes.append(len(text) + len(capsys.readouterr().out))
@@ -221,10 +219,7 @@ def test_operations_grow_with_members_and_not_with_pairs(
 def test_chain_of_orders_is_reported_in_few_links() -> None:
     """In a long chain of dependencies, each chain is named by its ends."""
     tags = {k: [f"iallocator:order:after:inst{k + 1:04}"] for k in range(1500)}
-    instances = {
-        f"inst{k:04}": builders.instance("node1", memory=1, disk_template="rbd", tags=tags[k])
-        for k in tags
-    }
+    instances = {f"inst{k:04}": builders.rbd("node1", memory=1, tags=tags[k]) for k in tags}
     unusable = json_of(
         "constraints", document=builders.cluster(2, memory=65536, instances=instances)
     )["unusable_tags"]
@@ -237,8 +232,8 @@ def test_chain_of_orders_is_reported_in_few_links() -> None:
 def test_layers_of_orders_are_visited_once() -> None:
     """Ten layers of ten instances have ten billion paths, but are checked in linear time."""
     instances = {
-        f"inst{layer}{k}": builders.instance(
-            "node1", memory=1, disk_template="rbd",
+        f"inst{layer}{k}": builders.rbd(
+            "node1", memory=1,
             tags=[f"iallocator:order:after:inst{layer - 1}{j}" for j in range(10) if layer],
         )
         for layer in range(10)

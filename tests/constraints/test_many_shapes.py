@@ -39,9 +39,7 @@ def test_members_with_different_requirements_need_a_few_sums_each(
 
     monkeypatch.setattr(rule_violations._Term, "add", counted)
     instances = {
-        f"inst{k}": builders.instance(
-            f"node{k % 3 + 1}", disk_template="rbd", memory=64, tags=[tag.format(k + 1)]
-        )
+        f"inst{k}": builders.rbd(f"node{k % 3 + 1}", memory=64, tags=[tag.format(k + 1)])
         for k in range(MEMBERS)
     }
     path = tmp_path / "cluster.json"

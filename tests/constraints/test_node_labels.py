@@ -11,7 +11,7 @@ import pytest
 
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
 from tests.command import json_of, plan_of, printed, respond
 from tests.n1.test_no_worse import least_lost
 from tests.n1.test_no_worse import world as partly_full
@@ -276,7 +276,7 @@ def test_no_worse_with_labels_loses_no_more_than_a_plain_search(template: str) -
 def test_each_label_is_listed_with_its_tag() -> None:
     """Several labels are several constraints."""
     tags = [f"{MUST}ssd", f"{MUST}gpu", f"{NEVER}old"]
-    document = cluster(2, instances={"i1": instance("node1", disk_template="rbd", tags=tags)})
+    document = cluster(2, instances={"i1": rbd("node1", tags=tags)})
     document["nodes"]["node1"]["tags"] = ["ssd", "gpu"]
     document["nodes"]["node2"]["tags"] = ["old"]
     listed = json_of("constraints", "--json", document=document)
@@ -285,7 +285,7 @@ def test_each_label_is_listed_with_its_tag() -> None:
         ("on nodes that have label ssd", f"tag {MUST}ssd", "must"),
         ("on nodes that lack label old", f"tag {NEVER}old", "must"),
     ]
-    answer = respond(allocate(document, memory=512, disk_template="rbd", tags=tags), "--n1=off")
+    answer = respond(allocate_rbd(document, memory=512, tags=tags), "--n1=off")
     assert answer["solutions"][0]["failures"] == {"FailNodes": 1}
 
 
@@ -352,7 +352,7 @@ def test_balancing_lowers_the_sum_of_score_and_penalty_of_labels(template: str) 
 def test_preferred_label_is_listed_explained_and_reported() -> None:
     """The penalty has its weight, 1 by default; a label may have colons."""
     tags = [f"{SOFT}ssd", f"{SOFT}rack:r1:2.5", f"{SOFT}gone"]
-    document = cluster(2, instances={"i1": instance("node2", disk_template="rbd", tags=tags)})
+    document = cluster(2, instances={"i1": rbd("node2", tags=tags)})
     document["nodes"]["node1"]["tags"] = ["ssd", "rack:r1"]
     listed = json_of("constraints", "--json", document=document)
     assert [(one["what"], one["strength"], one["weight"]) for one in listed["constraints"]] == [
@@ -362,7 +362,7 @@ def test_preferred_label_is_listed_explained_and_reported() -> None:
     ]
     (finding,) = listed["tag_findings"]
     assert finding["text"] == "names label gone: no node has it"
-    request = allocate(document, memory=512, disk_template="rbd", tags=tags[:2])
+    request = allocate_rbd(document, memory=512, tags=tags[:2])
     request["request"]["restrict-to-nodes"] = ["node2"]
     text = " ".join(printed("explain", "--n1=off", document=request).split())
     assert "on nodes that have label rack:r1 (tag iallocator:nodes:should:rack:r1:2.5)" in text

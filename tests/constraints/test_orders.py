@@ -13,7 +13,7 @@ from tests.constraints.worlds import load
 
 
 def _shared(node: str, *tags: str, memory: int = 2048, **members: Any) -> Json:
-    return builders.instance(node, memory=memory, disk_template="rbd", tags=list(tags), **members)
+    return builders.rbd(node, memory=memory, tags=list(tags), **members)
 
 
 def _evacuated(instances: dict[str, Json], *names: str, nodes: int = 3) -> Json:

@@ -124,10 +124,7 @@ def test_instance_that_must_start_after_a_failed_one_fails() -> None:
 def test_evacuation_moves_a_colocation_group_to_one_node() -> None:
     """Two members that are both evacuated do not block each other, and end on one node."""
     tags = ["iallocator:colocate:must:web"]
-    instances = {
-        name: builders.instance("node1", memory=2048, disk_template="rbd", tags=tags)
-        for name in ("a", "b")
-    }
+    instances = {name: builders.rbd("node1", memory=2048, tags=tags) for name in ("a", "b")}
     document = builders.cluster(nodes=3, memory=16384, instances=instances)
     document["nodes"]["node2"]["free_memory"] = 3073
     places, _ = _places(_evacuate(document, "a", "b"), "--exact-search=no")
@@ -137,10 +134,7 @@ def test_evacuation_moves_a_colocation_group_to_one_node() -> None:
 def test_evacuation_moves_the_colocated_instance_too() -> None:
     """A member of a colocation group cannot leave another member; the reason says so."""
     tags = ["iallocator:colocate:must:web"]
-    instances = {
-        name: builders.instance("node1", memory=2048, disk_template="rbd", tags=tags)
-        for name in ("a", "b")
-    }
+    instances = {name: builders.rbd("node1", memory=2048, tags=tags) for name in ("a", "b")}
     document = builders.cluster(nodes=3, memory=16384, instances=instances)
     _, response = _places(_evacuate(document, "a"))
     ((name, reason),) = response["result"][1]

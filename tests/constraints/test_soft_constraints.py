@@ -23,8 +23,8 @@ APART = "iallocator:separate:should:web"
 def _world(nodes: int = 3, **members: Any) -> Json:
     """Return a cluster of equal nodes; the first runs `old`, the others run other instances."""
     instances = {
-        name: builders.instance(
-            f"node{k}", disk_template="rbd", memory=1024, tags=[APART] if name == "old" else [],
+        name: builders.rbd(
+            f"node{k}", memory=1024, tags=[APART] if name == "old" else [],
             **members,
         )
         for k, name in enumerate(["old", "b", "c", "d"][:nodes], start=1)
@@ -35,7 +35,7 @@ def _world(nodes: int = 3, **members: Any) -> Json:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None:
     """The first node by name has the instance to be separated from, so another one is chosen."""
-    new = builders.allocate(_world(), disk_template="rbd", memory=512)
+    new = builders.allocate_rbd(_world(), memory=512)
     option = f"--strategy={strategy}"
     assert respond_without_n1(new, option)["result"] == ["node1"]
     new["request"]["tags"] = [APART]
@@ -46,7 +46,7 @@ def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_that_every_node_violates_rejects_none_and_is_reported(strategy: str) -> None:
     """On a single node the new instance is placed, and the violation is reported."""
-    new = builders.allocate(_world(1), disk_template="rbd", memory=512, tags=[APART])
+    new = builders.allocate_rbd(_world(1), memory=512, tags=[APART])
     response = respond_without_n1(new, f"--strategy={strategy}")
     assert response["result"] == ["node1"]
     (broken,) = response["solutions"][0]["broken"]
@@ -63,7 +63,7 @@ def test_should_is_weighed_against_scores_of_pacemaker(
     document["nodes"]["node1"]["tags"] = ["iallocator:score:5"]
     document["instances"]["old"]["tags"] = [f"{APART}:{price}"]
     tags = [f"{APART}:{price}"]
-    new = builders.allocate(document, disk_template="rbd", memory=512, tags=tags)
+    new = builders.allocate_rbd(document, memory=512, tags=tags)
     assert respond_without_n1(new, f"--strategy={strategy}")["result"] == [expected]
 
 
@@ -82,10 +82,7 @@ def test_should_counts_in_place(
     strategy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two instances that should be apart keep their nodes only if they are apart."""
-    instances = {
-        name: builders.instance("node1", disk_template="rbd", tags=[f"{APART}:9"])
-        for name in ("a", "b")
-    }
+    instances = {name: builders.rbd("node1", tags=[f"{APART}:9"]) for name in ("a", "b")}
     path = tmp_path / "document.json"
     path.write_bytes(builders.as_bytes(builders.cluster(2, instances=instances)))
     assert run_command("place", ["place", "--json", f"--strategy={strategy}", str(path)]) == 0
@@ -99,7 +96,7 @@ def test_should_that_place_violates_is_reported(
     """With only one node, both violations are reported, and so is a missing leader."""
     tags = {"a": [APART], "b": [APART, "iallocator:order:should-after:absent"]}
     document = builders.cluster(1)
-    request = builders.allocate(document, disk_template="rbd", memory=512)["request"]
+    request = builders.allocate_rbd(document, memory=512)["request"]
     del request["type"]
     wanted = [request | {"name": name, "tags": tags[name]} for name in tags]
     document["request"] = {"type": "multi-allocate", "instances": wanted}
@@ -123,9 +120,9 @@ def test_should_start_after_a_stopped_instance_is_reported(
     strategy: str, base: str, why: str
 ) -> None:
     """The leader is misspelt, stopped, or rejected: the new one is placed, with a report."""
-    instances = {"down": builders.instance("node1", disk_template="rbd", admin_state="down")}
+    instances = {"down": builders.rbd("node1", admin_state="down")}
     document = builders.cluster(2, instances=instances)
-    request = builders.allocate(document, disk_template="rbd", memory=512)["request"]
+    request = builders.allocate_rbd(document, memory=512)["request"]
     del request["type"]
     tags = [f"iallocator:order:should-after:{base}"]
     wanted = [
@@ -145,10 +142,10 @@ def test_should_with_a_weight_counts_between_groups() -> None:
     preference = "iallocator:separate:should:web:1000"
     document = builders.cluster({"default": 1, "far": 1})
     document["instances"] = {
-        "web": builders.instance("node1", disk_template="rbd", memory=128, tags=[preference]),
-        "load": builders.instance("node2", disk_template="rbd", memory=4096),
+        "web": builders.rbd("node1", memory=128, tags=[preference]),
+        "load": builders.rbd("node2", memory=4096),
     }
-    new = builders.allocate(document, disk_template="rbd", memory=128, tags=[preference])
+    new = builders.allocate_rbd(document, memory=128, tags=[preference])
     found = respond(new, "--n1=off")
     assert found["result"] == ["node2"]
     assert [solution["group"] for solution in found["solutions"]] == ["far", "default"]

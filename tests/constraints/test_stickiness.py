@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import json_of, plan_of, respond, run
 from tests.property.plain import Plain
 from tests.seeds import seeds
@@ -263,7 +263,7 @@ def test_batches_equal_brute_force(option: str) -> None:
         wanted = []
         for k in range(2):
             tags = some_tags(rng, names)
-            one = allocate(document, memory=1024 * (k + 1), disk_template="rbd", tags=tags)
+            one = allocate_rbd(document, memory=1024 * (k + 1), tags=tags)
             wanted.append({**one["request"], "name": f"new{k}"})
         request = {"type": "multi-allocate", "instances": wanted}
         answer = respond({**document, "request": request}, "--n1=off", option)
@@ -386,11 +386,11 @@ def test_moves_between_groups_must_gain_the_stickiness() -> None:
 def test_instances_that_are_not_pinned_make_room() -> None:
     """The instance that would move with least traffic stays if it is pinned."""
     residents = {
-        "a": instance("node1", memory=2000, disk_template="rbd"),
-        "b": instance("node1", memory=3000, disk_template="rbd"),
-        "c": instance("node2", memory=4000, disk_template="rbd"),
+        "a": rbd("node1", memory=2000),
+        "b": rbd("node1", memory=3000),
+        "c": rbd("node2", memory=4000),
     }
-    document = allocate(cluster(2, instances=residents), memory=4500, disk_template="rbd")
+    document = allocate_rbd(cluster(2, instances=residents), memory=4500)
     moved = plan_of("make-room", document, "--n1=off")["moves"]
     assert [move["instance"] for move in moved] == ["a"]
     residents["a"]["tags"] = [f"{STICK}INFINITY"]
@@ -402,7 +402,7 @@ def test_instances_that_are_not_pinned_make_room() -> None:
 def test_decimals_count_except_for_pacemaker(strategy: str) -> None:
     """Pacemaker's strategies report a score with decimals; the others use it."""
     own = [f"{SCORE}node2:0.5", f"{SCORE}node9:1", f"{STICK}often"]
-    document = cluster(2, instances={"a": instance("node1", disk_template="rbd", tags=own)})
+    document = cluster(2, instances={"a": rbd("node1", tags=own)})
     words = ("constraints", "--json", f"--strategy={strategy}")
     found = json_of(*words, document=document)["tag_findings"]
     reported = {one["tag"] for one in found}
@@ -412,7 +412,7 @@ def test_decimals_count_except_for_pacemaker(strategy: str) -> None:
 
 def test_pinned_instance_leaves_a_node_that_is_not_online() -> None:
     """Infinite stickiness ends where the node of the instance ends."""
-    residents = {"a": instance("node1", disk_template="rbd", tags=[f"{STICK}INFINITY"])}
+    residents = {"a": rbd("node1", tags=[f"{STICK}INFINITY"])}
     document = cluster(3, instances=residents, changes={"node1": {"drained": True}})
     plan = plan_of("balance", document, "--n1=off")
     assert [move["instance"] for move in plan["moves"]] == ["a"]
@@ -421,7 +421,7 @@ def test_pinned_instance_leaves_a_node_that_is_not_online() -> None:
 def test_scores_and_stickiness_are_listed() -> None:
     """A required node is a hard constraint; others have their scores."""
     tags = [f"{SCORE}node2:INFINITY", f"{SCORE}node1:0.5", f"{STICK}0.25"]
-    document = cluster(2, instances={"a": instance("node1", disk_template="rbd", tags=tags)})
+    document = cluster(2, instances={"a": rbd("node1", tags=tags)})
     listed = json_of("constraints", "--json", document=document)["constraints"]
     assert [(one["what"], one["strength"], one.get("weight")) for one in listed] == [
         ("on node2", "must", None),

@@ -21,10 +21,10 @@ def _world(
     there: list[str] | None = None,
 ) -> Json:
     """Return a request for one instance on three nodes; `there`: tags of an existing one."""
-    instances = {"old": builders.instance("node1", disk_template="rbd", tags=there or [])}
+    instances = {"old": builders.rbd("node1", tags=there or [])}
     document = builders.cluster(nodes=3, instances=instances, tags=tuple(cluster or ()))
     document["nodes"]["node2"]["tags"] = node or []
-    return builders.allocate(document, memory=512, disk_template="rbd", tags=own or [])
+    return builders.allocate_rbd(document, memory=512, tags=own or [])
 
 
 DB = ["iallocator:separate:must:db", "iallocator:colocate:must:db"]
@@ -139,7 +139,7 @@ def test_cycle_of_orders_is_reported_for_each_instance_in_it() -> None:
     """Both instances of a cycle are reported; an instance that depends on them is not."""
     tags = {"a": "b", "b": "a", "c": "a"}
     instances = {
-        name: builders.instance("node1", disk_template="rbd", tags=[f"iallocator:order:after:{to}"])
+        name: builders.rbd("node1", tags=[f"iallocator:order:after:{to}"])
         for name, to in tags.items()
     }
     listed, checked = _commands(builders.cluster(2, instances=instances))

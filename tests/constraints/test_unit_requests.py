@@ -17,7 +17,7 @@ BOND = "must be together with b (tag iallocator:colocate:must:web)"
 def shared(node: str, memory: int = 1024, tags: list[str] | None = None) -> Json:
     """Return an instance on shared storage, by default a member of the pair."""
     tags = PAIR if tags is None else tags
-    return builders.instance(node, memory=memory, disk_template="rbd", tags=tags)
+    return builders.rbd(node, memory=memory, tags=tags)
 
 
 def drbd(primary: str, secondary: str) -> Json:

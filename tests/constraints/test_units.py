@@ -21,7 +21,7 @@ APART = ["iallocator:separate:must:db"]
 
 def shared(node: str, memory: int = 2048, **members: Any) -> Json:
     """Return an instance on shared storage."""
-    return builders.instance(node, memory=memory, disk_template="rbd", **members)
+    return builders.rbd(node, memory=memory, **members)
 
 
 def drbd(primary: str, secondary: str, memory: int = 1024, **members: Any) -> Json:

@@ -15,7 +15,7 @@ from iallocator.placement.context import Context
 from iallocator.placement.nearest import Search
 from iallocator.placement.what_if import WhatIf
 from iallocator.requests import Allocate
-from tests.builders import Json, allocate, as_bytes, cluster
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster
 from tests.conformance.documents import document
 
 
@@ -67,7 +67,7 @@ def test_closest_several_lacks_are_all_reported() -> None:
 
 def test_closest_rejected_by_n1_names_failure_and_instance() -> None:
     """If only N+1 prevents a placement, the report names the failure and the instance."""
-    request = allocate(cluster(nodes=2, memory=4096), memory=3000, disk_template="rbd")
+    request = allocate_rbd(cluster(nodes=2, memory=4096), memory=3000)
     request["nodes"]["node2"] |= {"free_memory": 2000}
     found = decision(request)
     (rejected,) = found.groups[0].n1_rejections

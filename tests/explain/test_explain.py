@@ -15,7 +15,17 @@ from iallocator.explain.facts import PENALTY, GroupReport
 from iallocator.explain.survey import Survey, counted
 from iallocator.render.words import STATISTICS as WORDS
 from iallocator.scoring.metrics import STATISTICS
-from tests.builders import Json, allocate, as_bytes, cluster, instance, policy, spec
+from tests.builders import (
+    Json,
+    allocate,
+    allocate_rbd,
+    as_bytes,
+    cluster,
+    instance,
+    policy,
+    rbd,
+    spec,
+)
 from tests.command import json_of, respond
 from tests.conformance.documents import document
 from tests.explain.asking import explained, only_decision
@@ -220,7 +230,7 @@ def test_explanation_of_a_node_outside_the_restriction_has_the_reason() -> None:
 def test_failure_not_tolerated_before_is_marked_with_strict() -> None:
     """A failure that was not tolerated before the placement is marked."""
     lost = {"a": instance("node1", memory=6000), "b": instance("node2", memory=6000)}
-    request = allocate(cluster(nodes=2, instances=lost), memory=100, disk_template="rbd")
+    request = allocate_rbd(cluster(nodes=2, instances=lost), memory=100)
     (group,) = only_decision(request, "--n1", "strict").groups
     assert group.n1_rejections
     assert all(rejected.already for rejected in group.n1_rejections)
@@ -294,7 +304,7 @@ def test_explain_within_its_time_limit_explains_the_answer_of_the_request(
 def test_explain_ends_at_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit applies to the whole run, with 30 s for the reasons of three instances."""
     slow_reports(monkeypatch, 10)
-    one = {**allocate(cluster(), disk_template="rbd")["request"], "type": "allocate"}
+    one = {**allocate_rbd(cluster())["request"], "type": "allocate"}
     request = cluster()
     request["request"] = {
         "type": "multi-allocate", "instances": [{**one, "name": f"new{k}"} for k in range(3)],
@@ -313,8 +323,8 @@ STRATEGIES = ("score", "lost-allocations", "affinity", "pacemaker-balanced", "pa
 def tight(small: str, template: str) -> Json:
     """Return a request that fits on node2 and node3; next to `small`, it replaces i1."""
     instances = {
-        "i1": instance("node1", memory=3000, disk_template="rbd"),
-        "other": instance(small, memory=2500, disk_template="rbd"),
+        "i1": rbd("node1", memory=3000),
+        "other": rbd(small, memory=2500),
     }
     document = cluster(3, memory=4096, instances=instances)
     document["nodes"][small]["free_disk"] += 5000

@@ -14,7 +14,7 @@ from iallocator.deadline import Deadline
 from iallocator.explain.explanation import Decision, Explanation
 from iallocator.explain.survey import counted
 from iallocator.render import text_of
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
 from tests.conformance.documents import document
 from tests.explain.asking import explained, only_decision
 from tests.seeds import seeds
@@ -200,7 +200,7 @@ def test_relocate_plain_instance_says_why_it_is_rejected() -> None:
 
 def test_evacuate_shared_storage_excludes_what_is_evacuated() -> None:
     """The evacuated node, and nodes that are not online, are no targets."""
-    held = {"a": instance("node1", disk_template="rbd")}
+    held = {"a": rbd("node1")}
     document = cluster(4, instances=held, changes={"node2": {"drained": True}})
     decision = only_decision(evacuate(document, "primary-only", "a"))
     assert node_results(decision) == {
@@ -269,7 +269,7 @@ def test_evacuate_names_an_old_primary_that_cannot_hold_the_secondary() -> None:
 
 def test_evacuate_migration_tags_are_named() -> None:
     """The reason names the migration tag that the node lacks."""
-    held = {"a": instance("node1", disk_template="rbd")}
+    held = {"a": rbd("node1")}
     document = cluster(
         2, instances=held, changes={"node1": {"tags": ["cpu:new"]}}, tags=("htools:migration:cpu",)
     )
@@ -294,7 +294,7 @@ def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
 @pytest.mark.parametrize(("answer", "goes"), [("no", False), ("yes", True)])
 def test_evacuate_local_group_full_reports_the_offer_of_another(answer: str, goes: bool) -> None:
     """If only another group has free capacity, its offer is reported, and used on request."""
-    held = {"a": instance("node1", disk_template="rbd")}
+    held = {"a": rbd("node1")}
     document = cluster({"default": 1, "spare": 2}, instances=held)
     decision = only_decision(evacuate(document, "primary-only", "a"), "--inter-group", answer)
     assert decision.elsewhere is not None
@@ -309,7 +309,7 @@ def test_other_groups_without_time_are_reported_as_not_tried(
 ) -> None:
     """If time is up before other groups are tested, the explanation reports it."""
     monkeypatch.setattr(Deadline, "over", lambda self: True)
-    held = {"a": instance("node1", disk_template="rbd")}
+    held = {"a": rbd("node1")}
     document = cluster({"east": 1, "west": 2}, instances=held)
     decision = only_decision(evacuate(document, "primary-only", "a"))
     assert decision.answer is None
@@ -318,7 +318,7 @@ def test_other_groups_without_time_are_reported_as_not_tried(
 
 def test_evacuate_several_each_on_the_state_before() -> None:
     """The explanation of a later instance names the instances that were moved before it."""
-    held = {name: instance("node1", disk_template="rbd") for name in "ab"}
+    held = {name: rbd("node1") for name in "ab"}
     first, second = explained(evacuate(cluster(instances=held), "primary-only", "a", "b")).decisions
     assert first.answer is not None
     assert second.answer is not None
@@ -351,7 +351,7 @@ def test_change_group_without_target_lists_the_groups() -> None:
 
 def test_multi_allocate_one_without_room_leaves_the_others() -> None:
     """Each instance has its decision; a failed one has its nearest candidate."""
-    base = allocate(cluster(2), memory=3000, disk_template="rbd")["request"]
+    base = allocate_rbd(cluster(2), memory=3000)["request"]
     wanted = [{**base, "name": name, "memory": size} for name, size in (("a", 500), ("b", 9000))]
     request = {**cluster(2), "request": {"type": "multi-allocate", "instances": wanted}}
     first, second = explained(request, "--n1", "off").decisions
@@ -362,7 +362,7 @@ def test_multi_allocate_one_without_room_leaves_the_others() -> None:
 
 def test_multi_allocate_statistics_are_those_of_each_instance() -> None:
     """The statistics of the second instance start at the end of the first one's."""
-    base = allocate(cluster(3), memory=500, disk_template="rbd")["request"]
+    base = allocate_rbd(cluster(3), memory=500)["request"]
     wanted = [{**base, "name": name} for name in ("a", "b")]
     request = {**cluster(3), "request": {"type": "multi-allocate", "instances": wanted}}
     first, second = (one.answer for one in explained(request).decisions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import Json, allocate, cluster, rbd
+from tests.builders import Json, allocate_rbd, cluster, rbd
 from tests.command import json_of, printed, respond
 from tests.schemas import conforms
 
@@ -22,7 +22,7 @@ CLUSTER = cluster(
     },
 )
 
-NEW = allocate(CLUSTER, name="new", disk_template="rbd", memory=512, tags=APART)
+NEW = allocate_rbd(CLUSTER, name="new", memory=512, tags=APART)
 
 REQUESTS: dict[str, Json] = {
     "allocate": NEW["request"],
@@ -105,7 +105,7 @@ def test_explain_names_the_penalty_of_the_answer() -> None:
 
 def test_answer_without_soft_constraints_has_no_penalty() -> None:
     """Documents without such tags have no penalty in their answers."""
-    document = allocate(cluster(3), disk_template="rbd")
+    document = allocate_rbd(cluster(3))
     response = respond(document, "--top=3")
     assert "penalty" not in str(response)
     assert "enalty" not in printed("explain", document=document)

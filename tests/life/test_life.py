@@ -24,7 +24,7 @@ from benchmarks.life.trace import ARRIVAL, trace_of
 from benchmarks.life.world import SCENARIOS, World
 from iallocator.cli import answer
 from iallocator.ranking import STRATEGIES
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 
 FEW = 8
 """Requests of a life in the tests."""
@@ -124,12 +124,12 @@ def chosen(document: Json, strategy: str) -> list[str]:
 def world(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> Json:
     """Return a node of 10000 MiB for each amount in `used`, and a request on shared storage."""
     residents = {
-        f"i{k}": instance(f"node{k + 1}", memory=memory, disk_template="rbd",
+        f"i{k}": rbd(f"node{k + 1}", memory=memory,
                           vcpus=cpus[k] if cpus else 1)
         for k, memory in enumerate(used) if memory
     }  # fmt: skip
     made = cluster(len(used), memory=10000, cpus=16, instances=residents)
-    return allocate(made, disk_template="rbd", **request)
+    return allocate_rbd(made, **request)
 
 
 def test_best_fit_chooses_the_fullest_node_with_capacity() -> None:

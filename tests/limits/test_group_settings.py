@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import json_of, respond, run
 from tests.solver import moving
 
@@ -64,7 +64,7 @@ def test_shared_move_ignores_soft_limits_only_in_the_group_with_the_setting(
     """On shared storage, a is in g1 and b in g2; only the instance of the tagged group moves."""
     made = world(tagged=tagged)
     for name, home in (("a", "node1"), ("b", "node3")):
-        made["instances"][name] = instance(home, memory=512, disk_template="rbd")
+        made["instances"][name] = rbd(home, memory=512)
     assert set(moved(evacuation(made, names))) == {{"g1": "a", "g2": "b"}[tagged]}
 
 
@@ -78,7 +78,7 @@ def test_change_of_group_ignores_soft_limits_only_in_the_group_with_the_setting(
     for number in (2, 3):
         made["instances"][f"more{number}"] = instance(f"node{2 * number - 1}", **BUSY)
     for name in names:
-        made["instances"][name] = instance("node1", memory=256, disk_template="rbd")
+        made["instances"][name] = rbd("node1", memory=256)
     request = {"type": "change-group", "instances": list(names), "target_groups": None}
     made["request"] = request | {"target_groups": ["uuid-g2", "uuid-g3"]}
     homes = {"g2": {"node3", "node4"}, "g3": {"node5", "node6"}}[tagged]
@@ -89,7 +89,7 @@ def test_change_of_group_ignores_soft_limits_only_in_the_group_with_the_setting(
 
 def batch(made: Json, wanted: tuple[tuple[str, str], ...], **members: Any) -> Json:
     """Return `made` with a request for new instances, each in its group."""
-    alike = {**instance("node1", disk_template="rbd", **members), "required_nodes": 1}
+    alike = {**rbd("node1", **members), "required_nodes": 1}
     del alike["nodes"]
     instances = [{**alike, "name": name, "group_name": group} for name, group in wanted]
     return {**made, "request": {"type": "multi-allocate", "instances": instances}}
@@ -116,7 +116,7 @@ def test_batch_violates_n1_only_in_the_group_that_does_not_require_it(
     """The other node of its group could not restart an instance of 7000 MiB."""
     made = cluster({"g1": 2, "g2": 2})
     for number in (1, 2):
-        held = instance(f"node{2 * number}", memory=4000, disk_template="rbd")
+        held = rbd(f"node{2 * number}", memory=4000)
         made["instances"][f"held{number}"] = held
         made["nodes"][f"node{2 * number}"]["free_memory"] -= 4000
     made["nodegroups"][f"uuid-{tagged}"]["tags"] = ["iallocator:n1:off"]
@@ -127,9 +127,9 @@ def test_batch_violates_n1_only_in_the_group_that_does_not_require_it(
 @pytest.mark.parametrize("mode", ["strict", "no-new", "off"])
 def test_evacuation_does_not_check_global_n1(mode: str) -> None:
     """An evacuated instance is placed even if a failure is not tolerated afterwards."""
-    made = cluster(3, instances={"big": instance("node1", memory=5000, disk_template="rbd")})
+    made = cluster(3, instances={"big": rbd("node1", memory=5000)})
     for name in ("node2", "node3"):
-        made["instances"][f"on-{name}"] = instance(name, memory=2000, disk_template="rbd")
+        made["instances"][f"on-{name}"] = rbd(name, memory=2000)
         made["nodes"][name]["free_memory"] -= 2000
     made["nodes"]["node1"]["drained"] = True
     assert set(moved(evacuation(made, ("big",)), f"--n1={mode}")) == {"big"}
@@ -156,7 +156,7 @@ def _batches(seed: int) -> tuple[Json, tuple[str, ...]]:
     rng = Random(f"group settings/{seed}")
     document = cluster({"g1": 2, "g2": 2}, memory=4096)
     sizes = [rng.choice((1024, 1536, 2048)) for _ in range(6)]
-    alike = instance("node1", disk_template="rbd")
+    alike = rbd("node1")
     del alike["nodes"]
     wanted = [
         alike | {"name": f"i{k}", "memory": size, "required_nodes": 1, "group_name": None}
@@ -189,10 +189,9 @@ def _tight(seed: int, memory: int) -> Json:
     rng = Random(f"group searches/{seed}")
     while True:
         instances = {
-            f"i{k}": instance(
+            f"i{k}": rbd(
                 f"node{rng.randint(1, 5)}",
                 memory=rng.choice((1000, 1500, 2000, 2500, 3000)),
-                disk_template="rbd",
             )
             for k in range(rng.randint(4, memory // 600))
         }
@@ -227,7 +226,7 @@ def test_exact_search_of_a_group_acts_in_planners(
 
 def test_stickiness_of_a_group_counts_for_instances_that_run_there() -> None:
     """The tag of the group has the effect of the option in `place`."""
-    held = {name: instance("node1", disk_template="rbd") for name in ("a", "b")}
+    held = {name: rbd("node1") for name in ("a", "b")}
     document = cluster(2, instances=held)
     options = ("--strategy=pacemaker-balanced", "--n1=off")
     assert json_of("place", *options, document=document)["moves"]
@@ -238,7 +237,7 @@ def test_stickiness_of_a_group_counts_for_instances_that_run_there() -> None:
 
 def test_time_limit_of_a_group_does_not_count_and_is_warned_of() -> None:
     """The time limit applies to the whole run, so the tag of one group is ignored."""
-    document = cluster(2, instances={"a": instance("node1", disk_template="rbd")})
+    document = cluster(2, instances={"a": rbd("node1")})
     document["nodegroups"]["uuid-default"]["tags"] = ["iallocator:time-limit:7"]
     done = run("balance", stdin=as_bytes(document))
     assert b"does not count: it is a setting of the whole run" in done.stderr
@@ -246,7 +245,7 @@ def test_time_limit_of_a_group_does_not_count_and_is_warned_of() -> None:
 
 def test_planners_keep_instances_in_a_group_that_allows_no_moves_to_others() -> None:
     """The tag ``inter-group`` of one group keeps its instances there."""
-    held = {f"i{k}": instance(f"node{1 + k % 2}", disk_template="rbd") for k in range(4)}
+    held = {f"i{k}": rbd(f"node{1 + k % 2}") for k in range(4)}
     document = cluster({"full": 2, "empty": 2}, instances=held)
     assert json_of("balance-groups", document=document)["moves"]
     document["nodegroups"]["uuid-full"]["tags"] = ["iallocator:inter-group:no"]
@@ -278,12 +277,11 @@ def _shared_by_two(seed: int) -> Json:
     rng = Random(f"group N+1/{seed}")
     sizes = {"g1": rng.randint(2, 3), "g2": rng.randint(3, 4)}
     held = {
-        f"i{k}": instance(f"node{rng.randint(1, sizes['g1'])}", memory=rng.choice((1024, 2048)),
-                          disk_template="rbd")
+        f"i{k}": rbd(f"node{rng.randint(1, sizes['g1'])}", memory=rng.choice((1024, 2048)))
         for k in range(rng.randint(3, 5))
     }  # fmt: skip
     last = sum(sizes.values())
-    held = {"small": instance(f"node{last}", memory=512, disk_template="rbd")} | held
+    held = {"small": rbd(f"node{last}", memory=512)} | held
     while True:
         document = cluster(sizes, memory=6144, instances=held)
         if all(node["free_memory"] >= 0 for node in document["nodes"].values()):

@@ -31,7 +31,7 @@ from iallocator.limits.node import (
 )
 from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, cluster, instance
 from tests.command import respond
 
 
@@ -141,7 +141,7 @@ def test_node_that_fails_n1_already_may_take_more() -> None:
     residents = {"a": instance("node2", "node1", memory=3000)}
     for free, expected in ((4000, {"FailMem": 1}), (3000, {})):
         document = cluster(2, instances=residents, changes={"node1": {"free_memory": free}})
-        request = allocate(document, disk_template="rbd", restrict=["node1"])
+        request = allocate_rbd(document, restrict=["node1"])
         assert failures(request) == expected
 
 
@@ -149,8 +149,8 @@ def test_forthcoming_instance_keeps_its_memory() -> None:
     """A forthcoming instance uses no memory yet, but its memory is reserved."""
     residents = {"soon": instance("node1", memory=7500, forthcoming=True)}
     document = cluster(1, instances=residents, changes={"node1": {"free_memory": 8192}})
-    assert failures(allocate(document, disk_template="rbd")) == {"FailMem": 1}
-    assert failures(allocate(document, disk_template="rbd", memory=600)) == {}
+    assert failures(allocate_rbd(document)) == {"FailMem": 1}
+    assert failures(allocate_rbd(document, memory=600)) == {}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from iallocator.n1.slots import slots_of_node, slots_of_nodes
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import cluster, instance
+from tests.builders import cluster, instance, rbd
 
 from .tight import alone, tight, tolerates
 
@@ -115,7 +115,7 @@ def test_joint_failure_loses_instances_without_a_permitted_target(
     tag: str, lost: list[str]
 ) -> None:
     """Every node has capacity, but none can receive migrations from the newer node."""
-    held = {"vm": instance("node1", memory=10, disk_template="rbd")}
+    held = {"vm": rbd("node1", memory=10)}
     changes = {f"node{k}": {"tags": ["cpu:old"]} for k in (2, 3, 4)} | {"node1": {"tags": [tag]}}
     document = cluster(4, instances=held, changes=changes, tags=("htools:migration:cpu",))
     joint = FailureTolerance(State(read_cluster(document, Reading())), Rules("no-new"))

@@ -12,7 +12,7 @@ from iallocator.n1 import Rules, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, rbd
 from tests.command import respond
 
 from .test_no_worse import lost_if
@@ -76,7 +76,7 @@ def narrow(rng: Random) -> Json:
         left = 2500 if node == "node1" else rng.choice((3000, 4000, 5000, 5900))
         while (size := rng.choice((700, 900, 1300, 1700, 2300))) < left:
             left -= size
-            residents[f"i{len(residents)}"] = instance(node, memory=size, disk_template="rbd")
+            residents[f"i{len(residents)}"] = rbd(node, memory=size)
     document = cluster(4, memory=6000, disk=10**6, cpus=640, instances=residents)
     small = document["nodes"]["node1"]
     small |= {"total_memory": 3000, "free_memory": small["free_memory"] - 3000}
@@ -103,9 +103,9 @@ def test_evacuation_under_no_worse_loses_the_fewest_instances() -> None:
 def crowded() -> Json:
     """Return a cluster in which node1 can only be evacuated to node2, with 1000 MiB to spare."""
     residents = {
-        "large": instance("node1", memory=5000, disk_template="rbd"),
-        "small": instance("node2", memory=1900, disk_template="rbd"),
-        "mover": instance("node3", memory=2000, disk_template="rbd"),
+        "large": rbd("node1", memory=5000),
+        "small": rbd("node2", memory=1900),
+        "mover": rbd("node3", memory=2000),
     }
     return cluster({"west": 2, "east": 1}, memory=8000, instances=residents)
 
@@ -125,7 +125,7 @@ def test_change_group_under_no_worse_that_loses_an_instance_is_rejected() -> Non
 def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -> None:
     """The emptiest node is the only one with capacity for the largest instance."""
     residents = {
-        name: instance(node, memory=memory, disk_template="rbd")
+        name: rbd(node, memory=memory)
         for name, node, memory in (
             ("large", "node1", 5000),
             ("one", "node3", 2000),
@@ -142,8 +142,8 @@ def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -
 def test_relocate_under_no_worse_reports_the_additional_losses() -> None:
     """There is one target node, and an instance needed its memory in a failure."""
     residents = {
-        "large": instance("node1", memory=5000, disk_template="rbd"),
-        "mover": instance("node2", memory=3500, disk_template="rbd"),
+        "large": rbd("node1", memory=5000),
+        "mover": rbd("node2", memory=3500),
     }
     changes = {"node1": {"total_memory": 5500, "free_memory": 500}}
     document = cluster(3, memory=8000, instances=residents, changes=changes)
@@ -157,8 +157,8 @@ def test_relocate_under_no_worse_reports_the_additional_losses() -> None:
 def test_evacuation_of_a_dead_node_under_no_worse_counts_stopped_instances_as_lost() -> None:
     """On the only remaining node it could not be restarted again, but it was lost already."""
     residents = {
-        "down": instance("node1", memory=1000, disk_template="rbd"),
-        "up": instance("node2", memory=1000, disk_template="rbd"),
+        "down": rbd("node1", memory=1000),
+        "up": rbd("node2", memory=1000),
     }
     changes = {"node1": {"offline": True}}
     document = cluster(2, memory=8000, instances=residents, changes=changes)
@@ -199,10 +199,10 @@ def test_unrestarted_instances_after_a_move_are_those_of_a_new_check() -> None:
 def test_first_unrestarted_after_a_change_of_a_nodes_size_is_that_of_a_new_check() -> None:
     """The simulation that explains failures computes its scores with the present sizes of nodes."""
     residents = {
-        "a-small": instance("node1", memory=1000, disk_template="rbd"),
-        "b-large": instance("node1", memory=5500, disk_template="rbd"),
-        "c": instance("node2", memory=5000, disk_template="rbd"),
-        "d": instance("node3", memory=2000, disk_template="rbd"),
+        "a-small": rbd("node1", memory=1000),
+        "b-large": rbd("node1", memory=5500),
+        "c": rbd("node2", memory=5000),
+        "d": rbd("node3", memory=2000),
     }
     read = read_cluster(cluster(3, memory=8000, instances=residents), Reading())
     kept = FailureTolerance(State(read), plan_rules("no-new"), group=read.groups[0])

@@ -17,7 +17,7 @@ from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing import Bins, Item, Packing
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
 from tests.command import respond
 
 from .tight import Case, context_of, tight
@@ -179,14 +179,14 @@ def test_packing_with_a_ceiling_only_decides_if_it_is_kept() -> None:
 def greedy_gets_stuck() -> Json:
     """Return a failure of node1 in which greedy restarts of 600, 400 and 400 MiB fail."""
     residents = {
-        "a": instance("node1", memory=400, disk_template="rbd"),
-        "b": instance("node1", memory=400, disk_template="rbd"),
-        "c": instance("node1", memory=600, disk_template="rbd"),
-        "on2": instance("node2", memory=1199, disk_template="rbd"),
-        "on3": instance("node3", memory=1399, disk_template="rbd"),
+        "a": rbd("node1", memory=400),
+        "b": rbd("node1", memory=400),
+        "c": rbd("node1", memory=600),
+        "on2": rbd("node2", memory=1199),
+        "on3": rbd("node3", memory=1399),
     }
     made = cluster(3, memory=2000, disk=10**6, cpus=64, instances=residents)
-    return allocate(made, memory=0, disk_template="rbd")
+    return allocate_rbd(made, memory=0)
 
 
 def test_failure_tolerated_in_another_order_fails_only_the_simulation() -> None:
@@ -229,13 +229,13 @@ def test_more_memory_that_saves_an_instance_forbids_only_by_no_new(
     document = cluster(
         2,
         instances={
-            "inst1": instance("node1", disk_template="rbd", memory=6000),
-            "inst2": instance("node2", disk_template="rbd", memory=9000),
+            "inst1": rbd("node1", memory=6000),
+            "inst2": rbd("node2", memory=9000),
         },
         changes={
             "node1": {"total_memory": 6200, "free_memory": 200},
             "node2": {"total_memory": memory, "free_memory": memory - 9000},
         },
     )
-    request = allocate(document, disk_template="rbd", memory=4000)
+    request = allocate_rbd(document, memory=4000)
     assert respond(request, f"--n1={mode}")["success"] is placed

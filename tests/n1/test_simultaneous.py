@@ -16,7 +16,7 @@ from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.check.joint_failures import examine_failures
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, instance, rbd
 
 MIXED = ("drbd", "rbd", "plain")
 
@@ -126,7 +126,7 @@ def test_earlier_pairs_do_not_use_up_the_operations_of_a_pair() -> None:
     )
     placed = [(home, memory) for home, some in enumerate(homes, start=1) for memory in some]
     instances = {
-        f"i{number}": instance(f"node{home}", memory=memory, disk_template="rbd")
+        f"i{number}": rbd(f"node{home}", memory=memory)
         for number, (home, memory) in enumerate(placed)
     }
     document = cluster(6, memory=100_000, instances=instances)
@@ -156,8 +156,7 @@ def test_failures_of_racks_simulated_in_arrays_equal_one_by_one() -> None:
         document = world(seed, "rbd" if seed % 3 else "drbd")
         for number in range(30):  # enough to move for arrays to be of use
             home = f"node{1 + number % 5}"
-            one = instance(home, memory=Random(seed + number).choice((0, 20, 40)),
-                           disk_template="rbd")  # fmt: skip
+            one = rbd(home, memory=Random(seed + number).choice((0, 20, 40)))  # fmt: skip
             document["instances"][f"x{number}"] = one
         state = State(read_cluster(document, Reading()))
         group = state.cluster.groups[0]

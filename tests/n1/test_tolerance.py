@@ -11,7 +11,7 @@ import pytest
 from iallocator.aliases import Nodes
 from iallocator.model.instance import Instance
 from iallocator.model.moves import Move
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
 from tests.conformance.documents import document
 from tests.seeds import seeds
 
@@ -150,11 +150,11 @@ def test_check_rejects_where_it_can_name_a_lost_instance(mode: str) -> None:
 @pytest.mark.parametrize("seed", seeds(10, 40))
 def test_no_new_check_is_independent_of_a_group_that_fails_n1(seed: int) -> None:
     """A group that violates N+1 affects no other group: answers are those without its load."""
-    full = {f"full{k}": instance(f"node{k}", memory=7000, disk_template="rbd") for k in (4, 5)}
-    own = {f"own{k}": instance(f"node{k}", memory=1000 + 37 * seed, disk_template="rbd")
+    full = {f"full{k}": rbd(f"node{k}", memory=7000) for k in (4, 5)}
+    own = {f"own{k}": rbd(f"node{k}", memory=1000 + 37 * seed)
            for k in (1, 2, 3)}  # fmt: skip
     beside, alone = (
-        allocate(cluster({"a": 3, "b": 2}, instances={**own, **other}), disk_template="rbd",
+        allocate_rbd(cluster({"a": 3, "b": 2}, instances={**own, **other}),
                  memory=500 + 150 * seed)
         for other in (full, {})
     )  # fmt: skip
@@ -173,11 +173,9 @@ def broken() -> Json:
 
     The failure of the first is not tolerated, and the others have capacity.
     """
-    big = instance("node1", memory=6000, disk_template="rbd")
-    half = {f"half{k}": instance(f"node{k}", memory=3000, disk_template="rbd") for k in (2, 3)}
-    return allocate(
-        cluster(nodes=3, instances={"big": big, **half}), disk_template="rbd", memory=500
-    )
+    big = rbd("node1", memory=6000)
+    half = {f"half{k}": rbd(f"node{k}", memory=3000) for k in (2, 3)}
+    return allocate_rbd(cluster(nodes=3, instances={"big": big, **half}), memory=500)
 
 
 def test_no_new_check_accepts_a_failure_not_tolerated_before() -> None:

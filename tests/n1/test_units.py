@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.n1 import LOST, SAFE, UNKNOWN, simulation
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate_rbd, cluster, rbd
 from tests.seeds import seeds
 
 from .test_margin import cheap
@@ -40,14 +40,14 @@ def tagged(seed: int, mode: str) -> Case:
 def spread(sizes: Sequence[int], labels: Sequence[str], free: int) -> Case:
     """Return node1 with colocation groups of `sizes` by label, and two nodes with `free` MiB."""
     residents: dict[str, Any] = {
-        f"i{k}": instance("node1", memory=size, disk_template="rbd",
+        f"i{k}": rbd("node1", memory=size,
                           tags=[f"iallocator:colocate:must:{label}"] if label else [])
         for k, (size, label) in enumerate(zip(sizes, labels))
     }  # fmt: skip
     for k in (2, 3):
-        residents[f"full{k}"] = instance(f"node{k}", memory=1000 - free, disk_template="rbd")
+        residents[f"full{k}"] = rbd(f"node{k}", memory=1000 - free)
     found = cluster(nodes=3, memory=1000, instances=residents)
-    return context_of(allocate(found, memory=1, disk_template="rbd"), "no-new")
+    return context_of(allocate_rbd(found, memory=1), "no-new")
 
 
 def test_failure_of_a_node_with_a_unit_needs_one_node_for_the_unit() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 
 from .conftest import Show, Write
 
@@ -19,7 +19,7 @@ EVIL = "<img src=x onerror=alert(1)>"
 HELD = {
     **{f"d{k}": instance("node1", "node2", memory=256) for k in range(4)},
     EVIL: instance("node1", "node2", memory=512),
-    "\"'&</script><script>alert(2)</script>": instance("node1", disk_template="rbd", memory=256),
+    "\"'&</script><script>alert(2)</script>": rbd("node1", memory=256),
 }
 """Nearly all instances on one node, with names that look like markup."""
 
@@ -88,7 +88,7 @@ def test_page_of_a_plan_shows_every_move_with_a_reason(write: Write) -> None:
 
 def test_page_of_squeeze_names_the_node_that_is_freed(write: Write) -> None:
     """The node is the reason of the moves, and is marked."""
-    held = {"a": instance("node3", disk_template="rbd", memory=256)}
+    held = {"a": rbd("node3", memory=256)}
     document = cluster(3, instances=held, tags=())
     for name in ("node1", "node2"):
         document["nodes"][name]["tags"] = ["htools:standby:auto"]
@@ -232,7 +232,7 @@ def test_page_of_capacity_has_tolerated_failures_and_the_end(write: Write) -> No
 
 def test_page_of_capacity_counts_new_instances_by_group(write: Write) -> None:
     """One new instance exists, and one more fits on each of two nodes without N+1."""
-    one = {"a": instance("node1", memory=512, disk_template="rbd")}
+    one = {"a": rbd("node1", memory=512)}
     text = write(
         "capacity", cluster(2, memory=8192, instances=one), "--n1=off", "--disk-template=rbd",
         "--standard-alloc=1g,6g,1",
@@ -244,7 +244,7 @@ def test_page_of_capacity_counts_new_instances_by_group(write: Write) -> None:
 def test_page_of_capacity_has_the_forecast(write: Write, tmp_path: Path) -> None:
     """The forecast is listed per order, with the median."""
     (tmp_path / "past").mkdir()
-    asked = allocate(cluster(2, memory=8000), memory=2500, disk_template="rbd")
+    asked = allocate_rbd(cluster(2, memory=8000), memory=2500)
     (tmp_path / "past" / "one.json").write_bytes(as_bytes(asked))
     text = write("capacity", cluster(2, memory=8000), "--n1=off", f"--replay={tmp_path}/past")
     page = text.read_text()

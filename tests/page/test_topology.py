@@ -11,7 +11,7 @@ import pytest
 
 from iallocator.planners.check.health import KINDS
 from iallocator.render.page.health import WRONG
-from tests.builders import allocate, cluster, instance
+from tests.builders import allocate, cluster, instance, rbd
 
 from .conftest import Show, Write
 
@@ -23,7 +23,7 @@ def racked(memory: int = 8192, **members: Any) -> Any:
     held = {
         "db": instance("node1", "node2", memory=6000),
         EVIL: instance("node1", "node3", memory=1000),
-        "web": instance("node4", disk_template="rbd", memory=512),
+        "web": rbd("node4", memory=512),
     }
     document = cluster(
         {"home": 3, "away": 2}, memory=memory, instances=held, tags=("htools:nlocation:rack",),

@@ -13,16 +13,13 @@ from iallocator.placement.context import Context
 from iallocator.placement.results import RankedGroups
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, cluster, rbd
 from tests.command import respond
 
 
 def evacuation(nodes: int, *residents: tuple[str, int]) -> Json:
     """Return a request to move the first of the residents, given as (node, memory)."""
-    held = {
-        f"i{k}": instance(node, memory=memory, disk_template="rbd")
-        for k, (node, memory) in enumerate(residents)
-    }
+    held = {f"i{k}": rbd(node, memory=memory) for k, (node, memory) in enumerate(residents)}
     document = cluster(nodes, memory=10_000, disk=10**6, instances=held)
     document["request"] = {"type": "node-evacuate", "instances": ["i0"], "evac_mode": "all"}
     return document
@@ -79,7 +76,7 @@ def test_losses_do_not_decide_in_a_group_with_a_usual_node() -> None:
 
 def test_policy_is_checked_only_for_arrivals_from_another_group() -> None:
     """The policy of its own group is not checked for an instance that stays in the group."""
-    document = cluster({"a": 2, "b": 2}, instances={"web": instance("node1", disk_template="rbd")})
+    document = cluster({"a": 2, "b": 2}, instances={"web": rbd("node1")})
     for name in ("uuid-a", "uuid-b"):
         (interval,) = document["nodegroups"][name]["ipolicy"]["minmax"]
         interval["min"]["memory-size"] = 4096
@@ -98,8 +95,8 @@ def test_policy_is_checked_only_for_arrivals_from_another_group() -> None:
 def test_move_off_a_dead_node_does_not_check_global_n1(offline: bool, reason: str | None) -> None:
     """An evacuated instance must move; for an optional move, N+1 is checked."""
     held = {
-        "web": instance("node1", memory=256, disk_template="rbd"),
-        **{f"i{k}": instance(f"node{k}", memory=3000, disk_template="rbd") for k in (1, 2, 3)},
+        "web": rbd("node1", memory=256),
+        **{f"i{k}": rbd(f"node{k}", memory=3000) for k in (1, 2, 3)},
     }
     made = cluster(3, memory=4096, instances=held, changes={"node1": {"offline": offline}})
     settings = Settings()

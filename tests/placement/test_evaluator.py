@@ -9,7 +9,7 @@ from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, instance, rbd
 
 
 def rejection(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
@@ -28,7 +28,7 @@ def rejection(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
 
 def shared(**tags: list[str]) -> Json:
     """Return three nodes with 8192 MiB each; web runs on node1 with 1024 MiB of shared storage."""
-    made = cluster(3, instances={"web": instance("node1", disk_template="rbd")})
+    made = cluster(3, instances={"web": rbd("node1")})
     made["cluster_tags"] = ["htools:migration:x"]
     for name, own in tags.items():
         made["nodes"][name]["tags"] = own
@@ -64,8 +64,8 @@ def test_rejection_by_n1_names_the_failure_that_is_not_tolerated(mode: str, reje
     made = cluster(
         3,
         instances={
-            "web": instance("node1", memory=3000, disk_template="rbd"),
-            "big": instance("node3", memory=6000, disk_template="rbd"),
+            "web": rbd("node1", memory=3000),
+            "big": rbd("node3", memory=6000),
         },
         changes={"node1": {"total_memory": 4096, "free_memory": 1096}},
     )

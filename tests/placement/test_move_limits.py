@@ -13,7 +13,7 @@ from iallocator.placement.limit_policy import limit_policies_for
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, instance, rbd
 
 NO_MEMORY, NO_DISK = {"free_memory": 100}, {"free_disk": 100}
 
@@ -88,7 +88,7 @@ def test_secondary_that_stays_keeps_memory_for_the_new_primary(free: int, stands
 def test_permitted_nodes_after_moves_equal_those_of_new_limits() -> None:
     """The list is best first; each instance is moved before the next query."""
     names = [f"node{k}" for k in range(1, 5)]
-    made = {f"i{k}": instance(names[k % 4], memory=900, disk_template="rbd") for k in range(24)}
+    made = {f"i{k}": rbd(names[k % 4], memory=900) for k in range(24)}
     context = Context(read_cluster(cluster(4, instances=made), Reading()), Settings())
     state, every, rng = context.state, range(4), Random(3)
     limit_policies = limit_policies_for(context.settings)
@@ -109,7 +109,7 @@ def test_permitted_nodes_after_moves_equal_those_of_new_limits() -> None:
 def test_permitted_nodes_of_an_instance_follow_the_state(seed: int) -> None:
     """Their order is that of the present scores, also after moves of other instances."""
     rng = Random(seed)
-    held = {f"i{k}": instance("node1", memory=100 + k, disk_template="rbd") for k in range(12)}
+    held = {f"i{k}": rbd("node1", memory=100 + k) for k in range(12)}
     context = Context(read_cluster(cluster(6, instances=held), Reading()), Settings())
     state, limit_policies = context.state, limit_policies_for(context.settings)
     first, *others = context.cluster.instances

@@ -10,7 +10,7 @@ from iallocator.cli import answer
 from iallocator.explain.explain import explain
 from iallocator.options.settings import Settings
 from tests.architecture.test_startup import SLOW, loaded
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import respond
 from tests.conformance.documents import document
 from tests.explain.test_moves import relocate
@@ -80,8 +80,8 @@ def test_nearest_miss_of_relocation_is_reported() -> None:
 def test_nearest_miss_of_no_worse_names_the_instance_that_cannot_be_restarted() -> None:
     """The large instance is not named, because it can never be restarted."""
     held = {
-        "big": instance("node1", disk_template="rbd", memory=9000),
-        "small": instance("node1", disk_template="rbd", memory=2000),
+        "big": rbd("node1", memory=9000),
+        "small": rbd("node1", memory=2000),
     }
     document = cluster(2, memory=16000, instances=held)
     document["nodes"]["node2"] |= {
@@ -89,7 +89,7 @@ def test_nearest_miss_of_no_worse_names_the_instance_that_cannot_be_restarted() 
         "free_memory": 7192,
         "reserved_memory": 1000,
     }
-    request = allocate(document, memory=5500, disk_template="rbd", restrict=["node2"])
+    request = allocate_rbd(document, memory=5500, restrict=["node2"])
     raw = as_bytes(request | {"cluster_tags": ["iallocator:n1:no-worse"]})
     assert "if node1 failed, small" in json.loads(answer(raw))["info"]
     (decision,) = explain(raw, Settings()).decisions

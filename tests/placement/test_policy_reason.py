@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Json, allocate, cluster, instance, policy, spec
+from tests.builders import Json, allocate, cluster, policy, rbd, spec
 from tests.command import json_of, printed, respond
 
 
@@ -58,7 +58,7 @@ def test_batch_that_the_policy_rejects_is_counted_as_fail_policy() -> None:
 def test_change_of_group_that_the_policy_rejects_is_counted_as_fail_policy() -> None:
     """The instance is smaller than the policy of the target group allows."""
     document = limited(
-        cluster({"east": 2, "west": 2}, instances={"a": instance("node1", disk_template="rbd",
+        cluster({"east": 2, "west": 2}, instances={"a": rbd("node1",
                                                                  memory=128)})
     )  # fmt: skip
     asked = {"type": "change-group", "instances": ["a"], "target_groups": []}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate_rbd, cluster, rbd
 from tests.command import run
 from tests.conformance.documents import document
 from tests.conformance.fairness import incomparable
@@ -149,9 +149,9 @@ def test_balance_with_an_offline_node_scores_as_hbal(tmp_path: Path) -> None:
 
 def test_balance_of_a_group_without_online_nodes_scores_as_hbal(tmp_path: Path) -> None:
     """Its score is 0, with any instances; -O leaves no online node in the second group."""
-    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3)}
+    held = {f"i{k}": rbd(f"node{k}") for k in (1, 2, 3)}
     raw = cluster({"a": 1, "b": 1, "c": 2}, instances=held, changes={"node1": {"offline": True}})
-    raw = allocate(raw, disk_template="rbd")
+    raw = allocate_rbd(raw)
     text = as_text(raw, tmp_path)
     for options in (("-G", "a"), ("-G", "b", "-O", "node2"), ("-G", "c")):
         peer = hbal(text, *options)

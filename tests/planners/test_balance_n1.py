@@ -12,7 +12,7 @@ from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, instance, rbd
 from tests.command import json_of
 from tests.n1.test_no_worse import lost_if, world
 from tests.seeds import seeds
@@ -104,10 +104,7 @@ def test_balance_takes_the_next_best_move_where_the_best_breaks_n1() -> None:
 def test_balance_names_the_failure_that_prevents_moves() -> None:
     """With strict the plan is empty, and the reason names the node and the instance."""
     homes = {"big": (1, 7900), "a": (2, 1000), "b": (2, 1000), "c": (3, 300), "d": (4, 300)}
-    held = {
-        name: instance(f"node{home}", memory=memory, disk_template="rbd")
-        for name, (home, memory) in homes.items()
-    }
+    held = {name: rbd(f"node{home}", memory=memory) for name, (home, memory) in homes.items()}
     document = cluster(4, memory=8000, instances=held)
     assert _balance(document)["moves"]
     plan = _balance(document, "--n1=strict")
@@ -180,9 +177,9 @@ def test_kept_tolerance_equals_the_simulation_after_every_move(mode: str) -> Non
 def test_balance_under_no_worse_moves_an_instance_off_an_offline_node_without_n1() -> None:
     """An instance on an offline node is lost, and may use memory that no other needs."""
     residents = {
-        "large": instance("node1", memory=5000, disk_template="rbd"),
-        "other": instance("node2", memory=1900, disk_template="rbd"),
-        "down": instance("node3", memory=1000, disk_template="rbd"),
+        "large": rbd("node1", memory=5000),
+        "other": rbd("node2", memory=1900),
+        "down": rbd("node3", memory=1000),
     }
     changes = {"node3": {"offline": True}}
     document = cluster(3, memory=8000, instances=residents, changes=changes)

@@ -11,7 +11,7 @@ from benchmarks.gap import STORAGE
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.planners.balance import score_bound
 from iallocator.planners.quality import Quality
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, instance, rbd
 from tests.cli.effects_of_planners import MANY_SETS, SIMULATED
 from tests.command import json_of, printed
 from tests.conformance.bounds import COUNTED, MODES, balance_bound, clusters
@@ -86,7 +86,7 @@ def test_optimal_finds_a_better_plan_or_proves_that_there_is_none(
 
 def test_capacity_of_zero_is_proved_without_a_trial() -> None:
     """The failure of a node is not tolerated already, with all instances in any places."""
-    homes = {f"i{k}": instance(f"node{k}", disk_template="rbd", memory=6000) for k in (1, 2, 3)}
+    homes = {f"i{k}": rbd(f"node{k}", memory=6000) for k in (1, 2, 3)}
     words = ("capacity", "--disk-template=rbd", "--standard-alloc=1g,1g,1", "-")
     found = json_of(*words, document=cluster(3, instances=homes))["standard"]
     assert (found["reached"], found["bound"], found["proved"]) == (0, 0, True)
@@ -94,7 +94,7 @@ def test_capacity_of_zero_is_proved_without_a_trial() -> None:
 
 def shared_groups() -> Json:
     """Return two groups of two nodes on one storage pool, with few instances."""
-    homes = {f"i{k}": instance(f"node{k}", disk_template="rbd", memory=500) for k in (1, 2, 3)}
+    homes = {f"i{k}": rbd(f"node{k}", memory=500) for k in (1, 2, 3)}
     return cluster({"east": 2, "west": 2}, instances=homes)
 
 
@@ -132,7 +132,7 @@ def test_planners_state_their_bound_in_json_text_and_page(
 
 def uneven(count: int = 6, **more: Any) -> Json:
     """Return a cluster of three equal nodes, with all instances on the first one."""
-    homes = {f"i{k}": instance("node1", disk_template="rbd", memory=1024) for k in range(count)}
+    homes = {f"i{k}": rbd("node1", memory=1024) for k in range(count)}
     return cluster(instances=homes, **more)
 
 
@@ -177,7 +177,7 @@ def test_bound_counts_instances_that_cannot_leave_an_offline_node() -> None:
     """A plain instance stays on its dead node: 20 points that no plan avoids."""
     homes = {
         "stuck": instance("node2", disk_template="plain"),
-        "shared": instance("node1", disk_template="rbd"),
+        "shared": rbd("node1"),
     }
     document = cluster(instances=homes, changes={"node2": {"offline": True}})
     found = json_of("balance", "--n1=off", "-", document=document)
@@ -188,7 +188,7 @@ def test_bound_counts_instances_that_cannot_leave_an_offline_node() -> None:
 def test_bound_of_several_groups_is_the_sum() -> None:
     """With --all-groups result and bound are sums over the groups."""
     homes = {
-        name: instance(node, disk_template="rbd", memory=memory)
+        name: rbd(node, memory=memory)
         for name, node, memory in (("a", "node1", 1024), ("b", "node1", 512), ("c", "node3", 256))
     }
     document = cluster({"default": 2, "other": 2}, instances=homes)

@@ -13,7 +13,7 @@ from iallocator.n1.tolerance import FailureTolerance
 from iallocator.scoring import Kernels
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import cluster, instance
+from tests.builders import cluster, rbd
 
 
 def newcomer(rng: Random, number: int) -> Instance:
@@ -29,7 +29,7 @@ def newcomer(rng: Random, number: int) -> Instance:
 def test_tolerance_after_placements_of_all_kinds_equals_a_new_one(seed: int, mode: str) -> None:
     """Single instances and pairs are placed in any order on a nearly full cluster."""
     rng, nodes = Random(seed), range(4)
-    held = {f"i{k}": instance(f"node{k % 4 + 1}", memory=3500, disk_template="rbd") for k in nodes}
+    held = {f"i{k}": rbd(f"node{k % 4 + 1}", memory=3500) for k in nodes}
     world = read_cluster(cluster(4, instances=held), Reading(static_kvm_memory=0))
     state = State(world)
     kernels, rules = Kernels(state, ()), Rules(mode)

@@ -14,7 +14,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.files import read_file
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, rbd
 from tests.command import respond, run
 from tests.schemas import conforms
 
@@ -32,7 +32,7 @@ def forecast(folder: Path, sizes: list[int], *words: str) -> Json:
     empty = cluster(2, memory=8000)
     (folder / "past").mkdir(exist_ok=True, parents=True)
     for number, memory in enumerate(sizes):
-        asked = allocate(empty, memory=memory, disk_template="rbd")
+        asked = allocate_rbd(empty, memory=memory)
         (folder / "past" / f"{number}.json").write_bytes(as_bytes(asked))
     now = as_bytes(modest(empty))
     words = ("--json", "--n1=off", f"--replay={folder}/past", *words)
@@ -85,7 +85,7 @@ def replayed(folder: Path, now: Json, requests: list[Json], *words: str) -> tupl
 
 def asking(**members: Any) -> Json:
     """Return the request for one instance on shared storage."""
-    request: Json = allocate(cluster(1), disk_template="rbd", **members)["request"]
+    request: Json = allocate_rbd(cluster(1), **members)["request"]
     return request
 
 
@@ -133,8 +133,8 @@ def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Pat
 
 def test_forecast_of_a_cluster_without_n1_equals_requests(tmp_path: Path) -> None:
     """Without N+1, requests are answered, and so is the forecast; hspace stops."""
-    full = {"old": instance("node1", memory=7000, disk_template="rbd"),
-            "other": instance("node2", memory=4000, disk_template="rbd")}  # fmt: skip
+    full = {"old": rbd("node1", memory=7000),
+            "other": rbd("node2", memory=4000)}  # fmt: skip
     now = cluster(2, memory=8000, instances=full)
     found, _ = replayed(tmp_path, now, [asking(memory=500)], "--n1=no-new")
     assert found["lowest"] == found["highest"] > 0
@@ -208,7 +208,7 @@ def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Outpu
     (past / "bytes.json").write_bytes(b"\x00\xff")
     (past / "packed.json").write_bytes(b"\x1f\x8bxxxx")
     (past / "list.json").write_text("[]")
-    asked = allocate(cluster(2, memory=8000), memory=2500, disk_template="rbd")
+    asked = allocate_rbd(cluster(2, memory=8000), memory=2500)
     (past / "good.json").write_bytes(as_bytes(asked))
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2, memory=8000)))
     words = ["capacity", "--n1=off", f"--replay={past}", str(tmp_path / "now.json")]

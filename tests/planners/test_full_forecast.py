@@ -20,7 +20,7 @@ from iallocator.planners.capacity.trend import Trend, trend_of
 from iallocator.sources.job_archive import past_demand
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, as_bytes, cluster, instance, policy, spec
+from tests.builders import Json, as_bytes, cluster, instance, policy, rbd, spec
 from tests.command import run
 from tests.schemas import conforms
 from tests.seeds import seeds
@@ -40,9 +40,7 @@ def nodes(count: int = 3, instances: int = 4, **members: Any) -> Json:
     document = cluster(
         count,
         cpus=64,
-        instances={
-            f"i{k}": instance("node1", disk_template="rbd", memory=1024) for k in range(instances)
-        },
+        instances={f"i{k}": rbd("node1", memory=1024) for k in range(instances)},
         **members,
     )
     document["ipolicy"] = policy(high=spec(4096, 8, 102400, 4, 4))
@@ -143,7 +141,7 @@ def test_each_group_and_all_together_have_a_day(tmp_path: Path) -> None:
     }
     for name in ("east", "west"):
         size = {"memory": 100_000}
-        document["instances"][f"old-{name}"] = instance("node1", disk_template="rbd") | size
+        document["instances"][f"old-{name}"] = rbd("node1") | size
         document["instances"][f"old-{name}"]["nodes"] = ["node1" if name == "east" else "node3"]
         document["instances"][f"old-{name}"]["admin_state"] = "down"
     history = record(tmp_path / "history", rows)
@@ -233,7 +231,7 @@ def test_captured_requests_are_a_history(tmp_path: Path) -> None:
     for number, days in enumerate(range(20, 0, -1), start=1):
         document = nodes(instances=0)
         for k in range(21 - days):
-            document["instances"][f"i{k}"] = instance("node1", disk_template="rbd", memory=256)
+            document["instances"][f"i{k}"] = rbd("node1", memory=256)
         time = (NOW - timedelta(days=days)).timestamp()
         name = f"{number:06}"
         (calls / f"{name}.request.json.gz").write_bytes(gzip.compress(as_bytes(document)))
@@ -241,7 +239,7 @@ def test_captured_requests_are_a_history(tmp_path: Path) -> None:
     (calls / "000021.request.json.gz").write_bytes(b"no request")
     now = nodes(instances=0)
     for k in range(21):
-        now["instances"][f"i{k}"] = instance("node1", disk_template="rbd", memory=256)
+        now["instances"][f"i{k}"] = rbd("node1", memory=256)
     words = ("capacity", "--json", "--forecast", f"--capture={calls}", AT, "--n1=off", *SIZE)
     done = run(*words, stdin=as_bytes(now))
     (group,) = json.loads(done.stdout)["trend"]["groups"]
@@ -364,7 +362,7 @@ def test_archive_is_read_for_the_forecast(tmp_path: Path, capsys: Output) -> Non
     document = nodes(instances=0)
     for day in range(20, 0, -1):
         name = f"n{day}"
-        document["instances"][name] = instance("node1", disk_template="rbd", memory=512)
+        document["instances"][name] = rbd("node1", memory=512)
         life.job(
             start - day * DAY, OP_ID="OP_INSTANCE_CREATE", instance_name=name, disks=[],
             disk_template="rbd", pnode="node1", beparams={"memory": 512, "vcpus": 1},

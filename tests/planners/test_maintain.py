@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import complaint, run
 from tests.conformance.documents import KINDS
 from tests.conformance.documents import document as drawn
@@ -18,10 +18,7 @@ from tests.seeds import seeds
 
 SHARED = cluster(
     4,
-    instances={
-        f"s{k}": instance(f"node{k % 4 + 1}", disk_template="rbd", memory=900 + 10 * k)
-        for k in range(8)
-    },
+    instances={f"s{k}": rbd(f"node{k % 4 + 1}", memory=900 + 10 * k) for k in range(8)},
 )
 """Two instances on each of four nodes."""
 

@@ -11,7 +11,7 @@ from iallocator.planners.reboot.drain_plan import DrainPlanner, RebootContext, R
 from iallocator.planners.reboot.reboot import plan_reboots
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import cluster, instance
+from tests.builders import cluster, instance, rbd
 
 
 def _crowded(rng: Random) -> dict[str, Any]:
@@ -51,9 +51,7 @@ def test_set_that_sums_reject_is_rejected_by_simulation() -> None:
 
 def test_fewest_groups_by_memory_are_proved() -> None:
     """Each node has capacity for half of another one: two of six can be drained, proved by sums."""
-    instances = {
-        f"i{k}": instance(f"node{1 + k % 6}", disk_template="rbd", memory=1000) for k in range(24)
-    }
+    instances = {f"i{k}": rbd(f"node{1 + k % 6}", memory=1000) for k in range(24)}
     model = read_cluster(cluster(6, memory=6400, instances=instances), Reading())
     settings = Settings()
     settings.n1 = "off"

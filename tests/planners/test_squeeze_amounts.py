@@ -25,10 +25,9 @@ MEMORY = 8192
 def _cluster(rng: random.Random) -> Cluster:
     """Return four nodes with a few instances on shared storage, some of them stopped."""
     instances = {
-        f"i{n}": builders.instance(
+        f"i{n}": builders.rbd(
             f"node{n % 4 + 1}",
             memory=rng.choice((1024, 2048, 3072, 3584)),
-            disk_template="rbd",
             admin_state=rng.choice(("up", "up", "up", "down")),
         )
         for n in range(rng.randint(4, 7))

@@ -28,10 +28,9 @@ def _cluster(seed: int) -> Json:
     while True:
         count = rng.randint(3, 5)
         instances = {
-            f"i{n}": builders.instance(
+            f"i{n}": builders.rbd(
                 f"node{rng.randint(1, count)}",
                 memory=rng.choice((1024, 2048, 3072, 4096)),
-                disk_template="rbd",
             )
             for n in range(rng.randint(3, 7))
         }
@@ -105,9 +104,8 @@ def _with_units(seed: int) -> Json:
     """Return four nodes; the first two instances of every node are a colocation group."""
     rng = random.Random(seed)
     instances = {
-        f"i{n}": builders.instance(
+        f"i{n}": builders.rbd(
             f"node{rng.randint(1, 4)}",
-            disk_template="rbd",
             memory=rng.choice((1024, 2048, 3072)),
         )
         for n in range(rng.randint(4, 8))

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, instance, rbd
 from tests.command import json_of
 from tests.property.limits import broken_soft
 from tests.property.plain import Plain
@@ -30,11 +30,10 @@ def _tagged(seed: int, migration: bool = False, exclusion: bool = False) -> Json
     count = rng.randint(3, 6)
     names = [f"node{k}" for k in range(1, count + 1)]
     instances = {
-        f"i{k}": instance(
+        f"i{k}": rbd(
             rng.choice(names),
             memory=rng.choice((256, 512, 1024)),
             vcpus=rng.choice((1, 2, 6)),
-            disk_template="rbd",
             tags=[f"service:{rng.choice('ab')}"] if exclusion and rng.random() < 0.5 else [],
         )
         for k in range(rng.randint(3, 9))
@@ -82,7 +81,7 @@ def test_squeeze_keeps_soft_limits_when_it_frees_nodes(search: str) -> None:
 
 def test_squeeze_ignores_soft_limits_on_request() -> None:
     """With --ignore-soft-errors two instances of one exclusion tag may share a node."""
-    held = {f"i{k}": instance(f"node{k}", disk_template="rbd", tags=["service:a"]) for k in (1, 2)}
+    held = {f"i{k}": rbd(f"node{k}", tags=["service:a"]) for k in (1, 2)}
     document = cluster(2, instances=held, tags=("htools:iextags:service",))
     plan = _squeeze(document, "--n1=off")
     assert plan["switched_nodes"] == []
@@ -93,7 +92,7 @@ def test_squeeze_ignores_soft_limits_on_request() -> None:
 
 def test_squeeze_off_a_dead_node_ignores_soft_limits() -> None:
     """An offline node is evacuated regardless of exclusion tags, as always."""
-    held = {f"i{k}": instance(f"node{k}", disk_template="rbd", tags=["service:a"]) for k in (1, 2)}
+    held = {f"i{k}": rbd(f"node{k}", tags=["service:a"]) for k in (1, 2)}
     document = cluster(
         3, instances=held, tags=("htools:iextags:service",), changes={"node2": {"offline": True}}
     )
@@ -135,7 +134,7 @@ def test_squeeze_keeps_every_tolerated_failure_tolerated(search: str) -> None:
 
 def test_squeeze_names_the_failure_that_keeps_a_node_on() -> None:
     """The reason names the node and the instance that could not be restarted."""
-    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
+    held = {f"i{k}": rbd(f"node{k}") for k in (1, 2)}
     document = cluster(2, instances=held)
     plan = _squeeze(document)
     assert plan["switched_nodes"] == []
@@ -146,7 +145,7 @@ def test_squeeze_names_the_failure_that_keeps_a_node_on() -> None:
 
 def test_squeeze_checks_each_group_by_its_own_tags() -> None:
     """A group with the tag is squeezed without N+1; the other group is not."""
-    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
+    held = {f"i{k}": rbd(f"node{k}") for k in (1, 2, 3, 4)}
     document = cluster({"careful": 2, "careless": 2}, instances=held)
     document["nodegroups"]["uuid-careless"]["tags"] = ["iallocator:n1:off"]
     assert _squeeze(document)["switched_nodes"] == ["node3"]
@@ -154,7 +153,7 @@ def test_squeeze_checks_each_group_by_its_own_tags() -> None:
 
 def test_squeeze_with_compat_hail_ignores_n1() -> None:
     """With --compat hail the last node takes all instances, unless N+1 is requested."""
-    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
+    held = {f"i{k}": rbd(f"node{k}") for k in (1, 2)}
     document = cluster(2, instances=held)
     assert _squeeze(document, "--compat=hail")["switched_nodes"] == ["node2"]
     plan = _squeeze(document, "--compat=hail", "--n1=strict")
@@ -163,8 +162,8 @@ def test_squeeze_with_compat_hail_ignores_n1() -> None:
 
 def test_squeeze_moves_instances_of_a_standby_node_after_it_is_powered_on() -> None:
     """The instance does not run there, so it fails over after the node is online."""
-    full = {f"full{k}": instance("node1", memory=1900, disk_template="rbd") for k in range(4)}
-    left = {f"left{k}": instance("node2", memory=900, disk_template="rbd") for k in range(6)}
+    full = {f"full{k}": rbd("node1", memory=1900) for k in range(4)}
+    left = {f"left{k}": rbd("node2", memory=900) for k in range(6)}
     asleep = {"node2": {"offline": True, "tags": ["htools:standby:auto"]}}
     document = cluster(2, memory=8192, instances=full | left, changes=asleep)
     plan = _squeeze(document, "--target-resources=1", "--minimal-resources=1")
@@ -184,9 +183,7 @@ def test_squeeze_respects_moves_of_other_groups() -> None:
     document = cluster(
         {"east": 2, "west": 2},
         instances={
-            name: instance(
-                f"node{number}", disk_template="rbd", tags=apart * name.startswith("web")
-            )
+            name: rbd(f"node{number}", tags=apart * name.startswith("web"))
             for name, number in at.items()
         },
         changes={name: {"tags": [room]} for name, room in rooms.items()},
@@ -249,7 +246,7 @@ def test_squeeze_group_with_a_wrong_plan_keeps_the_plans_of_others(
     monkeypatch.setattr(moves, lambda *_: True)
     way = "iallocator.planners.squeeze.node_selection.balanced"
     monkeypatch.setattr(way, lambda *_: None)
-    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
+    held = {f"i{k}": rbd(f"node{k}") for k in (1, 2, 3, 4)}
     tags = {"node1": "os:old", "node2": "os:new", "node3": "os:new", "node4": "os:new"}
     document = cluster(
         {"mixed": 2, "alike": 2},

@@ -16,7 +16,7 @@ from iallocator.planners.balance.scan.swaps import SwapTable
 from iallocator.scoring.scalar import score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import as_bytes, cluster, instance
+from tests.builders import as_bytes, cluster, rbd
 from tests.command import json_of, run
 from tests.seeds import seeds
 
@@ -104,7 +104,7 @@ def test_a_swap_between_full_nodes_parks_an_instance() -> None:
     held = {"a": (1, 6000, 8), "c": (1, 1000, 8), "b": (2, 6000, 1), "d": (2, 1000, 1)}
     held |= {"e": (3, 500, 4), "f": (3, 500, 4)}
     instances = {
-        name: instance(f"node{node}", memory=memory, vcpus=vcpus, disk_template="rbd")
+        name: rbd(f"node{node}", memory=memory, vcpus=vcpus)
         for name, (node, memory, vcpus) in held.items()
     }
     document = cluster(3, memory=8000, instances=instances)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, instance, rbd
 from tests.command import plan_of, printed
 
 COPIED = 10 * 1024 + 128
@@ -72,7 +72,7 @@ def test_balance_names_the_cost_limit_if_only_that_prevents_moves(
     plan = plan_of("balance", document, *options, "--cost=0")
     assert plan["moves"] == []
     assert plan["groups"][0]["reason"] == "no move that helps is within --cost"
-    even = {f"i{k}": instance(f"node{1 + k % 2}", disk_template="rbd") for k in range(3)}
+    even = {f"i{k}": rbd(f"node{1 + k % 2}") for k in range(3)}
     level = cluster(2, instances=even)
     plan = plan_of("balance", level, "--n1=off", "--cost=0")
     assert plan["groups"][0]["reason"].startswith("no move lowers the score")

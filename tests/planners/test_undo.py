@@ -7,7 +7,7 @@ from iallocator.options.settings import Settings
 from iallocator.planners.undo import plan_undo
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import cluster, instance
+from tests.builders import cluster, instance, rbd
 
 
 def test_undo_leaves_an_instance_whose_initial_node_is_drained() -> None:
@@ -17,8 +17,8 @@ def test_undo_leaves_an_instance_whose_initial_node_is_drained() -> None:
     """
     residents = {
         "a": instance("node1", "node2", memory=500),
-        "b": instance("node3", memory=3000, disk_template="rbd"),
-        "c": instance("node5", memory=3000, disk_template="rbd"),
+        "b": rbd("node3", memory=3000),
+        "c": rbd("node5", memory=3000),
     }
     document = cluster(5, memory=4096, instances=residents, changes={"node2": {"drained": True}})
     homes = {"a": ["node2", "node1"], "b": ["node4"], "c": ["node3"]}

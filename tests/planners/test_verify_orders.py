@@ -89,7 +89,7 @@ def test_verify_plan_tries_one_other_order_once_time_is_up(
     monkeypatch.setattr(verify, "shuffled", counted)
     if late:
         monkeypatch.setattr("iallocator.commands.verification.Deadline", RingsAfterwards)
-    instances = {f"inst{k}": builders.instance("node1", disk_template="rbd") for k in range(4)}
+    instances = {f"inst{k}": builders.rbd("node1") for k in range(4)}
     path = tmp_path / "cluster.json"
     path.write_bytes(builders.as_bytes(builders.cluster(3, instances=instances)))
     assert main(["balance", "--json", "--verify-plan", "--n1=off", str(path)]) == 0

@@ -19,7 +19,7 @@ from iallocator import commands
 from iallocator.model.instance import primary_vector
 from iallocator.planners import verify
 from iallocator.planners.intergroup.redistribute import Health, examine
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, rbd
 from tests.command import moved, run
 from tests.schemas import conforms
 
@@ -96,7 +96,7 @@ def _plan(document: Json, command: str, *options: str) -> tuple[Json, str]:
 
 def _two_uneven_groups() -> Json:
     """Return two groups with two instances on the first node of each."""
-    held = {f"{group}{k}": instance(node, disk_template="rbd", memory=2048)
+    held = {f"{group}{k}": rbd(node, memory=2048)
             for group, node in (("east", "node1"), ("west", "node3")) for k in (1, 2)}  # fmt: skip
     return cluster({"east": 2, "west": 2}, instances=held)
 
@@ -110,7 +110,7 @@ def _two_broken_groups() -> Json:
 
 def _two_turns() -> Json:
     """Return nodes of which only the last has free capacity, so that two rounds are needed."""
-    held = {f"i{k}": instance(f"node{k}", disk_template="rbd", memory=3000) for k in (1, 2)}
+    held = {f"i{k}": rbd(f"node{k}", memory=3000) for k in (1, 2)}
     return cluster(3, memory=4096, instances=held)
 
 
@@ -169,7 +169,7 @@ def test_balance_leaves_out_the_last_group_if_only_both_together_are_wrong(
 
 def test_balance_of_one_group_with_wrong_steps_is_rejected(monkeypatch: Patch) -> None:
     """No part of the plan is left to print."""
-    held = {f"i{k}": instance("node1", disk_template="rbd", memory=2048) for k in (1, 2)}
+    held = {f"i{k}": rbd("node1", memory=2048) for k in (1, 2)}
     document = cluster(2, instances=held)
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     _reject_steps(monkeypatch, *moved(plan))
@@ -268,7 +268,7 @@ def test_reboot_leaves_out_nodes_with_wrong_steps(monkeypatch: Patch) -> None:
 
 def test_squeeze_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None:
     """The order of the steps is wrong for one group only, which keeps its nodes on."""
-    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
+    held = {f"i{k}": rbd(f"node{k}") for k in (1, 2, 3, 4)}
     document = cluster({"east": 2, "west": 2}, instances=held)
     plan = json.loads(run("squeeze", "--json", *SQUEEZE, stdin=as_bytes(document)).stdout)
     freed, (first, second) = plan["switched_nodes"], moved(plan)

@@ -13,7 +13,7 @@ import pytest
 
 from iallocator.errors import RequestError, UsageError
 from tests.architecture.test_startup import SLOW, loaded
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate_rbd, as_bytes, cluster, rbd
 from tests.command import respond
 
 from .plain_affinity import LEVELS
@@ -48,7 +48,7 @@ def room(value: float, level: str | None = None, **members: Any) -> Json:
 
 def new(document: Json, *tags: str, **members: Any) -> Json:
     """Return a request for a new instance on shared storage."""
-    return allocate(document, disk_template="rbd", tags=list(tags), **members)
+    return allocate_rbd(document, tags=list(tags), **members)
 
 
 def explained(document: Json, *words: str) -> str:
@@ -156,8 +156,8 @@ def test_stopped_instances_need_no_memory_and_add_no_keys_to_their_node() -> Non
     document = cluster(
         2,
         instances={
-            "stopped": instance("node2", disk_template="rbd", memory=6000, tags=tags),
-            "running": instance("node1", disk_template="rbd", memory=1024, tags=tags),
+            "stopped": rbd("node2", memory=6000, tags=tags),
+            "running": rbd("node1", memory=1024, tags=tags),
         },
     )
     document["instances"]["stopped"]["admin_state"] = "down"
@@ -203,8 +203,8 @@ def test_info_names_no_key_and_no_other_instance() -> None:
         3,
         memory=65536,
         instances={
-            "other-machine": instance(
-                "node3", disk_template="rbd", tags=["iallocator:key:globex:1:5"]
+            "other-machine": rbd(
+                "node3", tags=["iallocator:key:globex:1:5"]
             )
         },
         changes={f"node{n}": {"tags": ["iallocator:key:topology:1", "iallocator:key:_windows:1"]}

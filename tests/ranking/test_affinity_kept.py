@@ -9,7 +9,7 @@ from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import cluster, instance
+from tests.builders import cluster, rbd
 
 
 def ranks(context: Context, moved: Instance) -> list[tuple[int, ...]]:
@@ -25,10 +25,7 @@ def ranks(context: Context, moved: Instance) -> list[tuple[int, ...]]:
 
 def test_affinity_ranks_an_instance_anew_after_others_have_moved() -> None:
     """Memory that other instances use decides the round of each node."""
-    made = {
-        f"i{k}": instance(f"node{k % 4 + 1}", memory=600 + 100 * k, disk_template="rbd")
-        for k in range(12)
-    }
+    made = {f"i{k}": rbd(f"node{k % 4 + 1}", memory=600 + 100 * k) for k in range(12)}
     settings = Settings()
     settings.strategy, settings.n1 = "affinity", "off"
     world = read_cluster(cluster(4, instances=made), Reading())

@@ -17,7 +17,7 @@ from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import json_of, plan_of, printed, respond, run
 from tests.n1.tight import Case
 from tests.seeds import seeds
@@ -28,9 +28,7 @@ TAG = "iallocator:memory-ratio:1.5"
 
 def _full(free: int = 0, group_tags: tuple[str, ...] = (), tags: tuple[str, ...] = ()) -> Json:
     """Return a node of 4096 MiB, 96 for itself, with 4 instances of 1000 MiB and `free` MiB."""
-    machines = {
-        f"i{k}": instance("node1", disk_template="rbd", memory=1000, vcpus=1) for k in range(4)
-    }
+    machines = {f"i{k}": rbd("node1", memory=1000, vcpus=1) for k in range(4)}
     document = cluster(1, memory=4096, cpus=64, instances=machines)
     document["nodes"]["node1"] |= {"free_memory": free, "reserved_memory": 96}
     document["nodegroups"]["uuid-default"]["tags"] = list(group_tags)
@@ -40,7 +38,7 @@ def _full(free: int = 0, group_tags: tuple[str, ...] = (), tags: tuple[str, ...]
 
 
 def _fits(document: Json, memory: int, *options: str) -> bool:
-    request = allocate(document, memory=memory, disk_template="rbd", vcpus=1)
+    request = allocate_rbd(document, memory=memory, vcpus=1)
     answer: Json = respond(request, "--n1=off", *options)
     return bool(answer["success"])
 
@@ -276,7 +274,7 @@ def test_ratio_is_listed_with_its_origin_and_explained_with_numbers() -> None:
         "at most 6000 MiB of memory for instances on node1",
         f"tag of group default: {TAG}",
     )
-    request = allocate(document, memory=2000, disk_template="rbd", vcpus=1)
+    request = allocate_rbd(document, memory=2000, vcpus=1)
     text = " ".join(printed("explain", "--n1=off", document=request).split())
     assert "needs 2000 MiB memory, 2000 free (2000 of them by memory-ratio)" in text
 

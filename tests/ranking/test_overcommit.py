@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iallocator.commands.start import run_command
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import respond
 
 GIB = 1024
@@ -16,9 +16,7 @@ GIB = 1024
 
 def _full(free: int, *tags: str, group_tags: tuple[str, ...] = ()) -> Json:
     """Return one node of 64 GiB with 64 instances of 1 GiB, and `free` MiB of free memory."""
-    machines = {
-        f"i{k:02}": instance("node1", disk_template="rbd", memory=GIB, vcpus=1) for k in range(64)
-    }
+    machines = {f"i{k:02}": rbd("node1", memory=GIB, vcpus=1) for k in range(64)}
     document = cluster(1, memory=64 * GIB, cpus=64, instances=machines)
     document["nodes"]["node1"] |= {"free_memory": free, "tags": list(tags)}
     document["nodegroups"]["uuid-default"]["tags"] = list(group_tags)
@@ -27,7 +25,7 @@ def _full(free: int, *tags: str, group_tags: tuple[str, ...] = ()) -> Json:
 
 def _asked(document: Json, *options: str, memory: int = GIB, **members: Any) -> Json:
     """Return the response to a request for one more instance."""
-    request = allocate(document, memory=memory, disk_template="rbd", vcpus=1, **members)
+    request = allocate_rbd(document, memory=memory, vcpus=1, **members)
     return respond(request, "--n1=off", *options)
 
 
@@ -56,9 +54,7 @@ def test_contention_ratio_limits_the_allocated_memory() -> None:
 def _advertised(machines: int, free: int) -> Json:
     """Return a node of 4096 MiB that advertises 6144, with instances of 1024 on it."""
     running = {
-        f"i{k}": instance(
-            "node1", disk_template="rbd", memory=1024, tags=["iallocator:utilization:memory:1024"]
-        )
+        f"i{k}": rbd("node1", memory=1024, tags=["iallocator:utilization:memory:1024"])
         for k in range(machines)
     }
     document = cluster(1, memory=4096, cpus=16, instances=running)
@@ -94,7 +90,7 @@ def test_place_keeps_instances_that_fit_the_advertised_capacity(
 def _promising(home: str, *nodes: str, **members: Any) -> Json:
     """Return two nodes of 4096 MiB; node2 advertises 6144 MiB, and has little free memory."""
     machines = {"web": instance(home, *nodes, memory=1024, **members),
-                "old": instance("node2", disk_template="rbd", memory=512)}  # fmt: skip
+                "old": rbd("node2", memory=512)}  # fmt: skip
     document = cluster(2, memory=4096, cpus=16, instances=machines)
     for name, capacity in (("node1", 4096), ("node2", 6144)):
         document["nodes"][name]["tags"] = [f"iallocator:utilization:memory:{capacity}"]

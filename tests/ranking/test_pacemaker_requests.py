@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from iallocator.cli import answer
-from tests.builders import Json, allocate, as_bytes, cluster, group, instance, node
+from tests.builders import (
+    Json,
+    allocate,
+    allocate_rbd,
+    as_bytes,
+    cluster,
+    group,
+    instance,
+    node,
+    rbd,
+)
 
 from .pacemaker import KINDS
 from .plain_rules import best_node
@@ -76,7 +86,7 @@ def test_new_instance_goes_to_the_node_that_the_rules_choose(
     kind: str, tagged: bool, seed: int
 ) -> None:
     """Of the possible nodes by score, the simple rules choose the answer."""
-    document = allocate(world(seed, tagged), disk_template="rbd", **described(seed, tagged))
+    document = allocate_rbd(world(seed, tagged), **described(seed, tagged))
     possible = [p["nodes"][0] for p in scored(document)["solutions"][0].get("placements", [])]
     best = best_node(document, document["request"], possible, kind)
     found = ask(document, kind)
@@ -146,7 +156,7 @@ def test_new_secondary_is_the_best_by_the_rules(kind: str, seed: int) -> None:
 def test_group_is_that_of_the_best_node(kind: str, seed: int) -> None:
     """change-group and allocate over several groups use the order of the groups' best nodes."""
     document = world(seed, seed % 2 == 0, {"default": 3, "annex": 3})
-    asked = allocate(document, disk_template="rbd", **described(seed, seed % 2 == 0))
+    asked = allocate_rbd(document, **described(seed, seed % 2 == 0))
     possible = [
         placed["nodes"][0]
         for group in scored(asked)["solutions"]
@@ -172,7 +182,7 @@ def test_batch_chooses_by_priority_and_is_reported_in_the_order_of_the_request()
         document["nodes"][name]["tags"] = [f"iallocator:utilization:x:{amount}"]
     wanted = []
     for name, need in (("small", 1), ("large", 3)):
-        one = allocate({}, name=name, disk_template="rbd")["request"]
+        one = allocate_rbd({}, name=name)["request"]
         del one["type"]
         one["tags"] = [f"iallocator:utilization:x:{need}", f"iallocator:priority:{need}"]
         wanted.append(one)
@@ -192,7 +202,7 @@ def test_colocation_group_goes_to_a_node_with_capacity_for_all() -> None:
         document["nodes"][name]["tags"] = [f"iallocator:utilization:x:{amount}"]
     wanted = []
     for name in ("web1", "web2"):
-        one = allocate({}, name=name, disk_template="rbd")["request"]
+        one = allocate_rbd({}, name=name)["request"]
         del one["type"]
         one["tags"] = ["iallocator:utilization:x:2", "iallocator:colocate:must:web"]
         wanted.append(one)
@@ -209,9 +219,9 @@ def test_order_of_moves_does_not_depend_on_another_group() -> None:
         3,
         memory=16384,
         instances={
-            "web1": instance("node1", disk_template="rbd", **together),
-            "web2": instance("node1", disk_template="rbd", **together),
-            "free": instance("node1", disk_template="rbd"),
+            "web1": rbd("node1", **together),
+            "web2": rbd("node1", **together),
+            "free": rbd("node1"),
         },
     )
     document["request"] = {

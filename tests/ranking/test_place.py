@@ -23,7 +23,7 @@ from iallocator.scoring.scalar import score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests import builders
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import json_of
 from tests.constraints.worlds import random_document
 
@@ -127,8 +127,8 @@ def test_moves_have_the_score_of_their_group_after_each_of_them(seed: int) -> No
 
 def test_placement_is_in_the_order_of_the_document_with_new_ones_last() -> None:
     """The first instance of the document is placed first, whatever its name."""
-    instances = {name: instance("node1", disk_template="rbd") for name in ("zebra", "ant")}
-    found = place(allocate(cluster(nodes=3, instances=instances), name="bee", disk_template="rbd"))
+    instances = {name: rbd("node1") for name in ("zebra", "ant")}
+    found = place(allocate_rbd(cluster(nodes=3, instances=instances), name="bee"))
     assert list(found["placement"]) == ["zebra", "ant", "bee"]
     assert [entry["instance"] for entry in found["instances"]] == ["zebra", "ant", "bee"]
 
@@ -136,9 +136,7 @@ def test_placement_is_in_the_order_of_the_document_with_new_ones_last() -> None:
 def test_separated_instances_stay_apart() -> None:
     """Separation is a hard constraint that no rank overrides."""
     tags = ["iallocator:separate:must:web"]
-    instances = {
-        name: instance("node1", disk_template="rbd", tags=tags) for name in ("a", "b", "c")
-    }
+    instances = {name: rbd("node1", tags=tags) for name in ("a", "b", "c")}
     found = place(cluster(nodes=2, instances=instances), "minimal", "--n1=off")
     assert found["placement"] == {"a": "node1", "b": "node2", "c": None}
     assert "must be apart from" in found["instances"][2]["reason"]
@@ -146,9 +144,7 @@ def test_separated_instances_stay_apart() -> None:
 
 def test_failures_stay_tolerated_in_the_mode_of_n1() -> None:
     """With strict, one is left out; with no-new, no failure was tolerated, so none is."""
-    instances = {
-        f"i{n}": instance(f"node{1 + n % 2}", disk_template="rbd", memory=2500) for n in range(4)
-    }
+    instances = {f"i{n}": rbd(f"node{1 + n % 2}", memory=2500) for n in range(4)}
     document = cluster(nodes=2, memory=8000, instances=instances)
     full = {"i0": "node1", "i1": "node1", "i2": "node1", "i3": "node2"}
     assert place(document, "minimal", "--n1=off")["placement"] == full
@@ -160,10 +156,8 @@ def test_failures_stay_tolerated_in_the_mode_of_n1() -> None:
 
 def test_tolerated_failure_stays_tolerated() -> None:
     """`minimal` would use node1 for both, but then the new one could not fail over to node2."""
-    document = cluster(
-        nodes=2, memory=8000, instances={"a": instance("node1", disk_template="rbd", memory=3000)}
-    )
-    document = allocate(document, disk_template="rbd", memory=4990)
+    document = cluster(nodes=2, memory=8000, instances={"a": rbd("node1", memory=3000)})
+    document = allocate_rbd(document, memory=4990)
     assert place(document, "minimal", "--n1=off")["placement"] == {"a": "node1", "new": "node1"}
     document["nodes"]["node2"] |= {"total_memory": 7000, "free_memory": 7000}
     assert place(document, "minimal")["placement"] == {"a": "node1", "new": None}
@@ -194,7 +188,7 @@ def test_cyclic_comparison_of_free_capacities_is_reported() -> None:
         document["nodes"][name]["tags"] = [
             f"iallocator:utilization:{key}:{amount}" for key, amount in zip("xyz", found)
         ]
-    answer = place(allocate(document, disk_template="rbd"))
+    answer = place(allocate_rbd(document))
     assert answer["placement"] == {"new": "node2"}
     assert answer["instances"][0]["reason"].startswith("rule 4")
 
@@ -204,9 +198,9 @@ def test_place_does_not_move_instances_that_cannot_be_stopped() -> None:
     stuck = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     apart = "iallocator:separate:must:web"
     instances = {
-        "a": instance("node1", disk_template="rbd", tags=[apart, *stuck]),
-        "b": instance("node2", disk_template="rbd", tags=[apart, "iallocator:score:node1:50"]),
-        "c": instance("node1", disk_template="rbd", tags=[*stuck, "iallocator:score:node2:50"]),
+        "a": rbd("node1", tags=[apart, *stuck]),
+        "b": rbd("node2", tags=[apart, "iallocator:score:node1:50"]),
+        "c": rbd("node1", tags=[*stuck, "iallocator:score:node2:50"]),
     }
     plan = place(cluster(2, instances=instances), "minimal")
     assert plan["placement"] == {"a": "node1", "b": "node2", "c": "node1"}
@@ -234,7 +228,7 @@ def test_group_of_one_node_accepts_no_new_instance_that_its_failure_would_lose()
     document = cluster({"pair": 2, "single": 1}, instances={})
     for name in ("node1", "node2"):
         document["nodes"][name] |= {"total_memory": 4096, "free_memory": 4096}
-    document = allocate(document, disk_template="rbd", memory=1024)
+    document = allocate_rbd(document, memory=1024)
     assert place(document, "balanced", "--n1=off")["placement"] == {"new": "node3"}
     assert place(document, "balanced")["placement"] == {"new": "node1"}
     assert place(document, "balanced", "--n1=strict")["placement"] == {"new": "node1"}
@@ -243,8 +237,8 @@ def test_group_of_one_node_accepts_no_new_instance_that_its_failure_would_lose()
 def test_strict_stops_no_instance_because_of_a_failure_that_cannot_be_tolerated() -> None:
     """Two plain instances are too large for the other node, which stops no other instance."""
     pinned = {f"p{k}": instance(f"node{k}", memory=5000) for k in (1, 2)}
-    others = {f"i{k}": instance("node4", disk_template="rbd") for k in (1, 2)}
-    here = {"i0": instance("node1", disk_template="rbd")}
+    others = {f"i{k}": rbd("node4") for k in (1, 2)}
+    here = {"i0": rbd("node1")}
     found = place(
         cluster({"a": 2, "b": 2}, instances=pinned | here | others), "balanced", "--n1=strict"
     )
@@ -255,7 +249,7 @@ def test_strict_stops_no_instance_because_of_a_failure_that_cannot_be_tolerated(
 def test_strict_creates_no_instance_if_a_failure_cannot_be_tolerated() -> None:
     """As in an allocation, the failure of node3 is not tolerated, so its group accepts none."""
     fixed = {"i0": instance("node3", "node2", memory=4096, auto_balance=False)}
-    document = allocate(cluster(3, memory=4096, instances=fixed), disk_template="rbd", memory=256)
+    document = allocate_rbd(cluster(3, memory=4096, instances=fixed), memory=256)
     assert place(document, "balanced", "--n1=no-new")["placement"]["new"] == "node1"
     assert place(document, "balanced", "--n1=strict")["placement"]["new"] is None
     assert not json.loads(answer(as_bytes(document), ["--n1=strict"]))["success"]

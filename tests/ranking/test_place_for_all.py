@@ -12,7 +12,7 @@ import pytest
 
 from iallocator.commands.start import run_command
 from iallocator.deadline import LISTED, PER_SECOND
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import json_of
 
 from .pacemaker import KINDS, document
@@ -94,11 +94,11 @@ def _full(*tags: str) -> Json:
     """Return one node that two instances of 1024 MiB fill, the first with a higher priority."""
     capacity = "iallocator:utilization:memory:1024"
     instances = {
-        "first": instance(
-            "node1", disk_template="rbd", admin_state="down",
+        "first": rbd(
+            "node1", admin_state="down",
             tags=[capacity, "iallocator:priority:5"],
         ),
-        "second": instance("node1", disk_template="rbd", tags=[capacity, *tags]),
+        "second": rbd("node1", tags=[capacity, *tags]),
     }  # fmt: skip
     given = cluster(1, instances=instances)
     given["nodes"]["node1"]["tags"] = [capacity]
@@ -143,9 +143,7 @@ def test_exact_search_counts_the_disks_of_instances_that_it_leaves_out() -> None
     """The rules leave out two, the search one, which keeps disk space that the other needs."""
     given = _stopping()
     for name, size in (("small", 256), ("medium", 512)):
-        given["instances"][name] = instance(
-            "node3", disk_template="rbd", tags=[f"iallocator:utilization:memory:{size}"]
-        )
+        given["instances"][name] = rbd("node3", tags=[f"iallocator:utilization:memory:{size}"])
     found = place(given, "utilization")
     homes = {entry["instance"]: entry["to"] for entry in found["instances"]}
     assert homes["old"] == []
@@ -155,8 +153,7 @@ def test_exact_search_counts_the_disks_of_instances_that_it_leaves_out() -> None
 def test_place_leaves_a_forthcoming_instance_where_it_will_be_created() -> None:
     """It does not exist, so it cannot move; no instance with its exclusion tag is placed there."""
     instances = {
-        name: instance("node1", disk_template="rbd", tags=["role:a", "iallocator:score:node2:5"])
-        for name in ("web", "later")
+        name: rbd("node1", tags=["role:a", "iallocator:score:node2:5"]) for name in ("web", "later")
     }
     instances["later"] |= {"forthcoming": True, "nodes": ["node2"]}
     given = cluster(3, instances=instances, tags=("htools:iextags:role",))
@@ -170,7 +167,7 @@ def test_place_leaves_a_forthcoming_instance_where_it_will_be_created() -> None:
 
 def test_place_creates_no_instance_that_must_start_after_one_left_out() -> None:
     """Two instances depend on one that is not placed: neither of them is created."""
-    given = allocate(cluster(2, memory=4096), disk_template="rbd", memory=8192, name="base")
+    given = allocate_rbd(cluster(2, memory=4096), memory=8192, name="base")
     base = given["request"]
     wanted = [
         base,
@@ -191,9 +188,7 @@ def test_place_creates_no_instance_that_must_start_after_one_left_out() -> None:
 
 def test_place_stops_no_instance_because_its_node_is_overcommitted() -> None:
     """No instance is stopped because its node is overfull."""
-    instances = {
-        f"i{k}": instance("node1", disk_template="rbd", memory=1024, vcpus=1) for k in range(4)
-    }
+    instances = {f"i{k}": rbd("node1", memory=1024, vcpus=1) for k in range(4)}
     given = cluster(1, memory=4096, instances=instances)
     found = place(given, "default")
     assert set(found["placement"].values()) == {"node1"}
@@ -202,8 +197,7 @@ def test_place_stops_no_instance_because_its_node_is_overcommitted() -> None:
 def test_place_ignores_soft_limits_only_for_instances_without_another_node() -> None:
     """An evacuated instance goes to a node with its exclusion tag only if there is no other."""
     instances = {
-        name: instance(home, disk_template="rbd", tags=["role:a"])
-        for name, home in (("old", "node2"), ("web", "node1"))
+        name: rbd(home, tags=["role:a"]) for name, home in (("old", "node2"), ("web", "node1"))
     }
     given = cluster(3, instances=instances, tags=("htools:iextags:role",))
     given["nodes"]["node1"]["offline"] = True
@@ -222,7 +216,7 @@ def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named() -> None:
 
 def test_creation_has_all_parameters_that_ganeti_requires() -> None:
     """The opcode has interfaces, operating system and tags of the request; Ganeti loads it."""
-    given = allocate(cluster(2), disk_template="rbd", tags=["iallocator:keep-running"])
+    given = allocate_rbd(cluster(2), tags=["iallocator:keep-running"])
     nic = {
         "mac": "aa:00:00:11:22:33",
         "ip": None,
@@ -259,7 +253,7 @@ def _load(opcode: Json) -> None:
 def test_place_does_not_depend_on_the_order_of_nodes_and_groups(kind: str) -> None:
     """The order has no effect even if capacities are circular: ties are decided by name."""
     sizes = {"node1": (3, 2, 1), "node2": (2, 1, 3), "node3": (1, 3, 2)}
-    instances = {f"i{k}": instance("node1", disk_template="rbd") for k in range(4)}
+    instances = {f"i{k}": rbd("node1") for k in range(4)}
     given = cluster({"default": 3, "second": 2}, instances=instances)
     for name, amounts in sizes.items():
         tags = [f"iallocator:utilization:{key}:{n}" for key, n in zip("abc", amounts)]
@@ -276,10 +270,7 @@ def test_place_does_not_depend_on_the_order_of_nodes_and_groups(kind: str) -> No
 def test_place_handles_instances_of_equal_priority_in_the_order_of_the_document() -> None:
     """As in Pacemaker, the first of equal rank in the document is placed."""
     needs = ["iallocator:utilization:memory:1024"]
-    instances = {
-        name: instance("node1", disk_template="rbd", admin_state="down", tags=needs)
-        for name in ("b", "a")
-    }
+    instances = {name: rbd("node1", admin_state="down", tags=needs) for name in ("b", "a")}
     given = cluster(1, instances=instances)
     given["nodes"]["node1"]["tags"] = needs
     assert place(given)["placement"] == {"b": "node1", "a": None}
@@ -292,7 +283,7 @@ def test_place_omits_a_search_that_found_nothing_better(
 ) -> None:
     """There is capacity, but the instance depends on one that is lost with its node."""
     after = ["iallocator:order:after:base"]
-    held = {"base": instance("node1"), "x": instance("node1", disk_template="rbd", tags=after)}
+    held = {"base": instance("node1"), "x": rbd("node1", tags=after)}
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(cluster(3, instances=held, changes={"node1": {"offline": True}})))
     assert run_command("place", ["place", "--json", "--strategy=balanced", str(path)]) == 0
@@ -306,7 +297,7 @@ def test_place_stops_no_instance_for_a_stopped_one_that_cannot_move() -> None:
     down = {
         f"p{k}": instance(f"node{k}", tags=apart, admin_state="down", disk=60000) for k in (1, 2)
     }
-    runs = {"x": instance("node1", disk_template="rbd", tags=apart)}
+    runs = {"x": rbd("node1", tags=apart)}
     given = cluster(2, disk=102400, instances=down | runs)
     assert place(given, "balanced")["placement"] == {"p1": None, "p2": None, "x": "node1"}
     wanted = allocate(given, disk_template="plain", disk=60000)

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, instance, rbd
 from tests.command import plan_of
 from tests.seeds import seeds
 
@@ -27,7 +27,7 @@ def place(given: Json, *options: str) -> Homes:
 
 
 def _shared(home: str, *tags: str, memory: int = 512) -> Json:
-    return instance(home, disk_template="rbd", memory=memory, tags=list(tags))
+    return rbd(home, memory=memory, tags=list(tags))
 
 
 @pytest.mark.parametrize("secondary", [OFFLINE, DRAINED], ids=["offline", "drained"])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.commands.start import run_command
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, rbd
 
 pytest.importorskip("highspy")
 
@@ -39,10 +39,7 @@ class World:
                 tags[member].append(f"iallocator:{kind}:should:w{k}:{price}")
         given = cluster(
             3,
-            instances={
-                f"i{k}": instance("node1", disk_template="rbd", memory=64, tags=some)
-                for k, some in enumerate(tags)
-            },
+            instances={f"i{k}": rbd("node1", memory=64, tags=some) for k, some in enumerate(tags)},
         )
         for node, slots in zip(given["nodes"].values(), self.slots):
             node["tags"] = [f"iallocator:utilization:slot:{slots}"]
@@ -102,8 +99,8 @@ def _circular(seed: int) -> Json:
     given = cluster(
         4,
         instances={
-            f"i{k}": instance(
-                f"node{rng.randint(1, 4)}", disk_template="rbd", memory=64,
+            f"i{k}": rbd(
+                f"node{rng.randint(1, 4)}", memory=64,
                 tags=[f"iallocator:utilization:{name}:{rng.choice((1, 2))}" for name in "abc"],
             )
             for k in range(6)

@@ -13,7 +13,7 @@ import pytest
 from iallocator.cli import answer
 from iallocator.errors import RequestError, UsageError
 from iallocator.ranking import STRATEGIES
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate_rbd, as_bytes, cluster, rbd
 from tests.command import json_of, respond
 
 from .side_by_side import table
@@ -24,7 +24,7 @@ def document(**tags: str) -> Json:
     made = cluster({"default": 2, "annex": 2}, tags=tuple(tags.pop("cluster", "").split()))
     for group, text in tags.items():
         made["nodegroups"][f"uuid-{group}"]["tags"] = text.split()
-    return allocate(made, disk_template="rbd")
+    return allocate_rbd(made)
 
 
 def config(made: Json, *options: str) -> Json:
@@ -72,10 +72,10 @@ def test_n1_of_a_group_counts_only_there() -> None:
     """An instance that no other node could restart is rejected only in the group with the tag."""
     made = cluster(
         {"default": 2, "annex": 2}, memory=4096,
-        instances={"a": instance("node1", disk_template="rbd", memory=2048),
-                   "b": instance("node3", disk_template="rbd", memory=2048)},
+        instances={"a": rbd("node1", memory=2048),
+                   "b": rbd("node3", memory=2048)},
     )  # fmt: skip
-    made = allocate(made, disk_template="rbd", memory=3000)
+    made = allocate_rbd(made, memory=3000)
     made["cluster_tags"] = ["iallocator:n1:off"]
     made["nodegroups"]["uuid-annex"]["tags"] = ["iallocator:n1:strict"]
     response = respond(made)

@@ -16,7 +16,7 @@ from iallocator.explain.explain import explain
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.ranking import STRATEGIES
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import respond
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
@@ -29,7 +29,7 @@ def world() -> Json:
         memory=16384,
         instances={
             "mail": instance("node1", "node2", memory=2048),
-            "rbd": instance("node1", disk_template="rbd"),
+            "rbd": rbd("node1"),
             "plain": instance("node3", disk_template="plain"),
         },
     )
@@ -44,7 +44,7 @@ def batch() -> Json:
 
 
 REQUESTS: dict[str, Json] = {
-    "single": allocate({}, disk_template="rbd")["request"],
+    "single": allocate_rbd({})["request"],
     "pair": allocate({})["request"],
     "batch": batch(),
     "secondary": {"type": "allocate-secondary", "name": "plain"},
@@ -100,11 +100,11 @@ def test_explanation_is_about_the_answer_of_the_strategy(strategy: str, request_
 
 def test_explanation_names_the_rule_and_both_figures() -> None:
     """The explanation names the deciding rule, the competitor, and the rejected nodes."""
-    made = cluster(nodes=3, instances={"old": instance("node1", disk_template="rbd")})
+    made = cluster(nodes=3, instances={"old": rbd("node1")})
     made["nodes"]["node3"]["tags"] = ["iallocator:score:-5"]
     settings = Settings()
     parse(["--strategy=pacemaker-default", "--n1=off"], settings)
-    document = explain(as_bytes(allocate(made, disk_template="rbd")), settings).document()
+    document = explain(as_bytes(allocate_rbd(made)), settings).document()
     group = document["decisions"][0]["groups"][0]
     assert group["refused_by_strategy"] == {"node3": "rule 3: score -5"}
     comparison = document["decisions"][0]["comparisons"][0]

@@ -10,7 +10,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.tags.autorepair import PREFIX
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import complaint, json_of, printed, run
 from tests.execution.running import Running, running
 from tests.execution.test_rapi import RapiDoor
@@ -309,7 +309,7 @@ def broken_cluster() -> Json:
         "secondary": instance("node2", "node1"),
         "plain": instance("node1", disk_template="plain"),
         "file": instance("node1", disk_template="file"),
-        "well": instance("node2", disk_template="rbd"),
+        "well": rbd("node2"),
     })  # fmt: skip
     document["nodes"]["node1"]["offline"] = True
     return document

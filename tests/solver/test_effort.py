@@ -24,9 +24,7 @@ def crowded_batch(seed: int) -> Json:
     """Return a cluster and a batch with N+1 checks that need simulations."""
     rng = Random(f"effort/{seed}")
     residents = {
-        f"i{k}": builders.instance(
-            f"node{1 + k % 4}", memory=rng.choice((512, 1024, 1536)), disk_template="rbd"
-        )
+        f"i{k}": builders.rbd(f"node{1 + k % 4}", memory=rng.choice((512, 1024, 1536)))
         for k in range(12)
     }
     document = builders.cluster(4, memory=7168, cpus=64, instances=residents)
@@ -91,10 +89,10 @@ def test_evacuation_lists_all_placements_only_if_the_failed_instance_has_one(
     """
     monkeypatch.setitem(PER_SECOND, LISTED, 1 / SEARCH_SECONDS)
     residents = {
-        "a": builders.instance("node1", memory=600, disk_template="rbd"),
+        "a": builders.rbd("node1", memory=600),
         "b": builders.instance("node1", memory=600, disk_template="rbd" if movable else "plain"),
     }
-    residents["c"] = builders.instance("node2", memory=700, disk_template="rbd")
+    residents["c"] = builders.rbd("node2", memory=700)
     document = builders.cluster(2, memory=1500, instances=residents)
     request = {"type": "node-evacuate", "instances": ["a", "b"], "evac_mode": "all"}
     info = respond({**document, "request": request})["info"]

@@ -36,7 +36,7 @@ def _batch() -> Json:
 def _evacuation() -> Json:
     """Return the evacuation of a third node that needs the same search."""
     instances = {
-        name: builders.instance("node3", memory=memory, disk_template="rbd")
+        name: builders.rbd("node3", memory=memory)
         for name, memory in (("medium", 2048), ("small", 1024), ("large", 3072))
     }
     document = builders.cluster(nodes=3, memory=8192, instances=instances)

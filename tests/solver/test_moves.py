@@ -102,7 +102,7 @@ def test_one_instance_alone_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(
         "iallocator.placement.several.moves.move_most", lambda *_: pytest.fail("searched")
     )
-    instances = {"web": builders.instance("node1", disk_template="rbd", memory=4000)}
+    instances = {"web": builders.rbd("node1", memory=4000)}
     document = builders.cluster(2, memory=8192, instances=instances)
     document["nodes"]["node2"]["free_memory"] = 100
     document["request"] = {

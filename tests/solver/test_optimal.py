@@ -107,10 +107,7 @@ def test_optimal_evacuation_ends_no_higher_than_greedy() -> None:
     for seed in seeds(5, 12):
         rng = random.Random(seed)
         instances = {
-            f"i{n}": builders.instance(
-                "node1", memory=rng.choice((512, 2048, 3072)), disk_template="rbd"
-            )
-            for n in range(4)
+            f"i{n}": builders.rbd("node1", memory=rng.choice((512, 2048, 3072))) for n in range(4)
         }
         document = builders.cluster(nodes=4, memory=16384, instances=instances)
         for name in ("node2", "node3", "node4"):

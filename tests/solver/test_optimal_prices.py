@@ -43,9 +43,7 @@ def _batch(seed: int) -> Json:
         return f"iallocator:{rng.choice(('separate', 'colocate'))}:should:{rng.choice(names)}"
 
     instances = {
-        f"old{n}": builders.instance(
-            f"node{1 + n}", memory=rng.choice((512, 2048)), disk_template="rbd", tags=[tag()]
-        )
+        f"old{n}": builders.rbd(f"node{1 + n}", memory=rng.choice((512, 2048)), tags=[tag()])
         for n in range(3)
     }
     document = builders.cluster(nodes={"default": 2, "other": 1}, memory=16384, instances=instances)
@@ -128,7 +126,7 @@ def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_prices() -> None:
 
 def test_optimal_batch_uses_no_group_of_last_resort_where_the_preferred_has_room() -> None:
     """The emptier group would lower the score, but has the worse allocation policy."""
-    instances = {"old": builders.instance("node1", memory=8192, disk_template="rbd")}
+    instances = {"old": builders.rbd("node1", memory=8192)}
     document = builders.cluster(nodes={"default": 1, "far": 1}, memory=16384, instances=instances)
     document["nodegroups"]["uuid-far"]["alloc_policy"] = "last_resort"
     wanted = [_wanted(document, name, 1024) for name in ("one", "two")]
@@ -169,9 +167,7 @@ def test_optimal_under_another_strategy_is_rejected_in_info(strategy: str) -> No
 
 def test_optimal_evacuation_under_another_strategy_is_rejected_in_info() -> None:
     """Moves with another strategy are not optimized."""
-    instances = {
-        f"i{n}": builders.instance("node1", memory=1024, disk_template="rbd") for n in range(2)
-    }
+    instances = {f"i{n}": builders.rbd("node1", memory=1024) for n in range(2)}
     document = builders.cluster(nodes=3, instances=instances)
     request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(instances)}
     plain = respond(document | {"request": request}, "--strategy=pacemaker-minimal")
@@ -205,8 +201,8 @@ def _evacuation(seed: int) -> Json:
     """Return a cluster in which the first node must be evacuated, with allocations."""
     rng = random.Random(seed)
     instances = {
-        f"i{n}": builders.instance(
-            "node1", memory=rng.choice((512, 2048, 3072)), disk_template="rbd",
+        f"i{n}": builders.rbd(
+            "node1", memory=rng.choice((512, 2048, 3072)),
             tags=[f"iallocator:{rng.choice(('separate', 'colocate'))}:should:a:0.3"],
         )
         for n in range(3)

@@ -23,7 +23,7 @@ SIZES = {"medium": 2048, "small": 1024, "large": 3072}
 
 def _world(third: str = "default", old_tags: tuple[str, ...] = ()) -> Json:
     """Return the batch; the third node is in group `third`, and its instance has these tags."""
-    old = {"old": builders.instance("node3", memory=512, disk_template="rbd", tags=list(old_tags))}
+    old = {"old": builders.rbd("node3", memory=512, tags=list(old_tags))}
     sizes = {"default": 3} if third == "default" else {"default": 2, third: 1}
     document = builders.cluster(nodes=sizes, memory=32768, instances=old)
     document["nodes"]["node1"]["free_memory"] = 2049

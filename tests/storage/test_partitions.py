@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, cluster, instance, rbd
 from tests.command import printed, respond
 from tests.seeds import seeds
 
@@ -149,7 +149,7 @@ def test_evacuation_of_secondaries_moves_no_instance_without_a_secondary(
     options: tuple[str, ...],
 ) -> None:
     """An instance on shared storage has no secondary, so no group is offered or used."""
-    held = {"shared": instance("node1", disk_template="rbd"), "drbd": instance("node2", "node1")}
+    held = {"shared": rbd("node1"), "drbd": instance("node2", "node1")}
     document = cluster({"pair": 2, "other": 2}, instances=held)
     wanted = {"type": "node-evacuate", "instances": ["shared", "drbd"]}
     response = respond(document | {"request": wanted | {"evac_mode": "secondary-only"}}, *options)
@@ -163,7 +163,7 @@ def test_evacuation_of_secondaries_moves_no_instance_without_a_secondary(
 
 def test_explanation_of_secondaries_names_no_other_group_for_an_instance_without_one() -> None:
     """The explanation has neither another group nor a lack of time as the reason."""
-    document = cluster({"a": 2, "b": 2}, instances={"web": instance("node1", disk_template="rbd")})
+    document = cluster({"a": 2, "b": 2}, instances={"web": rbd("node1")})
     wanted = {"type": "node-evacuate", "instances": ["web"], "evac_mode": "secondary-only"}
     text = printed("explain", document=document | {"request": wanted})
     assert "no secondary" in text

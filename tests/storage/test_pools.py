@@ -13,7 +13,7 @@ from iallocator.errors import RequestError
 from iallocator.model.storage import pools_of
 from iallocator.options.settings import Settings
 from iallocator.wire.validation import problems
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import respond
 
 from .worlds import external, internal
@@ -91,7 +91,7 @@ def test_volume_group_is_a_pool_where_nodes_name_volume_groups() -> None:
 
 def test_disk_parameters_name_the_pool() -> None:
     """Parameters of the group come before those of the cluster; an instance keeps its own pool."""
-    document = cluster({"a": 2, "b": 2}, instances={"old": instance("node1", disk_template="rbd")})
+    document = cluster({"a": 2, "b": 2}, instances={"old": rbd("node1")})
     document["diskparams"] = {"rbd": {"pool": "common"}}
     assert pool_of(document, disk_template="rbd") == ("external", "common")
     document["nodegroups"]["uuid-b"]["diskparams"] = {"rbd": {"pool": "own"}}
@@ -152,14 +152,14 @@ def test_plain_disks_on_external_storage_use_no_disk_of_nodes() -> None:
 
 def test_compat_hail_ignores_pools() -> None:
     """Pools are ignored, because hail has none."""
-    request = allocate(two_nas(), disk_template="rbd", storage_pool="tape")
+    request = allocate_rbd(two_nas(), storage_pool="tape")
     assert not respond(request)["success"]
     assert respond(request, "--compat=hail")["success"]
 
 
 def test_evacuation_falls_back_to_groups_with_access_to_the_pool() -> None:
     """An instance that the local group rejects is offered to groups of its partition only."""
-    one = instance("node1", disk_template="rbd", storage_pool="nas")
+    one = rbd("node1", storage_pool="nas")
     nas, san = listed(external("nas")), listed(external("san"))
     changes = {"node1": nas, "node2": san, "node3": san, "node4": nas, "node5": nas}
     document = cluster({"a": 2, "b": 1, "c": 2}, instances={"one": one}, changes=changes)
@@ -303,7 +303,7 @@ def test_nodes_without_internal_storage_are_balanced() -> None:
 )  # fmt: skip
 def test_invalid_pools_are_reported(where: str, members: Json, expected: str) -> None:
     """The parser and ``--validate`` report the first error."""
-    document = allocate(cluster(2), disk_template="rbd")
+    document = allocate_rbd(cluster(2))
     place = document
     for key in where.split("/"):
         place = place[key]

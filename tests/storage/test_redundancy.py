@@ -12,7 +12,7 @@ import pytest
 from iallocator.model.moves import Move
 from iallocator.n1 import LOST, SAFE, UNKNOWN, simulation
 from iallocator.n1.bounds import check_bounds, demand_of
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate_rbd, cluster, instance
 from tests.n1.tight import Case, alone, context_of, tolerates
 from tests.seeds import seeds
 
@@ -50,7 +50,7 @@ def tight(rng: Random, local: bool = False) -> Json:
         if rng.random() < 0.06:
             node["drained"] = True
     asked = rng.choice((1, 2, memory // 8, memory // 4, memory // 2))
-    return allocate(document, memory=asked, disk_template="rbd", storage_pool=rng.choice(POOLS))
+    return allocate_rbd(document, memory=asked, storage_pool=rng.choice(POOLS))
 
 
 def resident(

@@ -19,7 +19,7 @@ from iallocator.transition.execution import check
 from iallocator.transition.resources import room
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import respond
 from tests.conformance.documents import document
 from tests.schemas import conforms, validator
@@ -172,7 +172,7 @@ def test_explain_reports_the_transition() -> None:
 
 def test_instance_on_shared_storage_needs_no_spindles_of_its_own() -> None:
     """An instance without dedicated spindles fits on a node with none of them free."""
-    web = instance("node1", disk_template="rbd")
+    web = rbd("node1")
     document = cluster(nodes=2, memory=16384, instances={"web": web})
     for node in document["nodes"].values():
         node["ndparams"]["exclusive_storage"] = True

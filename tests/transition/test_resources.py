@@ -31,7 +31,7 @@ def cluster() -> Cluster:
     """Return three nodes, one with a pool, one with exclusive storage, and all instance kinds."""
     instances = {
         "drbd": builders.instance("node1", "node2", memory=1000, vcpus=2, spindle_use=3),
-        "rbd": builders.instance("node1", memory=500, disk_template="rbd"),
+        "rbd": builders.rbd("node1", memory=500),
         "fast": builders.instance("node1", memory=0, storage_pool="fast"),
         "own": builders.instance("node3", memory=700, disks=[{"size": 9872, "spindles": 2}]),
     }

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from tests.builders import Json, allocate, cluster, group, instance, policy, spec
+from tests.builders import Json, allocate, cluster, group, instance, policy, rbd, spec
 from tests.seeds import THOROUGH
 
 Path = tuple[str | int, ...]
@@ -62,8 +62,8 @@ def _modern() -> Json:
                 "node1", disk_template="plain", admin_state="down",
                 disks=[{"size": 7, "spindles": 1, "vg": "fast", "metavg": None}],
             ),
-            "shared": instance(
-                "node4", disk_template="rbd", storage_type="external", storage_pool="nas",
+            "shared": rbd(
+                "node4", storage_type="external", storage_pool="nas",
                 disks=[{"size": 5, "spindles": None, "pool": "vms", "provider": None}],
             ),
         },

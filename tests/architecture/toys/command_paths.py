@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, rbd
 from tests.command import plan_of, printed, run
 
 
 def world(memory: int = 500, **members: Json) -> Json:
     """Return three nodes; the only instance is on the second one."""
-    held = {"i0": instance("node2", memory=memory, disk_template="rbd")}
+    held = {"i0": rbd("node2", memory=memory)}
     return cluster(nodes=3, instances=held, changes=members)
 
 

@@ -15,7 +15,7 @@ from iallocator.transition.assemble import plan_transition
 from iallocator.transition.execution import check
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, cluster, instance
 from tests.command import json_of, plan_of, printed, respond
 
 REASON = "FailCount"
@@ -60,7 +60,7 @@ def allocation() -> None:
 
 def exact_search() -> None:
     """Check the exact search of a batch with more instances than slots on nodes."""
-    request = allocate(world([1, 2, 1], [0, 1, 1]), memory=100, disk_template="rbd")
+    request = allocate_rbd(world([1, 2, 1], [0, 1, 1]), memory=100)
     one = request["request"]
     names = [f"new{k}" for k in range(3)]
     request["request"] = {
@@ -115,8 +115,8 @@ def capacity() -> None:
 
 def n1() -> None:
     """Check that a failure is not tolerated if an instance of the failed node finds no slot."""
-    spare = allocate(world([3, 3, 3], [2, 2, 1]), memory=100, disk_template="rbd")
-    tight = allocate(world([3, 3, 3], [2, 2, 2]), memory=100, disk_template="rbd")
+    spare = allocate_rbd(world([3, 3, 3], [2, 2, 1]), memory=100)
+    tight = allocate_rbd(world([3, 3, 3], [2, 2, 2]), memory=100)
     for mode in ("strict", "no-new", "no-worse"):
         assert respond(spare, f"--n1={mode}")["success"], mode
         answer = respond(tight, f"--n1={mode}")
@@ -128,11 +128,11 @@ def n1() -> None:
 
 def words() -> None:
     """Check that a rejection has the reason and the numbers."""
-    request = allocate(world([1, 2], [1, 1]), memory=100, disk_template="rbd")
+    request = allocate_rbd(world([1, 2], [1, 1]), memory=100)
     text = printed("explain", "--n1=off", document=request)
     assert "FailCount: is the primary of 1 instances, 1 are allowed" in text, text
     assert "1 × FailCount (number of instances)" in text, text
-    full = allocate(world([1, 1], [1, 1]), memory=100, disk_template="rbd")
+    full = allocate_rbd(world([1, 1], [1, 1]), memory=100)
     assert "closest: node1 lacks 1 place for instances" in respond(full, "--n1=off")["info"]
 
 

@@ -10,13 +10,13 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.builders import Json, allocate, as_bytes, cluster
+from tests.builders import Json, allocate_rbd, as_bytes, cluster
 from tests.command import complaint, printed, respond, run
 
 
 def request(**members: object) -> Json:
     """Return a request with more members."""
-    made = allocate(cluster(), memory=100, disk_template="rbd")
+    made = allocate_rbd(cluster(), memory=100)
     made["request"] |= members
     return made
 

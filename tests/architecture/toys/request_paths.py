@@ -10,14 +10,14 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, rbd
 from tests.command import printed, respond, run
 from tests.schemas import validator
 
 
 def request(node: str = "node1") -> Json:
     """Return a request to empty a node that runs three instances."""
-    held = {f"i{k}": instance("node1", memory=300, disk_template="rbd") for k in range(3)}
+    held = {f"i{k}": rbd("node1", memory=300) for k in range(3)}
     made = cluster(instances=held)
     made["request"] = {"type": "empty-node", "node": node}
     return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import plan_of, printed, respond, run
 
 OPTION = "--strategy=last-name"
@@ -55,9 +55,9 @@ def moves() -> None:
 
 def settings() -> None:
     """Check that a tag or a key of the request sets the strategy; schema and help list it."""
-    request = allocate(world(tags=("iallocator:strategy:last-name",)), disk_template="rbd")
+    request = allocate_rbd(world(tags=("iallocator:strategy:last-name",)))
     assert respond(request, "--n1=off")["solutions"][0]["nodes"] == ["node5"]
-    request = allocate(world(), disk_template="rbd")
+    request = allocate_rbd(world())
     request["request"]["strategy"] = "last-name"
     assert respond(request, "--n1=off")["solutions"][0]["nodes"] == ["node5"]
     done = run("--validate", stdin=as_bytes(request))
@@ -67,10 +67,10 @@ def settings() -> None:
 
 def planners() -> None:
     """Check that a planner that empties a group uses the strategy, and that explain shows it."""
-    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 4)}
+    held = {f"i{k}": rbd(f"node{k}") for k in (1, 4)}
     moves = plan_of("compress", cluster(nodes={"a": 3, "b": 1}, instances=held), OPTION)["moves"]
     assert [move["to"] for move in moves] == [["node3"]], moves
-    request = allocate(world(), memory=300, disk_template="rbd")
+    request = allocate_rbd(world(), memory=300)
     text = printed("explain", OPTION, "--n1=off", document=request)
     assert "it has the tag never" in text, text
     assert "position" in text, text

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from random import Random
 
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, cluster, rbd
 
 __all__ = ["MEMORY", "POOL", "World", "all_fit", "fewest"]
 
@@ -91,7 +91,7 @@ class World:
             ]
             if k in unit_of:
                 tags.append(f"iallocator:colocate:must:u{unit_of[k][0]}")
-            instances[f"i{k}"] = instance(home, memory=size, disk_template="rbd", tags=tags)
+            instances[f"i{k}"] = rbd(home, memory=size, tags=tags)
         changes = {
             name: {"tags": [f"rack:{rack}"] + [POOL] * (name in self.reaching)}
             for name, rack in self.racks.items()

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from iallocator.cli import answer
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import run
 from tests.planners.make_room.brute import MEMORY, POOL, World, all_fit, fewest
 from tests.seeds import seeds
@@ -53,7 +53,7 @@ def held_to(
 
 def new(memory: int, tags: list[str]) -> Json:
     """Return a request for an instance on shared storage."""
-    described = instance(memory=memory, disk_template="rbd", tags=tags)
+    described = rbd(memory=memory, tags=tags)
     del described["nodes"], described["admin_state"]
     return {**described, "type": "allocate", "name": "new", "required_nodes": 1}
 
@@ -188,7 +188,7 @@ def test_drbd_unit_moves_by_the_cheapest_routes_of_its_members() -> None:
         "b": instance("node1", "node3", memory=2000, **unit),
         "c": instance("node2", memory=3000), "d": instance("node3", memory=3000),
     }  # fmt: skip
-    document = allocate(cluster(3, instances=instances), memory=6500, disk_template="rbd")
+    document = allocate_rbd(cluster(3, instances=instances), memory=6500)
     plan = planned(document, "--n1=off")
     assert [(move["instance"], move["move"], move["copied_mib"]) for move in plan["moves"]] == [
         ("a", "f", 1000), ("b", "f r:node2", 3152),
@@ -220,9 +220,7 @@ def test_instances_bound_by_a_rack_leave_it_together() -> None:
         "e": instance("node4", memory=4000),
     }  # fmt: skip
     racks = {f"node{k}": {"tags": [f"rack:{(k + 1) // 2}"]} for k in (1, 2, 3, 4)}
-    document = allocate(
-        cluster(4, instances=instances, changes=racks), memory=7000, disk_template="rbd"
-    )
+    document = allocate_rbd(cluster(4, instances=instances, changes=racks), memory=7000)
     plan = planned(document, "--n1=off")
     assert [(move["instance"], move["unit"]) for move in plan["moves"]] == [
         ("a", ["a", "b"]), ("b", ["a", "b"]),
@@ -241,9 +239,9 @@ def test_unit_that_would_lose_a_tolerated_failure_waits_for_the_room() -> None:
     unit = {"tags": [POOL, "iallocator:colocate:must:u"], "disk_template": "rbd"}
     instances = {
         "a": instance("node1", memory=1000, **unit), "b": instance("node1", memory=1000, **unit),
-        "d": instance("node2", memory=2500, disk_template="rbd"),
-        "q": instance("node2", memory=4000, disk_template="rbd", tags=pool),
-        "e": instance("node3", memory=5000, disk_template="rbd", tags=pool),
+        "d": rbd("node2", memory=2500),
+        "q": rbd("node2", memory=4000, tags=pool),
+        "e": rbd("node3", memory=5000, tags=pool),
     }  # fmt: skip
     free = {"node1": 2900, "node2": 5900, "node3": 500, "node4": 3000}
     used = {"node1": 2000, "node2": 6500, "node3": 5000, "node4": 0}
@@ -253,7 +251,7 @@ def test_unit_that_would_lose_a_tolerated_failure_waits_for_the_room() -> None:
     }
     changes["node4"]["tags"] = []
     document = cluster(4, instances=instances, changes=changes)
-    document = allocate(document, memory=4000, disk_template="rbd", restrict=["node1"])
+    document = allocate_rbd(document, memory=4000, restrict=["node1"])
     plan = planned(document, "--n1=no-new")
     assert [move["instance"] for move in plan["moves"]] == ["d", "a", "b"]
 
@@ -265,12 +263,12 @@ def test_unit_is_checked_by_failures_as_a_whole() -> None:
     """
     unit, other = ({"tags": [f"iallocator:colocate:must:{name}"]} for name in "uv")
     instances = {
-        "c": instance("node1", memory=700, disk_template="rbd"),
-        "d": instance("node1", memory=900, disk_template="rbd"),
-        "a": instance("node2", memory=1700, disk_template="rbd", **unit),
-        "b": instance("node2", memory=600, disk_template="rbd", **unit),
-        "e": instance("node2", memory=2500, disk_template="rbd", **other),
-        "f": instance("node2", memory=600, disk_template="rbd", **other),
+        "c": rbd("node1", memory=700),
+        "d": rbd("node1", memory=900),
+        "a": rbd("node2", memory=1700, **unit),
+        "b": rbd("node2", memory=600, **unit),
+        "e": rbd("node2", memory=2500, **other),
+        "f": rbd("node2", memory=600, **other),
     }
     larger = {"node1": {"total_memory": 8000, "free_memory": 6400}}
     document = cluster(2, memory=6000, instances=instances, changes=larger)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from iallocator.planners.make_room.search import RoomSearch
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import run
 
 
@@ -31,8 +31,8 @@ def unit_in_two_places() -> Json:
 
 def larger_than_all() -> Json:
     """Return a request for more than all nodes have together."""
-    instances = {f"i{k}": instance(f"node{k}", memory=6000, disk_template="rbd") for k in (1, 2, 3)}
-    return allocate(cluster(3, instances=instances), memory=7000, disk_template="rbd")
+    instances = {f"i{k}": rbd(f"node{k}", memory=6000) for k in (1, 2, 3)}
+    return allocate_rbd(cluster(3, instances=instances), memory=7000)
 
 
 def instance_that_never_moves() -> Json:

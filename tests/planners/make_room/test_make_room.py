@@ -19,7 +19,7 @@ from iallocator.planners.make_room.search import RoomSearch
 from iallocator.scoring.scalar import score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import run
 from tests.schemas import conforms
 from tests.seeds import seeds
@@ -31,7 +31,7 @@ NAMES = ("node1", "node2", "node3")
 
 def shared(home: str, memory: int, **members: Any) -> Json:
     """Return an instance on shared storage."""
-    return instance(home, memory=memory, disk_template="rbd", **members)
+    return rbd(home, memory=memory, **members)
 
 
 def tight(seed: int) -> Json:
@@ -43,8 +43,8 @@ def tight(seed: int) -> Json:
         while (size := rng.choice([900, 1700, 2300, 3100])) < left - rng.choice([200, 2500]):
             instances[f"i{len(instances)}"] = shared(home, size)
             left -= size
-    return allocate(cluster(3, memory=8000, instances=instances), memory=rng.choice([2900, 4100]),
-                    disk_template="rbd")  # fmt: skip
+    document = cluster(3, memory=8000, instances=instances)
+    return allocate_rbd(document, memory=rng.choice([2900, 4100]))
 
 
 def ways(homes: tuple[str, ...], sizes: list[int]) -> list[tuple[str, ...]]:
@@ -125,11 +125,11 @@ def test_moves_are_the_fewest_then_of_least_traffic_then_of_lowest_score() -> No
     assert chosen
 
 
-TWO = allocate(
+TWO = allocate_rbd(
     cluster(3, instances={
         "a": shared("node1", 3000), "b": shared("node2", 3000), "c": shared("node3", 4500),
     }),
-    memory=6000, disk_template="rbd",
+    memory=6000,
 )  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def test_separated_instances_never_share_a_node_to_make_room(tag: str, targets: 
     tags = {"tags": [tag] if tag else []}
     full = {"c": shared("node3", 3000)} if tag else {"c": shared("node3", 6000)}
     instances = {"a": shared("node1", 3000, **tags), "b": shared("node2", 4000, **tags), **full}
-    document = allocate(cluster(3, instances=instances), memory=6000, disk_template="rbd")
+    document = allocate_rbd(cluster(3, instances=instances), memory=6000)
     plan = planned(document, "--n1=off")
     (move,) = plan["moves"]
     assert move["instance"] == "a"
@@ -207,7 +207,7 @@ def test_moves_of_other_instances_let_instances_change_their_group() -> None:
 
 def test_request_that_fits_needs_no_moves() -> None:
     """The reason states that the request fits; the exit status is 0."""
-    document = allocate(cluster(3), memory=1000, disk_template="rbd")
+    document = allocate_rbd(cluster(3), memory=1000)
     status, output = ask(document, "make-room")
     assert (status, "it fits without moves" in output) == (0, True)
 
@@ -227,7 +227,7 @@ def test_cluster_without_a_request_is_rejected_with_a_hint(tmp_path: Path, capsy
 def test_drbd_instances_make_room_by_a_move_to_their_secondary() -> None:
     """A failover to the secondary copies the memory only."""
     instances = {"a": instance("node1", "node2", memory=3000), "b": shared("node2", 3000)}
-    document = allocate(cluster(2, instances=instances), memory=6000, disk_template="rbd")
+    document = allocate_rbd(cluster(2, instances=instances), memory=6000)
     plan = planned(document, "--n1=off", "--ignore-soft-errors")
     assert [(move["instance"], move["move"], move["copied_mib"]) for move in plan["moves"]] == [
         ("a", "f", 3000)
@@ -263,7 +263,7 @@ def test_search_for_room_interrupted_prints_the_plan_so_far(
 
 def wanted(name: str, memory: int) -> Json:
     """Return the description of one new instance of a batch."""
-    request: Json = allocate({}, name, memory=memory, disk_template="rbd")["request"]
+    request: Json = allocate_rbd({}, name, memory=memory)["request"]
     return {key: value for key, value in request.items() if key != "type"}
 
 
@@ -303,7 +303,7 @@ def test_evacuation_that_others_make_room_for_is_explained() -> None:
 @pytest.mark.parametrize("asked", [True, False])
 def test_request_in_words_equals_the_document(asked: bool) -> None:
     """With a question, as for ``ask``, the request of the file is ignored."""
-    other = allocate(TWO, memory=100, disk_template="rbd") if asked else {**TWO}
+    other = allocate_rbd(TWO, memory=100) if asked else {**TWO}
     if not asked:
         del other["request"]
     question = "--request=allocate --memory 6000 --template rbd --disk 1G"
@@ -354,7 +354,7 @@ def test_search_without_time_is_reported() -> None:
 def several(groups: list[str | None]) -> Json:
     """Return a crowded cluster and a request for a new instance in each of these groups."""
     homes = {f"i{k}": shared(NAMES[k % 3], 900 + 100 * k) for k in range(9)}
-    document = allocate(cluster(3, memory=5500, instances=homes), memory=3000, disk_template="rbd")
+    document = allocate_rbd(cluster(3, memory=5500, instances=homes), memory=3000)
     one = document["request"]
     wanted = [{**one, "name": f"new{k}", "group_name": g} for k, g in enumerate(groups)]
     document["request"] = {"type": "multi-allocate", "instances": wanted}
