@@ -35,14 +35,17 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     batch.put_in_order(request)
     note = ""
     if batch.failed and not context.deadline.over():
-        failed = {name for name, _ in batch.failed}
-        allocations = [
-            allocation
-            for name, allocation in _allocations(context, request).items()
-            if name in failed
-        ]
-        if context.searches_for(group for allocation in allocations for group in allocation.groups):
-            batch, note = _at_once(context, request, batch)
+        allocations = _allocations(context, request)
+        failed = {name for name, _ in batch.failed if name in allocations}
+        groups = (g for name in allocations if name in failed for g in allocations[name].groups)
+        if context.searches_for(groups):
+            # Place all instances, or more than before, by exact search; else keep the batch
+            _take_off(context, batch)
+            found = place_together(context, list(allocations.values()), failed)
+            exact = _exactly(context, request, allocations, found.places) if found.places else None
+            if exact is None:
+                _put_back(context, batch)
+            batch, note = exact or batch, found.note()
     if context.settings.optimal:
         batch, note = _best(context, request, batch, note)
     # Add the violated orders that were met, or not known, when the entries were made
@@ -171,18 +174,6 @@ def _fail(batch: _Batch, wanted: Allocate, why: str, groups: list[dict[str, Any]
     name = wanted.instance.name
     batch.failed.append((name, why))
     batch.entries.append({"instance": name, "nodes": [], "reason": why, "groups": groups})
-
-
-def _at_once(context: Context, request: MultiAllocate, greedy: _Batch) -> tuple[_Batch, str]:
-    """Place all instances, or more than `greedy` did, by exact search; else keep `greedy`."""
-    allocations = _allocations(context, request)
-    _take_off(context, greedy)
-    failed = {name for name, _ in greedy.failed if name in allocations}
-    found = place_together(context, list(allocations.values()), failed)
-    exact = _exactly(context, request, allocations, found.places) if found.places else None
-    if exact is None:
-        _put_back(context, greedy)
-    return exact or greedy, found.note()
 
 
 def _allocations(context: Context, request: MultiAllocate) -> dict[str, AllocationRequest]:

@@ -92,17 +92,15 @@ class Horizon:
         far = now.plus(
             [count * amount for amount in self._both], now.reserved + (count + 1) * self._reserved
         )
-        return not far.fails_n1 and self._takes(far)
+        if far.fails_n1:
+            return False
+        if self._rejects(self._on_primary, far, after_primary(far, self._instance)):
+            return False
+        return not self._on_secondary or self._accepts_as_secondary(far)
 
     def _view(self, index: int) -> NodeView:
         state = self._state
         return NodeView(state.row(index), self._fixed[index], state.reserved[index])
-
-    def _takes(self, view: NodeView) -> bool:
-        """Return whether a node like this accepts one more in every role."""
-        if self._rejects(self._on_primary, view, after_primary(view, self._instance)):
-            return False
-        return not self._on_secondary or self._accepts_as_secondary(view)
 
     def _accepts_as_secondary(self, view: NodeView) -> bool:
         """Return whether a node like this, which reserves nothing yet, may be a secondary."""

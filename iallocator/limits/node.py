@@ -139,8 +139,15 @@ def checks_for(role: RoleLimits, instance: Instance, limits: LimitSet) -> tuple[
     asked = instance.local, instance.restricted, instance.counts_disk, instance.forthcoming
     found = _KNOWN.get((role, asked, limits))
     if found is None:
+        local, restricted, counts_disk, forthcoming = asked
         found = _KNOWN[role, asked, limits] = tuple(
-            check for check in role.checks if limits.holds(check) and _matters(check, *asked)
+            check
+            for check in role.checks
+            if limits.holds(check)
+            and (local or not check.local)
+            and (restricted or not check.access)
+            and (counts_disk or not check.space)
+            and (check.later or check.access or not forthcoming)
         )
     return found
 
@@ -174,16 +181,4 @@ def other_limits(group: Group, *known: str) -> tuple[Check, ...]:
         if FORCED_LIMITS.holds(check)
         and (POOL_SPACE if check.access else check.lacks.unit) not in known
         and check.applies(group)
-    )
-
-
-def _matters(
-    check: Check, local: bool, restricted: bool, counts_disk: bool, forthcoming: bool
-) -> bool:
-    """Return whether `check` concerns an instance with these properties."""
-    return (
-        (local or not check.local)
-        and (restricted or not check.access)
-        and (counts_disk or not check.space)
-        and (check.later or check.access or not forthcoming)
     )

@@ -68,8 +68,19 @@ class AcrossGroups:
     def ranked(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[Group, Nodes]]:
         """Yield placements, the best first, with their groups."""
         open_groups = self.open(instance, groups)
-        if not self.context.plain:
-            yield from self._by_offers(instance, open_groups)
+        context = self.context
+        if not context.plain:
+            # With strategies: the placements that the groups offer, then all others
+            by_uuid = {group.uuid: group for group in open_groups}
+            allocation = AllocationRequest(instance, open_groups, new=False)
+            source = context.state.where[instance.name][0]
+            for offer in collect_offers(context, allocation).usable:
+                group = by_uuid[offer.uuid]
+                barred = move_rejections(context.cluster, source, group.nodes)
+                first = [nodes for nodes in offer.nodes if nodes[0] not in barred]
+                yield from ((group, nodes) for nodes in first)
+                places = (nodes for _, nodes in self.in_group(instance, group).ranked())
+                yield from ((group, nodes) for nodes in places if nodes not in first)
             return
         for rank in sorted({POLICY_RANK[group.alloc_policy] for group in open_groups}):
             some = [g for g in open_groups if POLICY_RANK[g.alloc_policy] == rank]
@@ -81,24 +92,7 @@ class AcrossGroups:
             else:
                 found = self._pairs(instance, some)
             for _, place in found:
-                yield self.context.cluster.nodes[place[0]].group, place
-
-    def _by_offers(
-        self, instance: Instance, groups: Sequence[Group]
-    ) -> Iterator[tuple[Group, Nodes]]:
-        """Yield placements by the offers of groups, with strategies; then all others."""
-        context = self.context
-        by_uuid = {group.uuid: group for group in groups}
-        offers = collect_offers(context, AllocationRequest(instance, groups, new=False)).usable
-        source = context.state.where[instance.name][0]
-        for offer in offers:
-            group = by_uuid[offer.uuid]
-            barred = move_rejections(context.cluster, source, group.nodes)
-            first = [nodes for nodes in offer.nodes if nodes[0] not in barred]
-            yield from ((group, nodes) for nodes in first)
-            found = self.in_group(instance, group)
-            ranked = (nodes for _, nodes in found.ranked())
-            yield from ((group, nodes) for nodes in ranked if nodes not in first)
+                yield context.cluster.nodes[place[0]].group, place
 
     def in_group(self, instance: Instance, group: Group) -> Candidates:
         """Return the placements in one group that limits and affinity allow, with penalties."""

@@ -237,7 +237,12 @@ class _KeyOrder(NodeRanking):
         ):
             for name in sorted(wanted):
                 value, weight = wanted[name]
-                rows.append((f"{kind} key {name}", _compared(value, weight, found.get(name, {}))))
+                here = [
+                    f"{other:.10g}" + (f" ({count} times)" if count > 1 else "")
+                    for other, count in sorted(found.get(name, {}).items())
+                ]
+                text = f"weight {weight:.10g} for {value:.10g}; here {', '.join(here) or 'not set'}"
+                rows.append((f"{kind} key {name}", text))
         rows.append(("uncontended free memory", f"{node.uncontended:.10g} MiB"))
         rows.append(("contended free memory", f"{node.contended:.10g} MiB"))
         return rows
@@ -260,15 +265,6 @@ class _KeyOrder(NodeRanking):
         """Return the sticky keys of the node on which the instance will run."""
         home = self._query.beside[0] if self._query.beside else index
         return {"sticky_keys": list(self._rules.usage.sticky(home))}
-
-
-def _compared(value: float, weight: float, found: dict[float, int]) -> str:
-    """Return a text such as ``weight 50 for 1; here 0.5, 1 (3 times)``."""
-    here = [
-        f"{other:.10g}" + (f" ({count} times)" if count > 1 else "")
-        for other, count in sorted(found.items())
-    ]
-    return f"weight {weight:.10g} for {value:.10g}; here {', '.join(here) or 'not set'}"
 
 
 # The keys of instances and nodes

@@ -69,7 +69,13 @@ class _ByLoss(Candidates):
     def __init__(self, candidates: Candidates, losses: _Losses, costs: Mapping[int, float]) -> None:
         self._candidates = candidates
         self._costs = costs
-        self._numbers = self._row_numbers()
+        numbers: Sequence[int] = range(candidates.rows())
+        if costs:  # the rows with the smallest penalty of the primary come first
+            firsts = {number: candidates.open(number)[0] for number in numbers}
+            numbers = sorted(
+                numbers, key=lambda k: costs.get(firsts[k][0], 0.0) if firsts[k] else 0.0
+            )
+        self._numbers = numbers
         self._losses = losses
         self._order: list[int] = []  # all nodes as secondaries, by increasing loss
         self.failures = candidates.failures
@@ -78,33 +84,21 @@ class _ByLoss(Candidates):
     def rows(self) -> int:
         return self._candidates.rows()
 
-    def _row_numbers(self) -> Sequence[int]:
-        """Return the rows of the candidates, ordered by the penalties of their primaries."""
-        numbers, costs = range(self._candidates.rows()), self._costs
-        if not costs:
-            return numbers
-        firsts = {number: self._candidates.open(number)[0] for number in numbers}
-        return sorted(numbers, key=lambda k: costs.get(firsts[k][0], 0.0) if firsts[k] else 0.0)
-
     def row(self, number: int) -> Iterator[Placement]:
         prefix, lasts = self._candidates.open(self._numbers[number])
         if not prefix:
             losses, costs = self._losses.primary, self._costs
             lasts = sorted(lasts, key=lambda last: (losses[last], costs.get(last, 0.0), last))
             return iter([(losses[last], (last,)) for last in lasts])
-        beside = self._losses.beside.get(prefix[0], {})
-        return heapq.merge(
-            self._pairs(prefix[0], [last for last in self._usual(lasts) if last not in beside]),
-            sorted(self._pairs(prefix[0], [last for last in lasts if last in beside])),
-        )
-
-    def _usual(self, lasts: Sequence[int]) -> list[int]:
-        """Return `lasts`, ordered by their loss as secondary of an unrelated primary."""
         if not self._order:
             losses = self._losses.secondary
             self._order = sorted(losses, key=lambda node: (losses[node], node))
-        possible = set(lasts)
-        return [node for node in self._order if node in possible]
+        beside = self._losses.beside.get(prefix[0], {})
+        usual = {*lasts} - beside.keys()
+        return heapq.merge(
+            self._pairs(prefix[0], [last for last in self._order if last in usual]),
+            sorted(self._pairs(prefix[0], [last for last in lasts if last in beside])),
+        )
 
     def _pairs(self, primary: int, lasts: Sequence[int]) -> Iterator[Placement]:
         first = self._losses.primary[primary]

@@ -69,7 +69,11 @@ class OrderedCandidates(Candidates):
         self.scores = _Scores(candidates, rows)
         firsts = sorted(self._seconds)
         self.first = strategy.order(query, firsts) if firsts and not fixed else None
-        self._rejected_seconds = self._rejected_beside_any()
+        # The nodes that the strategy rejects as secondaries of every primary
+        seconds = sorted(set().union(*self._seconds.values()))
+        self._rejected_seconds: set[int] = set()
+        if seconds:
+            self._rejected_seconds = {*seconds} - {*strategy.order(query.second(), seconds).ranked}
         self.primaries = [
             p
             for p in (list(self._seconds) if self.first is None else self.first.ranked)
@@ -86,14 +90,6 @@ class OrderedCandidates(Candidates):
     def name(self) -> str:
         """The name of the strategy."""
         return self._query.strategy
-
-    def _rejected_beside_any(self) -> set[int]:
-        """Return the nodes that are rejected as secondaries of every primary."""
-        nodes = sorted(set().union(*self._seconds.values()))
-        if not nodes:
-            return set()
-        order = self._strategy.order(self._query.second(), nodes)
-        return set(nodes) - set(order.ranked)
 
     def _count(self, primary: int) -> int:
         """Return the number of placements with this primary."""

@@ -299,7 +299,7 @@ def fence_for_stuck(planning: PlanningState) -> None:
     everything else has left it; instances that were to stay there leave, too. Otherwise the
     instance stays where it is.
     """
-    demands = planning.demands
+    demands, cluster = planning.demands, planning.state.cluster
     for name in sorted(demands.stops.stuck):
         route = planning.routes.get(name)
         if route is None or route.present is None or not route.present.running:
@@ -309,8 +309,33 @@ def fence_for_stuck(planning: PlanningState) -> None:
             planning.drop(
                 name, "cannot be stopped, and nothing that must keep running depends on it"
             )
+            continue
+        node = route.present.nodes[0]
+        title, needed_by = cluster.nodes[node].name, ", ".join(needing)
+        held = planning.state.primaries[node]
+        staying = []  # what would still run on `node` in the end
+        for other in sorted(held):
+            kept = planning.routes.get(other)
+            stays = kept is None or (kept.wanted is not None and kept.wanted[0] == node)
+            if held[other].uses_memory and stays:
+                staying.append(held[other])
+        for instance in staying:
+            away = _elsewhere(planning, instance, node)
+            if away is None:
+                planning.drop(
+                    name,
+                    f"cannot be stopped, and {title} cannot be fenced for {needed_by}: "
+                    f"{instance.name} has no other place",
+                )
+                break
+            planning.routes[instance.name] = away
+            planning.remarks.append(f"{instance.name} leaves {title}, which is to be fenced")
         else:
-            _fence(planning, name, route.present.nodes[0], needing)
+            planning.routes[name].fenced = True
+            planning.remarks.append(
+                f"{title} is to be fenced: {name} cannot be stopped, and {needed_by} must keep "
+                "running"
+            )
 
 
 def stays_for_good(demands: Demands | None, name: str) -> bool:
@@ -322,36 +347,6 @@ def _needing(demands: Demands, name: str) -> list[str]:
     """Return the instances that must keep running and start after `name`, directly or not."""
     hard = [order for order in demands.orders if order[2] == MUST]
     return [one for one in dependents(hard, name) if one in demands.stops.keep_running]
-
-
-def _fence(planning: PlanningState, name: str, node: int, needing: list[str]) -> None:
-    """Fence `node` for `name`, after the other instances have left it."""
-    cluster = planning.state.cluster
-    held = planning.state.primaries[node]
-    staying = []  # what would still run on `node` in the end
-    for other in sorted(held):
-        kept = planning.routes.get(other)
-        stays = kept is None or (kept.wanted is not None and kept.wanted[0] == node)
-        if held[other].uses_memory and stays:
-            staying.append(held[other])
-    for instance in staying:
-        route = _elsewhere(planning, instance, node)
-        if route is None:
-            planning.drop(
-                name,
-                f"cannot be stopped, and {cluster.nodes[node].name} cannot be fenced for "
-                f"{', '.join(needing)}: {instance.name} has no other place",
-            )
-            return
-        planning.routes[instance.name] = route
-        planning.remarks.append(
-            f"{instance.name} leaves {cluster.nodes[node].name}, which is to be fenced"
-        )
-    planning.routes[name].fenced = True
-    planning.remarks.append(
-        f"{cluster.nodes[node].name} is to be fenced: {name} cannot be stopped, and "
-        f"{', '.join(needing)} must keep running"
-    )
 
 
 def _elsewhere(planning: PlanningState, instance: Instance, node: int) -> Route | None:

@@ -161,7 +161,20 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     homes = map(context.cluster.group_of, failed)
     searches = bool(failed) and len(tasks) > 1 and context.searches_for(homes)
     if searches and not context.deadline.over():
-        note, made = _at_once(context, tasks, made, failed)
+        # Move all at once, or more than before
+        present = {task.instance.name: context.state.where[task.instance.name] for task in tasks}
+        for task in tasks:
+            _put(context, task.instance, task.instance.nodes)
+        joint = move_most(context, tasks, failed)
+        note = joint.note()
+        if joint.moves:
+            _carry_out(context, tasks, joint.moves)
+            names = {instance.name for instance, _ in joint.moves}
+            left = [task for task in tasks if task.instance.name not in names]
+            made = _without_separated(context, [*joint.moves, *_in_turn(context, left)])
+        else:
+            for task in tasks:
+                _put(context, task.instance, present[task.instance.name])
     note += _losing_least(context, tasks, made)
     if context.settings.optimal:
         optimum, made = _at_best(context, tasks, made)
@@ -219,24 +232,6 @@ def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[s
             _put(context, task.instance, task.instance.nodes)
         _carry_out(context, chosen, moves)
     return note, [*moves, *(one for one in made if one[1].best is None)]
-
-
-def _at_once(
-    context: Context, tasks: Sequence[MoveTask], made: Made, failed: Sequence[Instance]
-) -> tuple[str, Made]:
-    """Search for all moves at once, or for more than before, because some tasks `failed`."""
-    present = {task.instance.name: context.state.where[task.instance.name] for task in tasks}
-    for task in tasks:
-        _put(context, task.instance, task.instance.nodes)
-    joint = move_most(context, tasks, failed)
-    if not joint.moves:
-        for task in tasks:
-            _put(context, task.instance, present[task.instance.name])
-        return joint.note(), made
-    _carry_out(context, tasks, joint.moves)
-    names = {instance.name for instance, _ in joint.moves}
-    left = [task for task in tasks if task.instance.name not in names]
-    return joint.note(), _without_separated(context, [*joint.moves, *_in_turn(context, left)])
 
 
 def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None:

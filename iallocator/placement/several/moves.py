@@ -23,7 +23,7 @@ from iallocator.solver.problem import FOUND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
@@ -109,9 +109,18 @@ class _JointMove:
     ) -> None:
         self._context = context
         self._budget = budget
-        self._places = places = _places_by_task(context, tasks, failed, budget)
+        # The places of each instance while all are not placed; if none of the `failed` has one,
+        # only theirs are listed. Once `budget` is spent, an instance has none.
+        names = {instance.name for instance in failed}
+        self._places: dict[str, Places] = {}
+        with taken_off(context, tasks):
+            for task in sorted(tasks, key=lambda one: one.instance.name not in names):
+                if task.instance.name not in names and not any(self._places.values()):
+                    break
+                found = () if budget.must_end else places_of_move(context, task, budget)
+                self._places[task.instance.name] = [(score + price, n) for score, price, n in found]
         self.result = MovedTogether(len(tasks))
-        hopeless = {name for name, listed in places.items() if not listed}
+        hopeless = {name for name, listed in self._places.items() if not listed}
         others = [task.instance for task in tasks if task.instance.name not in hopeless]
         chains = context.affinity.dependents_of_failed(others, hopeless, ordered=False)
         self.result.hopeless = hopeless | chains.keys()
@@ -124,11 +133,18 @@ class _JointMove:
         """Return the program of the tasks and their places, with no instance placed."""
         context = self._context
         failing = [i for i in context.all_nodes() if context.state.fails_n1(i)]
+        sources = [context.cluster.nodes[task.instance.nodes[0]] for task in self._tasks]
+        lenient = {  # nodes on which not all limits are enforced for some task
+            index
+            for group in context.cluster.groups
+            for limit_policies in (context.evaluator(group).limit_policies,)
+            if any(limit_policies.off(source).primary.spares for source in sources)
+            for index in group.nodes
+        }
         with taken_off(context, self._tasks) as present:
             problem = PlacementProblem(
-                context.state, _lenient(context, self._tasks), failing=failing,
-                constraints=[self._affinity],
-            )  # fmt: skip
+                context.state, lenient, failing=failing, constraints=[self._affinity]
+            )
             for task in self._tasks:
                 listed = self._places[task.instance.name]
                 problem.add(
@@ -199,25 +215,6 @@ def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str,
         context.affinity.pending = set()
 
 
-def _places_by_task(
-    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Deadline
-) -> dict[str, Places]:
-    """Return the places of each instance while all are not placed.
-
-    Once `budget` is spent, an instance has none. If none of the `failed` has a place, only those
-    are listed.
-    """
-    names = {instance.name for instance in failed}
-    by_name: dict[str, Places] = {}
-    with taken_off(context, tasks):
-        for task in sorted(tasks, key=lambda one: one.instance.name not in names):
-            if task.instance.name not in names and not any(by_name.values()):
-                break
-            places = () if budget.must_end else places_of_move(context, task, budget)
-            by_name[task.instance.name] = [(score + price, nodes) for score, price, nodes in places]
-    return by_name
-
-
 def places_of_move(
     context: Context, task: MoveTask, budget: Deadline | None = None
 ) -> Iterator[tuple[float, float, Nodes]]:
@@ -237,18 +234,6 @@ def places_of_move(
         group = context.cluster.nodes[nodes[0]].group
         reluctance = 0.0 if group is own else RELUCTANCE * POLICY_RANK[group.alloc_policy]
         yield score, cost - score + reluctance, nodes
-
-
-def _lenient(context: Context, tasks: Sequence[MoveTask]) -> Collection[int]:
-    """Return the nodes on which not all limits are enforced for some task."""
-    sources = [context.cluster.nodes[task.instance.nodes[0]] for task in tasks]
-    return {
-        index
-        for group in context.cluster.groups
-        for limit_policies in (context.evaluator(group).limit_policies,)
-        if any(limit_policies.off(source).primary.spares for source in sources)
-        for index in group.nodes
-    }
 
 
 def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, Nodes]) -> Made:

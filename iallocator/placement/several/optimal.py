@@ -20,7 +20,7 @@ from iallocator.solver.optimum import Item, Optimum, lowest_cost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
@@ -40,9 +40,20 @@ def best_batch(
 
     `placed` are the places of greedy placement. The new instances are not placed.
     """
-    obstacle = _obstacle(context, _groups(context, allocations)) or _losses(context, allocations)
+    usable = (
+        group
+        for allocation in allocations
+        for group in allocation.groups
+        for online in (context.evaluator(group).online_nodes(allocation.allowed),)
+        if may_offer(context, allocation, group, len(online))
+    )
+    obstacle = _obstacle(context, usable)
     if obstacle:
         return obstacle, dict(placed)
+    for allocation in allocations:
+        for group in ranked_by_losses(context, allocation):
+            note = f"; no optimum: group {group.name} is ranked by lost-allocations"
+            return note, dict(placed)
     named = {allocation.groups[0].index for allocation in allocations if allocation.named}
     scope: Sequence[int] = context.all_nodes()
     if len(named) == 1 and all(allocation.named for allocation in allocations):
@@ -166,23 +177,6 @@ def _obstacle(context: Context, groups: Iterable[Group]) -> str:
         if strategy != "score":
             return f"; no optimum: group {group.name} is ranked by {strategy}, not by the score"
     return ""
-
-
-def _losses(context: Context, allocations: Sequence[AllocationRequest]) -> str:
-    """Return the text to add to ``info`` if a group is ranked by lost allocations; else ""."""
-    for allocation in allocations:
-        for group in ranked_by_losses(context, allocation):
-            return f"; no optimum: group {group.name} is ranked by lost-allocations"
-    return ""
-
-
-def _groups(context: Context, allocations: Sequence[AllocationRequest]) -> Iterator[Group]:
-    """Yield the groups that may be used."""
-    for allocation in allocations:
-        for group in allocation.groups:
-            nodes = context.evaluator(group).online_nodes(allocation.allowed)
-            if may_offer(context, allocation, group, len(nodes)):
-                yield group
 
 
 def _group_at(context: Context, nodes: Nodes) -> Group:

@@ -153,18 +153,15 @@ class Choice(NodeRanking):
     def criteria(self, index: int) -> list[tuple[str, str]]:
         """Return the criteria of rule 4 in order of precedence, with the values of a node."""
         free = ", ".join(f"{name} {amount:.12g}" for name, amount in self._free[index].items())
+        score, cost = shown(self.weights[index]), self.costs.get(index)
         criteria = {
-            "score": self._score(index),
+            "score": f"{score} less {cost:g} for soft constraints" if cost else score,
             "free capacity": free or "none",
             "instances": str(self._count[index]),
             "present node": YES_NO[index == self.present],
             "name": self._cluster.nodes[index].name,
         }
         return [(name, criteria[name]) for name in ("score", *CRITERIA[self.kind], "name")]
-
-    def _score(self, index: int) -> str:
-        score, cost = shown(self.weights[index]), self.costs.get(index)
-        return f"{score} less {cost:g} for soft constraints" if cost else score
 
     def decided(self, first: int, second: int) -> str:
         """Return the first rule at which the two nodes differ, with both figures."""
