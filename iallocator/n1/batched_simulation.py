@@ -92,7 +92,15 @@ class _Batch:
         place = {key: number for number, key in enumerate(kinds)}
         self._kinds: Indices = np.array([place[key] for key in keys], dtype=np.intp)
         moved = np.concatenate([*kinds.values(), np.empty((0, len(COLUMNS)))])
-        self._open = self._open_positions(columns, moved)
+        # The nodes that have capacity for any of these vectors at the beginning
+        open_to = self._allowed.copy()
+        self._disks = bool(moved[:, DISK].any())
+        if len(moved):
+            open_to &= columns[MEMORY] + moved[:, MEMORY].max() > 0
+            least = moved[:, DISK].max()
+            if least < 0:
+                open_to &= columns[DISK] + least > 0
+        self._open: Indices = np.flatnonzero(open_to)
         self._scores = BatchScores(shared, values, self._own, self._kinds, self._open)
         nothing = (0.0,) * len(COLUMNS)
         vectors = np.array([coming[old] or nothing for old in order])
@@ -107,17 +115,6 @@ class _Batch:
         self._every: Indices = np.arange(self._rows.size)
         self._first: Indices = self._every * self._open.size  # of each row, among all
         self._start_steps(moved, np.array([node for _, node in kinds], dtype=np.intp))
-
-    def _open_positions(self, columns: Floats, vectors: Floats) -> Indices:
-        """Return the nodes that have capacity for any of `vectors` at the beginning."""
-        open_to = self._allowed.copy()
-        self._disks = bool(vectors[:, DISK].any())
-        if len(vectors):
-            open_to &= columns[MEMORY] + vectors[:, MEMORY].max() > 0
-            least = vectors[:, DISK].max()
-            if least < 0:
-                open_to &= columns[DISK] + least > 0
-        return np.flatnonzero(open_to)
 
     def _arrive(self, vectors: Floats, at: Sequence[Sequence[int]]) -> None:
         """Add the vector of each row at the nodes in `at`, as often as each occurs."""
@@ -247,29 +244,23 @@ class BatchedSimulation:
         found: list[bool] = []
         for start in range(0, len(failing), size):
             part = slice(start, start + size)
-            found += self._batch(failing[part], leaving[part], coming[part]).run().tolist()
+            some, came = leaving[part], coming[part]
+            heads = [self._head_of(node, one) for node, one in zip(failing[part], some)]
+            vectors = [None if one is None else one[0].as_primary for one in came]
+            different = {id(head): head.kinds for head in heads}.values()
+            kinds = {one for one in vectors if one is not None}.union(*different)
+            batch = _Batch(
+                self._basis,
+                self._basis.shared(kinds),
+                self._allowed,
+                np.array(self._positions(failing[part]), dtype=np.intp),
+                some,
+                [head.amounts for head in heads],
+                vectors,
+                [() if one is None else self._positions(one[1]) for one in came],
+            )
+            found += batch.run().tolist()
         return found
-
-    def _batch(
-        self,
-        failing: Sequence[int],
-        leaving: Sequence[Leaving],
-        coming: Sequence[Arrivals | None],
-    ) -> _Batch:
-        heads = [self._head_of(node, one) for node, one in zip(failing, leaving)]
-        vectors = [None if one is None else one[0].as_primary for one in coming]
-        different = {id(head): head.kinds for head in heads}.values()
-        kinds = {one for one in vectors if one is not None}.union(*different)
-        return _Batch(
-            self._basis,
-            self._basis.shared(kinds),
-            self._allowed,
-            np.array(self._positions(failing), dtype=np.intp),
-            leaving,
-            [head.amounts for head in heads],
-            vectors,
-            [() if one is None else self._positions(one[1]) for one in coming],
-        )
 
     def _positions(self, nodes: Sequence[int]) -> Sequence[int]:
         """Return the positions of `nodes` in the scope."""

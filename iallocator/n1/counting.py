@@ -368,12 +368,8 @@ class GroupChecks:
                 undecided.append((failing, counting.leaving(failing, instance, node)))
         if likely is not None:
             undecided.sort(key=lambda one: one[0] != likely)
-        return self._simulate(undecided, instance, node) if undecided else True
-
-    def _simulate(
-        self, undecided: Sequence[Undecided], instance: Instance, node: int
-    ) -> bool | None:
-        """Return whether the rules allow `instance` on `node`, by simulating these failures."""
+        if not undecided:
+            return True
         lost = self.lost(undecided, [(instance, (node,))] * len(undecided))
         if lost is None:
             return None

@@ -437,19 +437,19 @@ class EvacuationPart:
         Negative if sums do not decide; exact, negative or not, if the part `fails_over`.
         """
         if self._spare is None:
-            self._spare = self._compute_spare()
+            items = self._items
+            if not self._memory_alone() or len({item.bins for item in items}) != 1:
+                self._spare = -inf
+                return self._spare
+            memory, nodes = self._evacuation.state.columns[MEMORY], self._evacuation.targets.nodes
+            free = [max(0, memory[nodes[b]] - 1) for b in items[0].bins]
+            need = max(item.memory for item in items)
+            others = sum(item.memory for item in items) - need
+            if len(free) == 1:
+                self._spare = free[0] - need - others
+            else:
+                self._spare = sum(f - need + 1 for f in free if f >= need) - others - 1
         return self._spare
-
-    def _compute_spare(self) -> float:
-        if not self._memory_alone() or len({item.bins for item in self._items}) != 1:
-            return -inf
-        memory = self._evacuation.state.columns[MEMORY]
-        free = [max(0, memory[self._evacuation.targets.nodes[b]] - 1) for b in self._items[0].bins]
-        need = max(item.memory for item in self._items)
-        others = sum(item.memory for item in self._items) - need
-        if len(free) == 1:
-            return free[0] - need - others
-        return sum(f - need + 1 for f in free if f >= need) - others - 1
 
     @property
     def lost(self) -> bool:
@@ -661,23 +661,17 @@ class ExactSearch:
 
     def _loses_more(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool:
         """Return whether more is lost than before, with `instance` on `nodes`, where it is now."""
-        before = self._loss_before(failure, instance, nodes)
+        before = self._losses.get(failure)
+        if before is None:
+            with self._state.trial():
+                self._state.remove(instance, nodes)
+                if self._leaving is not None:
+                    self._state.place(*self._leaving)
+                before = self._losses[failure] = self.loss(failure)
         if before.instances_least:
             more = self.evacuation(failure).whole.loses_more_than(before)
             return more and not self.saves(failure)
         return not self.saves(failure)
-
-    def _loss_before(self, failure: Failure, instance: Instance, nodes: Nodes) -> Loss:
-        try:
-            return self._losses[failure]
-        except KeyError:
-            pass
-        with self._state.trial():
-            self._state.remove(instance, nodes)
-            if self._leaving is not None:
-                self._state.place(*self._leaving)
-            loss = self._losses[failure] = self.loss(failure)
-        return loss
 
     def _takes_what_saves(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool:
         """Return whether the new instance takes capacity that would restart a lost instance."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1 import Failure, Rules
-    from iallocator.n1.bounds import Capacities, Demand, Demands
+    from iallocator.n1.bounds import Demand, Demands
 
 __all__ = ["FailureWatch"]
 
@@ -156,9 +156,36 @@ class FailureWatch:
 
     def _ask(self, failing: Collection[Failure], rules: Rules, demands: Demands) -> None:
         """Check the bounds of `failing` in the present state, and store them."""
-        capacities = capacities_for(self._state, rules, failing)
+        state = self._state
+        capacities = capacities_for(state, rules, failing)
         for failure in failing:
-            failovers = self._asked(failure, rules, capacities, demands)
+            demand, former = (
+                known_demand(state, failure, rules, demands),
+                self._demands.get(failure),
+            )
+            if former is not demand:
+                for secondary in former.failovers if former is not None else ():
+                    self._sources[secondary].discard(failure)
+                for secondary in demand.failovers:
+                    self._sources.setdefault(secondary, set()).add(failure)
+                self._demands[failure] = demand
+            kind, spare = check_bounds(state, failure, demand, rules, capacities)
+            self._spare.forget(failure)
+            shares = demand.shares is not None or any(p.shares is not None for p in demand.parts)
+            bounded = kind == SAFE and spare >= 0 and not (demand.plain or shares)
+            self._unbounded.discard(failure)
+            if demand.intricate or (demand.movers and not bounded):
+                self._unbounded.add(failure)
+            (self.lost.add if kind == LOST else self.lost.discard)(failure)
+            (self.uncertain.discard if kind == SAFE else self.uncertain.add)(failure)
+            failovers: Mapping[int, float] = demand.failovers  # secondary -> MiB
+            if kind == LOST and not (rules.requires_all or rules.exact):
+                failovers = NOTHING
+            elif demand.movers or demand.intricate or not rules.exact:
+                if kind != SAFE:
+                    spare = -1
+                if spare != inf:
+                    self._spare.note(failure, spare)
             place, before = self._place[failure], self._noted.get(failure, NOTHING)
             if failovers is before:
                 continue
@@ -171,39 +198,6 @@ class FailureWatch:
         for secondary in self._unsorted:
             self._onto[secondary].sort()
         self._unsorted.clear()
-
-    def _asked(
-        self,
-        failure: Failure,
-        rules: Rules,
-        capacities: Capacities,
-        demands: Demands,
-    ) -> Mapping[int, float]:
-        """Return the failovers of `failure` by secondary, in MiB, and note its spare memory."""
-        state = self._state
-        demand, before = known_demand(state, failure, rules, demands), self._demands.get(failure)
-        if before is not demand:
-            for secondary in before.failovers if before is not None else ():
-                self._sources[secondary].discard(failure)
-            for secondary in demand.failovers:
-                self._sources.setdefault(secondary, set()).add(failure)
-            self._demands[failure] = demand
-        kind, spare = check_bounds(state, failure, demand, rules, capacities)
-        self._spare.forget(failure)
-        shares = demand.shares is not None or any(one.shares is not None for one in demand.parts)
-        bounded = kind == SAFE and spare >= 0 and not (demand.plain or shares)
-        self._unbounded.discard(failure)
-        if demand.intricate or (demand.movers and not bounded):
-            self._unbounded.add(failure)
-        (self.lost.add if kind == LOST else self.lost.discard)(failure)
-        (self.uncertain.discard if kind == SAFE else self.uncertain.add)(failure)
-        if kind == LOST and not (rules.requires_all or rules.exact):
-            return NOTHING
-        if kind != SAFE:
-            spare = -1
-        if spare != inf and (demand.movers or demand.intricate or not rules.exact):
-            self._spare.note(failure, spare)
-        return demand.failovers
 
     def catch_up(
         self,

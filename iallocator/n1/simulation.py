@@ -109,7 +109,14 @@ class Simulation:
                 state.remove(one.instance, state.where[one.instance.name])
         for item in self.unplaced(leaving, failure):
             what = "memory and disk" if self._rules.recreates(item[0]) else "memory"
-            yield self._unrestarted(failure, item, what)
+            largest = min(item, key=_memory)
+            others = " and ".join(one.name for one in item if one is not largest)
+            whole = f"it together with {others}" if others else "it"
+            which = "no node has"
+            if state.cluster.reach(largest) is not None:
+                access = state.cluster.access_words(largest, third=True, brief=True)
+                which = f"no other node that {access} has"
+            yield UnrestartedInstance(failure, largest, f"{which} the {what} for {whole}")
 
     def leaving(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
         """Return the items that need a new node after `failure`, and the failed node of each.
@@ -157,19 +164,6 @@ class Simulation:
         Changes the state: call it in a trial.
         """
         return not self._failover(instance, failed)
-
-    def _unrestarted(
-        self, failure: Failure, item: Sequence[Instance], what: str
-    ) -> UnrestartedInstance:
-        """Return the largest instance of `item` as not restarted, for lack of `what`."""
-        largest = min(item, key=_memory)
-        others = " and ".join(one.name for one in item if one is not largest)
-        whole = f"it together with {others}" if others else "it"
-        which = "no node has"
-        if self._state.cluster.reach(largest) is not None:
-            access = self._state.cluster.access_words(largest, third=True, brief=True)
-            which = f"no other node that {access} has"
-        return UnrestartedInstance(failure, largest, f"{which} the {what} for {whole}")
 
     def lost(self, failing: Sequence[Failure]) -> list[Failure]:
         """Return the failures in `failing`, all in one group, that lose an instance."""

@@ -181,7 +181,14 @@ class _Batch:
                 )
                 hopeless |= some & (np.maximum(memory, 0).sum(axis=1) < bound)
                 hopeless |= some & (memory.max(axis=1) < need)
-            slots, wanted = self._equal_slots(step)
+            # Where all instances that are left are equal, each takes exactly one slot, whatever is
+            # chosen; elsewhere both numbers are NaN
+            each = np.where((self._tails <= step) & (self._memory[:, step] > 0), 1.0, np.nan)
+            each *= self._memory[:, step]
+            usable = self._allowed & self._reach[self._kinds[:, step]]
+            free = np.where(usable, np.maximum(states.columns[MEMORY] - 1, 0), 0)
+            slots = np.floor(free / each[:, None]).sum(axis=1)
+            wanted = self._left - step + 0 * each
             safe |= slots >= wanted
             hopeless |= slots < wanted
             done = (self._left <= step) | safe
@@ -200,18 +207,6 @@ class _Batch:
             stuck = ~np.isfinite(scores.min(axis=1))
             self._record_lost(lost=stuck, done=np.zeros_like(stuck))
         return self.lost
-
-    def _equal_slots(self, step: int) -> tuple[Floats, Floats]:
-        """Return the slots, and those needed, where all instances that are left are equal.
-
-        Each instance takes exactly one slot then, whatever is chosen. Elsewhere both are NaN.
-        """
-        each = np.where((self._tails <= step) & (self._memory[:, step] > 0), 1.0, np.nan)
-        each *= self._memory[:, step]
-        usable = self._allowed & self._reach[self._kinds[:, step]]
-        free = np.where(usable, np.maximum(self._states.columns[MEMORY] - 1, 0), 0)
-        slots: Floats = np.floor(free / each[:, None]).sum(axis=1)
-        return slots, self._left - step + 0 * each
 
     def _record_lost(self, lost: NDArray[np.bool_], done: NDArray[np.bool_]) -> None:
         self.lost += [self._kept[k] for k in self._failing[lost].tolist()]

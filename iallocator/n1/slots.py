@@ -433,7 +433,14 @@ class UndecidedFailures(_FailureSlots):
         undecided.
         """
         self._renew()
-        less = self._less([node, *(other for _, other in others)], taken)
+        # The slots, and closing MiB (`slots_left`), that each node loses: 2 × sizes × nodes
+        nodes = [node, *(other for _, other in others)]
+        less = np.zeros((2, len(self._needs), len(nodes)), dtype=np.int64)
+        inside = [k for k, index in enumerate(nodes) if index in self._place]
+        columns = [self._place[nodes[k]] for k in inside]
+        slots, closing = self._room([nodes[k] for k in inside], taken)
+        less[0][:, inside] = self._slots[:, columns] - slots
+        less[1][:, inside] = self._closing[:, columns] - closing
         sure, lost = self._known_by_bound(slice(None), less[:, :, :1])
         undecided = {
             self._failing[k]: bool(lost[k])
@@ -459,19 +466,6 @@ class UndecidedFailures(_FailureSlots):
         at = self._place[failing]
         slots, closing = (one[size] for one in self._totals)
         return int(slots - self._slots[size, at]), int(closing - self._closing[size, at])
-
-    def _less(self, nodes: Sequence[int], taken: Need) -> Integers:
-        """Return the slots, and closing MiB (`slots_left`), that each node loses with `taken`.
-
-        Shape 2 × sizes × nodes.
-        """
-        losses = np.zeros((2, len(self._needs), len(nodes)), dtype=np.int64)
-        known = [k for k, node in enumerate(nodes) if node in self._place]
-        at = [self._place[nodes[k]] for k in known]
-        slots, closing = self._room([nodes[k] for k in known], taken)
-        losses[0][:, known] = self._slots[:, at] - slots
-        losses[1][:, known] = self._closing[:, at] - closing
-        return losses
 
     def _known_by_bound(self, failing: slice | Indices, less: Integers) -> tuple[Truths, Truths]:
         """Return which failures at these places are certainly tolerated, and which are lost.

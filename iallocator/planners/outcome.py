@@ -254,25 +254,22 @@ class Outcome:
                     forced.add(index)
                 come.setdefault(index, []).append((instance, role))
         for index, arrived in come.items():
-            if index not in forced:
-                yield from self._soft_at(state, index, arrived)
-
-    def _soft_at(
-        self, state: State, index: int, arrived: Sequence[tuple[Instance, int]]
-    ) -> Iterator[Found]:
-        first, last = self._rows[index], view_of(state, index, self._limits.min_disk)
-        for instance, role in arrived:
-            here = index in self._before[instance.name]
-            if here and role == 1:
+            if index in forced:
                 continue
-            for check in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
-                if check.forced or check.later or (here and check.local):
-                    continue  # checked at each step; not yet there; its disks were there
-                if check.reason == "FailTags" and not instance.exclusion:
-                    continue  # a conflict of another instance
-                if check.fails(first, last, instance) and not check.fails(first, first, instance):
-                    text = check.numbers(first, last, instance)
-                    yield instance.name, f"{instance.name}: {self._nodes[index].name}: {text}"
+            first, last = self._rows[index], view_of(state, index, self._limits.min_disk)
+            for instance, role in arrived:
+                here = index in self._before[instance.name]
+                if here and role == 1:
+                    continue
+                for check in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
+                    if check.forced or check.later or (here and check.local):
+                        continue  # checked at each step; not yet there; its disks were there
+                    if check.reason == "FailTags" and not instance.exclusion:
+                        continue  # a conflict of another instance
+                    fails = check.fails(first, last, instance)
+                    if fails and not check.fails(first, first, instance):
+                        text = check.numbers(first, last, instance)
+                        yield instance.name, f"{instance.name}: {self._nodes[index].name}: {text}"
 
     def lost(self, state: State) -> dict[Failure, str]:
         """Return the failures that must be tolerated in the end and are not, with the reason."""

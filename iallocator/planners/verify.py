@@ -268,7 +268,10 @@ def verify_transition(
     `failures` keeps results of N+1 from one call to the next.
     """
     steps = [step for step in transition.steps if step.action.instance is not None]
-    moved = [(step.action.name, _concerned(step.action)) for step in steps]
+    # The nodes that a step changes for N+1: none if it only starts or stops an instance
+    ends_of = ((_nodes(step.action.before), _nodes(step.action.after)) for step in steps)
+    changed = [() if before == after else (*before, *after) for before, after in ends_of]
+    moved = [(step.action.name, nodes) for step, nodes in zip(steps, changed)]
     outcome = Outcome(state, moved, limits, failures)
     spindles = not limits.settings.behaviour.counts_spindles_anywhere
     with state.trial():
@@ -302,12 +305,6 @@ def verify_transition(
     if limits.relations is not None:
         problems += _stopped(state, transition.steps, limits.relations)
     return problems
-
-
-def _concerned(action: Step) -> tuple[int, ...]:
-    """Return the nodes that a step changes for N+1: none if it only starts or stops an instance."""
-    before, after = _nodes(action.before), _nodes(action.after)
-    return () if before == after else (*before, *after)
 
 
 def _nodes(place: Place | None) -> tuple[int, ...]:

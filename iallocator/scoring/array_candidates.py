@@ -273,11 +273,10 @@ class PrunedPairs(ArrayCandidates):
 
     def ranked(self) -> Iterator[Placement]:
         bounds = self._bounds() if self._whole is None else None
-        yield from super().ranked() if bounds is None else self._ranked(bounds)
-
-    def _ranked(self, bounds: Floats) -> Iterator[Placement]:
-        """Yield all feasible placements, best first; rows are scored in the order of `bounds`."""
-        order = np.argsort(bounds, kind="stable")
+        if bounds is None:
+            yield from super().ranked()
+            return
+        order = np.argsort(bounds, kind="stable")  # rows are scored in this order
         waiting = np.empty((3, 0))  # score, row and column of pairs that another row may precede
         done, size = 0, FIRST
         while done < order.size or waiting.size:

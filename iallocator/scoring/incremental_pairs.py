@@ -166,7 +166,13 @@ class IncrementalPairs(IncrementalScores):
 
     def _prepare(self) -> None:
         self._reserve = _Reserve(self._state, self._instance)
-        self._shared = _shared_locations(self._state)
+        # Nodes × nodes: the part of the score for location tags that both nodes have
+        nodes = self._state.cluster.nodes
+        self._shared: Floats | None = None
+        if any(node.locations for node in nodes):
+            weight = STATISTICS[LOCATION].weight
+            shared = [[weight * len(a.locations & b.locations) for b in nodes] for a in nodes]
+            self._shared = np.array(shared, dtype=np.float64)
 
     @property
     def lifetime(self) -> int:
@@ -229,17 +235,13 @@ class IncrementalPairs(IncrementalScores):
         if self._sums is not None:
             score += float(self._sums[0][primary] + self._sums[1][secondary])
         if self._near:
-            score += self._near_cost(primary, secondary)
+            failing, reserve = self._failing, self._reserve
+            if reserve.keeps and not failing[secondary]:  # infinite if a node exceeds its limits
+                after = reserve.amounts[secondary] + max(0.0, reserve.missing(primary, secondary))
+                if self._memory[secondary] <= after:
+                    return np.inf
+            score += N1_WEIGHT * (int(failing[primary]) + int(failing[secondary]))
         return score
-
-    def _near_cost(self, primary: int, secondary: int) -> float:
-        """Return the cost of nodes that are near their limits; infinite if one exceeds them."""
-        failing, reserve = self._failing, self._reserve
-        if reserve.keeps and not failing[secondary]:
-            after = reserve.amounts[secondary] + max(0.0, reserve.missing(primary, secondary))
-            if self._memory[secondary] <= after:
-                return np.inf
-        return N1_WEIGHT * (int(failing[primary]) + int(failing[secondary]))
 
     def _scores(self, rows: Indices, columns: Indices) -> Floats:
         """Return the scores of many pairs, of each primary in `rows` with that in `columns`."""
@@ -370,8 +372,11 @@ class IncrementalPairs(IncrementalScores):
             scores = self._scores_of(rows[:count], columns[:count])
             best = pick(scores)
             done = count >= rows.size
-            if best is not None and (done or _lowest_of_all(scores[best], least)):
-                return float(scores[best]), int(rows[best]), int(columns[best])
+            if best is not None:
+                ends = [least - 2 * NOISE, scores[best] + 2 * NOISE]
+                low, high = np.round(ends, DECIMALS).tolist()
+                if done or low == high:  # then no score is lower once both are rounded
+                    return float(scores[best]), int(rows[best]), int(columns[best])
             if done:
                 return None
             count *= GROWTH
@@ -396,16 +401,6 @@ class IncrementalPairs(IncrementalScores):
         return value
 
 
-def _shared_locations(state: State) -> Floats | None:
-    """Return nodes × nodes: the part of the score for location tags that both nodes have."""
-    nodes = state.cluster.nodes
-    if not any(node.locations for node in nodes):
-        return None
-    weight = STATISTICS[LOCATION].weight
-    shared = [[weight * len(one.locations & two.locations) for two in nodes] for one in nodes]
-    return np.array(shared, dtype=np.float64)
-
-
 def _concave(variance: Floats, line: float) -> Floats:
     """Return square roots, with a straight line below `line`: a concave lower bound."""
     found = np.sqrt(np.maximum(variance, 0.0))
@@ -417,9 +412,3 @@ def _lowest(nodes: Indices, bounds: Floats, size: int) -> Indices:
     if nodes.size <= size:
         return nodes
     return nodes[np.sort(np.argpartition(bounds, size)[:size])]
-
-
-def _lowest_of_all(score: float, least: float) -> bool:
-    """Return whether no score of at least `least` is below `score` once both are rounded."""
-    low, high = np.round([least - 2 * NOISE, score + 2 * NOISE], DECIMALS).tolist()
-    return bool(low == high)

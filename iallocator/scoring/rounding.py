@@ -177,20 +177,6 @@ class _Per(float):
         return amount / self.total if self.total else 0.0
 
 
-def _exact_capacities(state: State, index: int) -> list[float]:
-    """Return the `CAPACITIES` of a node with each inverse as a `_Per`."""
-    node = state.cluster.nodes[index]
-    exclusive = node.exclusive_storage
-    fixed = dict(zip(CAPACITIES, capacities(node)))
-    fixed["per_memory"] = _Per(node.total_memory)
-    fixed["per_disk"] = _Per(0 if exclusive else node.total_disk)
-    fixed["per_own_spindle"] = _Per(node.total_spindles if exclusive else 0)
-    fixed["per_cpu"] = _Per(node.total_cpus)
-    fixed["per_speed"] = _Per(node.cpu_speed)
-    fixed["per_spindle"] = _Per(0 if exclusive else node.high_spindles)
-    return list(fixed.values())
-
-
 class _ExactValues:
     """The values of nodes with and without `instance`, which is not placed.
 
@@ -211,8 +197,16 @@ class _ExactValues:
     def view(self, index: int) -> NodeView:
         """Return a node as it is."""
         if index not in self._views:
-            fixed = _exact_capacities(self._state, index)
-            self._views[index] = NodeView.of(self._state, index, fixed)
+            node = self._state.cluster.nodes[index]
+            exclusive = node.exclusive_storage
+            fixed = dict(zip(CAPACITIES, capacities(node)))
+            fixed["per_memory"] = _Per(node.total_memory)
+            fixed["per_disk"] = _Per(0 if exclusive else node.total_disk)
+            fixed["per_own_spindle"] = _Per(node.total_spindles if exclusive else 0)
+            fixed["per_cpu"] = _Per(node.total_cpus)
+            fixed["per_speed"] = _Per(node.cpu_speed)
+            fixed["per_spindle"] = _Per(0 if exclusive else node.high_spindles)
+            self._views[index] = NodeView.of(self._state, index, list(fixed.values()))
         return self._views[index]
 
     def before(self, index: int) -> Values:
@@ -221,14 +215,26 @@ class _ExactValues:
 
     def after(self, place: Nodes) -> dict[int, Values]:
         """Return the values of the nodes of `place`, primary first, with the instance on them."""
-        primary = place[0]
-        shared = self._shared(*place) if len(place) > 1 else 0
-        values = {primary: self._as_primary(primary, shared)}
+        primary, instance = place[0], self._instance
+        nodes = [self._state.cluster.nodes[index] for index in place]
+        shared = 0  # location tags that count because both nodes have them
+        if len(nodes) > 1 and nodes[0].online and not instance.forthcoming:
+            shared = len(nodes[0].locations & nodes[1].locations)
+        own = primary, -1, shared
+        if own not in self._after:
+            view = after_primary(self.view(primary), instance)
+            if instance.exclusion or instance.desired:
+                conflicts, misplaced = self._state.tag_amounts(instance, primary, None)
+                view.conflicts += conflicts
+                view.misplaced += misplaced
+            view.misplaced += shared
+            self._after[own] = _values(view)
+        values = {primary: self._after[own]}
         for secondary in place[1:]:
             peers = self._state.peers[secondary].get(primary, 0)
             key = secondary, peers, 0
             if key not in self._after:
-                view = after_secondary(self.view(secondary), self._instance, peers, max)
+                view = after_secondary(self.view(secondary), instance, peers, max)
                 self._after[key] = _values(view)
             values[secondary] = self._after[key]
         return values
@@ -240,26 +246,6 @@ class _ExactValues:
         if self.by_domain:
             found += state.added_domain_conflicts(self._instance, place[0], group)
         return found
-
-    def _as_primary(self, index: int, shared: int) -> Values:
-        key = index, -1, shared
-        if key not in self._after:
-            instance = self._instance
-            view = after_primary(self.view(index), instance)
-            if instance.exclusion or instance.desired:
-                conflicts, misplaced = self._state.tag_amounts(instance, index, None)
-                view.conflicts += conflicts
-                view.misplaced += misplaced
-            view.misplaced += shared
-            self._after[key] = _values(view)
-        return self._after[key]
-
-    def _shared(self, primary: int, secondary: int) -> int:
-        """Return how many location tags count because both nodes have them."""
-        nodes = self._state.cluster.nodes
-        if not nodes[primary].online or self._instance.forthcoming:
-            return 0
-        return len(nodes[primary].locations & nodes[secondary].locations)
 
 
 def _values(view: NodeView) -> Values:
@@ -302,19 +288,19 @@ class RunningSums:
         """Return the score for each of `places` of a new instance: a pair changes the sums."""
         if len(places[0]) == 1:
             return self.moved(places)
-        return [self._created(place) for place in places]
-
-    def _created(self, place: Nodes) -> float:
-        after = self._placed.after(place)
-        key = tuple(values for index in place for values in (self._values[index], after[index]))
-        known = None if self._placed.by_domain else self._known.get(key)
-        if known is None:
-            check()
-            sums = self._sums
-            for index in place:
-                sums = self._changed(sums, index, after[index])
-            known = self._known[key] = self._score(sums, place)
-        return known
+        scores: list[float] = []
+        for place in places:
+            after = self._placed.after(place)
+            key = tuple(values for index in place for values in (self._values[index], after[index]))
+            known = None if self._placed.by_domain else self._known.get(key)
+            if known is None:
+                check()
+                sums = self._sums
+                for index in place:
+                    sums = self._changed(sums, index, after[index])
+                known = self._known[key] = self._score(sums, place)
+            scores.append(known)
+        return scores
 
     def _anew(self, after: dict[int, Values]) -> list[Sums]:
         """Return the statistics with the values `after`; those that do not change are known."""

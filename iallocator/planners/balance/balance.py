@@ -154,7 +154,13 @@ class _Balancing:
         """Balance the requested groups."""
         state, options = self._before.copy(), self._options
         relations = relations_for(state.cluster, options)
-        for group in _groups(self._before, options):
+        if options.group:
+            groups = [group_named(state.cluster, options.group)]
+            if not groups[0].nodes:
+                raise NotFoundError(f"group {options.group} has no nodes")
+        else:
+            groups = worst_first(self._before)
+        for group in groups:
             behaviour, failures = options.rules.behaviour, None
             instances = movable(
                 state.cluster, group, options.selected, options.excluded, behaviour=behaviour
@@ -174,7 +180,14 @@ class _Balancing:
                 relations,
                 failures,
             )
-            balancer = self._balancer(problem)
+            balancer: GroupBalancer | SteadyBalancer
+            if options.steady is None:
+                balancer = GroupBalancer(problem, options.limits, self._progress)
+            else:
+                from iallocator.planners.balance.steady import SteadyBalancer
+
+                balancer = SteadyBalancer(problem, options.limits, self._progress, options.steady)
+                options.steady.balancers.append(balancer)
             self._open = problem, balancer, group
             plan = balancer.run()
             self._open = None
@@ -182,17 +195,6 @@ class _Balancing:
             if plan.entries and not options.all_groups:
                 break
             replay(state, plan.moves)
-
-    def _balancer(self, problem: BalanceProblem) -> GroupBalancer | SteadyBalancer:
-        """Return the object that finds the plan of a group."""
-        limits, policy = self._options.limits, self._options.steady
-        if policy is None:
-            return GroupBalancer(problem, limits, self._progress)
-        from iallocator.planners.balance.steady import SteadyBalancer
-
-        found = SteadyBalancer(problem, limits, self._progress, policy)
-        policy.balancers.append(found)
-        return found
 
     def stopped(self, stop: Stopped) -> Stopped | None:
         """Keep the plan of the group that is being balanced; return `stop` if there is none."""
@@ -217,16 +219,6 @@ class _Balancing:
             self.plans.append(found)
         elif plan.entries or not self.plans:
             self.plans[:] = [found]
-
-
-def _groups(state: State, options: BalanceOptions) -> list[Group]:
-    """Return the groups to try, in order."""
-    if not options.group:
-        return worst_first(state)
-    group = group_named(state.cluster, options.group)
-    if not group.nodes:
-        raise NotFoundError(f"group {options.group} has no nodes")
-    return [group]
 
 
 def relations_for(cluster: Cluster, options: BalanceOptions) -> Relations | None:

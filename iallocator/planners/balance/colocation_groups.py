@@ -18,7 +18,7 @@ from iallocator.tolerances import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from iallocator.constraints.relations import Relations
     from iallocator.planners.balance.move_kinds import MoveRules
@@ -142,8 +142,23 @@ class ColocationMoves:
         every: dict[Bound, None] = {}
         for name in sorted(name for name in self._movable if self._violated([name])):
             every |= dict.fromkeys([*self._bound_groups(name), ((name,),)])
+        # Moves of several instances come first, with an unknown change and target; moves of single
+        # instances follow, sorted by the change of violations at best
+        tries: list[tuple[float, int, Bound, int | None]] = []
+        single: list[tuple[float, int, Bound, int | None]] = []
+        rule_counts, where = self._rule_counts.now(), self._state.where
+        for place, groups in enumerate(every):
+            name = groups[0][0]
+            if len(groups) > 1 or len(groups[0]) > 1:
+                tries.append((-inf, place, groups, None))
+                continue
+            more = self._relations.with_fewer_violations(
+                name, where[name][0], self._targets, rule_counts
+            )
+            single += ((less, place, groups, target) for target, less in more.items())
+        tries += sorted(single, key=lambda one: one[:2])
         best: tuple[MendingKey, ScoredMoves] | None = None
-        for least, place, groups, target in self._repairing_moves(list(every)):
+        for least, place, groups, target in tries:
             if best is not None and least > best[0][0]:
                 break
             now = self._violated(name for names in groups for name in names)
@@ -154,27 +169,6 @@ class ColocationMoves:
                 if (best is None or key < best[0]) and self._keeps_n1():
                     best = key, move
         return best[1] if best else None
-
-    def _repairing_moves(
-        self, every: Sequence[Bound]
-    ) -> Iterator[tuple[float, int, Bound, int | None]]:
-        """Yield (change of violations at best, position, groups, target) of moves to try.
-
-        Groups of several instances come first, with an unknown change and target. Single instances
-        follow, sorted by the change.
-        """
-        single: list[tuple[float, int, Bound, int | None]] = []
-        rule_counts, where = self._rule_counts.now(), self._state.where
-        for place, groups in enumerate(every):
-            if len(groups) > 1 or len(groups[0]) > 1:
-                yield -inf, place, groups, None
-                continue
-            name = groups[0][0]
-            more = self._relations.with_fewer_violations(
-                name, where[name][0], self._targets, rule_counts
-            )
-            single += ((less, place, groups, target) for target, less in more.items())
-        yield from sorted(single, key=lambda one: one[:2])
 
     def _keeps_n1(self) -> bool:
         return self._guard is None or self._guard.keeps()

@@ -81,10 +81,16 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         """Return the swap that lowers the score most, of those that the limits allow."""
         if state.moves_left() < 2 or not _can_be_compound(state):
             return None
+        rules = state.problem.rules
+
+        def can_be_replaced(instance: Instance, role: int) -> bool:
+            kind = "r" if role else "f r f" if instance.needs_secondary else "fa"
+            return instance.kind.planners_move and rules.allows(BY_NAME[kind], True, True, True)
+
         complete = self._table is None or self._scan is not state.scan
         if self._table is None or complete:
             self._scan = state.scan
-            self._table = state.scan.swaps(state.problem.instances, self._can_be_replaced(state))
+            self._table = state.scan.swaps(state.problem.instances, can_be_replaced)
             state.swap_nodes.clear()
         else:
             self._table.refresh(state.scan.table.position[index] for index in state.swap_nodes)
@@ -113,17 +119,6 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
                     return step
             table.bar(swap)
         return None
-
-    @staticmethod
-    def _can_be_replaced(builder: PlanBuilder) -> Callable[[Instance, int], bool]:
-        """Return which instances on online nodes can be replaced in a role: 0 or 1."""
-        rules = builder.problem.rules
-
-        def can_be(instance: Instance, role: int) -> bool:
-            kind = "r" if role else "f r f" if instance.needs_secondary else "fa"
-            return instance.kind.planners_move and rules.allows(BY_NAME[kind], True, True, True)
-
-        return can_be
 
     def _moves(self, builder: PlanBuilder, swap: Swap) -> list[ScoredMoves] | None:
         """Return the moves of `swap` in an order that the limits allow; None if there is none."""

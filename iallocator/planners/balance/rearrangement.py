@@ -100,9 +100,13 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
         parked = searched = 0
         tries: dict[object, int] = {}
         shapes = _shapes(state)
-        rearrangements.sort(
-            key=lambda one: (round(one[0], DIGITS), _moved(choices, *one[1:]), *one[1:])
-        )
+
+        def rank(one: tuple[float, tuple[int, ...], tuple[Nodes, ...]]) -> tuple[object, ...]:
+            score, rows, nodes = one
+            moved = sum(choices[row][0] != some for row, some in zip(rows, nodes))
+            return round(score, DIGITS), moved, rows, nodes
+
+        rearrangements.sort(key=rank)
         for score, rows, nodes in rearrangements[:TRIED]:
             check()
             if state.limits.deadline.over():
@@ -165,11 +169,6 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
             if rules.disk_moves:
                 choices += [(one, other) for one in open_ for other in open_ if one != other]
         return list(dict.fromkeys([present, *choices]))
-
-
-def _moved(choices: Sequence[Sequence[Nodes]], rows: Sequence[int], nodes: Sequence[Nodes]) -> int:
-    """Return how many instances have other nodes than at present, the first of their choices."""
-    return sum(choices[row][0] != some for row, some in zip(rows, nodes))
 
 
 def _shapes(builder: PlanBuilder) -> list[int]:

@@ -415,7 +415,12 @@ class SteadyBalancer:
             return self._plan
         self.before = self.after = loads.deviation(problem.state)
         full = loads.overloaded(problem.state, policy.limits.overload)
-        forbidden = self._forbidden()
+        # Outside the permitted hours, or with a short history, only moves off overloaded nodes
+        if policy.limits.permits(policy.now):
+            forbidden = self._short(policy.limits.least_history)
+        else:
+            hours = policy.limits.hours
+            forbidden = f"moves are permitted from {hours[0]}:00 to {hours[1]}:00 UTC only"
         if forbidden and not full:
             self._plan.reason = forbidden
             return self._plan
@@ -464,14 +469,6 @@ class SteadyBalancer:
             if names and not any(map(policy.may_move, names)):
                 reason = "the caps, or the time since their last moves, permit no instance to move"
         plan.reason = reason
-
-    def _forbidden(self) -> str:
-        """Return why only moves off overloaded nodes are permitted now; "" if all moves are."""
-        limits = self._policy.limits
-        if not limits.permits(self._policy.now):
-            first, last = limits.hours
-            return f"moves are permitted from {first}:00 to {last}:00 UTC only"
-        return self._short(limits.least_history)
 
     def _short(self, hours: float) -> str:
         """Return a message if the history is shorter than `hours`; else ""."""

@@ -69,15 +69,11 @@ def demand_of_instance(instance: Instance) -> GroupDemand:
 
 def demand_of(cluster: Cluster) -> dict[str, GroupDemand]:
     """Return the uuid of each group -> the demand of the instances with their primary there."""
-    return {
-        group.uuid: _total(map(demand_of_instance, cluster.members(group)))
-        for group in cluster.groups
-    }
-
-
-def _total(parts: Iterable[GroupDemand]) -> GroupDemand:
-    rows = list(parts)
-    return GroupDemand(*map(sum, zip(*rows))) if rows else NOTHING
+    found: dict[str, GroupDemand] = {}
+    for group in cluster.groups:
+        rows = list(map(demand_of_instance, cluster.members(group)))
+        found[group.uuid] = GroupDemand(*map(sum, zip(*rows))) if rows else NOTHING
+    return found
 
 
 def daily(samples: Iterable[DemandSample], now: float) -> list[DemandSample]:

@@ -367,26 +367,22 @@ class _Tiers:
         reasons.sort(key=lambda reason: -failures[reason])
         step = size.smaller(reasons[0]) if reasons else None
         if step is not None:
-            self._look_ahead(size, step, reasons[0])
+            rejections, reason = self._rejections, reasons[0]
+            if not rejections.knows(step, every=False):
+                # Find the next sizes rejected as `size` is, or prepare N+1 checks from `step` on
+                alike = rejections.alike(size, reason, every=False)
+                if alike:
+                    rejections.remember(size, reason, alike, every=False)
+                else:
+                    self._steps = self._steps + 1 if self._stepping == reason else 1
+                    self._stepping = reason
+                    rejections.foresee(step, reason, self._steps, every=False)
             yield step
         for reason in reasons:
             leap = self._leap(size, reason)
             if leap is not None:
                 yield leap
                 return
-
-    def _look_ahead(self, size: Size, step: Size, reason: str) -> None:
-        """Find the next sizes rejected as `size` is, or prepare N+1 checks from `step` on."""
-        rejections = self._rejections
-        if rejections.knows(step, every=False):
-            return
-        alike = rejections.alike(size, reason, every=False)
-        if alike:
-            rejections.remember(size, reason, alike, every=False)
-            return
-        self._steps = self._steps + 1 if self._stepping == reason else 1
-        self._stepping = reason
-        rejections.foresee(step, reason, self._steps, every=False)
 
     def _leap(self, size: Size, reason: str) -> Size | None:
         """Return the size reduced for one reason until it fits, while that reason is among those.

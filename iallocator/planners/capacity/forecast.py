@@ -193,7 +193,20 @@ class _Filling:
     def next(self) -> str:
         """Place one more instance; return the reason of most rejections if that fails, or ""."""
         if self.count == len(self._coming):
-            self._look_ahead()
+            # Renew the contexts, with twice as many of the next instances; without constraints that
+            # bind instances to each other, new names need not be known
+            for _ in range(max(FIRST_COPIES, len(self._coming))):
+                self._coming.append(next(self._asked))
+            contexts = self._contexts.values()
+            if not contexts or any(one.affinity.relations is not None for one in contexts):
+                coming = [one.instance for one, _ in self._coming]
+                every = {id(own): own for _, own in self._site.past}
+                self._contexts = {
+                    key: self._site.context(own, coming) for key, own in every.items()
+                }
+                for context in self._contexts.values():
+                    for instance, nodes in self._placed:
+                        context.state.place(instance, nodes)
         self.rejected = request, settings = self._coming[self.count]
         context = self._contexts[id(settings)]
         allocation = allocation_request(context, request)
@@ -218,17 +231,3 @@ class _Filling:
         self._placed.append((request.instance, nodes))
         self.rejected = None
         return ""
-
-    def _look_ahead(self) -> None:
-        """Renew the contexts, with twice as many of the next instances."""
-        for _ in range(max(FIRST_COPIES, len(self._coming))):
-            self._coming.append(next(self._asked))
-        contexts = self._contexts.values()
-        if contexts and all(one.affinity.relations is None for one in contexts):
-            return  # no constraint binds instances to each other: new names need not be known
-        coming = [request.instance for request, _ in self._coming]
-        every = {id(settings): settings for _, settings in self._site.past}
-        self._contexts = {key: self._site.context(own, coming) for key, own in every.items()}
-        for context in self._contexts.values():
-            for instance, nodes in self._placed:
-                context.state.place(instance, nodes)

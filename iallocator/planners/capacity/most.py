@@ -215,20 +215,19 @@ class _Program:
         """Check a solution; return None if it is accepted, or enough were tried."""
         self._tries += 1
         places = sorted(nodes for name, nodes in chosen.items() if name in self._names)
-        self.accepted = places if self._holds(places) else None
-        self.gave_up = self.accepted is None and self._tries >= TRIES
-        return None if self.accepted or self.gave_up else [*self._names]
-
-    def _holds(self, places: Sequence[Nodes]) -> bool:
-        """Return whether limits, policies and N+1 accept the new instances."""
+        self.accepted = None
         site = self._site
         with site.state.trial():
             for number, nodes in enumerate(places):
                 instance = self._newcomer(number)
                 if not site.allows(instance, nodes):
-                    return False
+                    break
                 site.state.place(instance, nodes)
-            return site.n1.tolerated(self._first)
+            else:
+                if site.n1.tolerated(self._first):
+                    self.accepted = places
+        self.gave_up = self.accepted is None and self._tries >= TRIES
+        return None if self.accepted or self.gave_up else [*self._names]
 
 
 def _places(site: CapacityState, instance: Instance) -> Iterator[Nodes]:

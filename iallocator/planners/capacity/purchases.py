@@ -54,6 +54,17 @@ class Bought:
         known = _finished(old) and _finished(new)
         count = sum(later.values())
         gain = count - sum(counts.values()) if known else None
+        qualities = [None if run is None else run.quality for run in (old, new)]
+        lasting: Json = {}
+        if full is not None:
+            # When the first group of the purchase is full, and how many days later that is
+            until, then = (full.lasts(one, self.nodes) for one in (before, self.report))
+            days = None if until is None or then is None else then - until
+            lasting = {
+                "full": full.date(then),
+                "days_gained": days,
+                "days_per_cost": None if days is None else days / self.cost,
+            }
         return {
             "purchase": self.text,
             "nodes_by_group": self.nodes,
@@ -61,7 +72,7 @@ class Bought:
             "count": count,
             "gain": gain,
             "gain_per_cost": None if gain is None else gain / self.cost,
-            "both_proved": known and all(_proved(run) for run in (old, new)),
+            "both_proved": known and all(one is not None and one.proved for one in qualities),
             "groups": [
                 {
                     "group": group.name,
@@ -73,28 +84,13 @@ class Bought:
             ],
             "reason": "" if new is None else end_of(self.report, new),
             "instances": [] if new is None else instances_placed(new, self.report.before.cluster),
-            **({} if full is None else self._lasting(before, full)),
-        }
-
-    def _lasting(self, before: CapacityReport, full: FullForecast) -> Json:
-        """Return when the first group of the purchase is full, and how many days later that is."""
-        until, then = (full.lasts(one, self.nodes) for one in (before, self.report))
-        days = None if until is None or then is None else then - until
-        return {
-            "full": full.date(then),
-            "days_gained": days,
-            "days_per_cost": None if days is None else days / self.cost,
+            **lasting,
         }
 
 
 def _finished(run: Run | None) -> bool:
     """Return whether a filling came to its end."""
     return run is not None and not run.filling.ended
-
-
-def _proved(run: Run | None) -> bool:
-    """Return whether no more instances are possible than a filling has."""
-    return run is not None and run.quality is not None and run.quality.proved
 
 
 def purchases_document(

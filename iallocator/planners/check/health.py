@@ -492,16 +492,13 @@ class _Examination:
                 text = f"{tag} is in {location} more than once: with {others}"
                 yield Finding("location", text, instance=name)
 
-    def _closed(self, instance: Instance) -> Iterator[str]:
-        """Yield each requirement of the instance, such as a pool, that one of its nodes fails."""
-        for at in self._state.where[instance.name]:
-            lacking = out_of_reach(self._state.cluster, (at,), instance)
-            if lacking:
-                yield f"{self._name(at)} does not {lacking}"
-
     def _violated_constraints(self) -> Iterator[Finding]:
         for index, instance in self._primaries():
-            broken = [*self._closed(instance)]
+            broken = []
+            for at in self._state.where[instance.name]:
+                lacking = out_of_reach(self._state.cluster, (at,), instance)  # a pool, for example
+                if lacking:
+                    broken.append(f"{self._name(at)} does not {lacking}")
             if self._violated is not None:
                 broken += self._violated.of(instance)
             if broken and not instance.forthcoming:

@@ -185,7 +185,9 @@ class SetsFound:
         for first in self._alone:
             pairs = (self._both(first, last) for last in known if last != first)
             failures += islice(filter(None, pairs), most)
-        failures = nsmallest(most * PAIR, failures, key=_badness)
+        failures = nsmallest(
+            most * PAIR, failures, key=lambda one: (-len(one.lost or ()), -one.memory, one.nodes)
+        )
         return list({tuple(one.nodes): one for one in failures}.values())[:most]
 
     def within(self, nodes: Iterable[int]) -> int:
@@ -203,10 +205,6 @@ class SetsFound:
             "unknown": self.unknown,
             "losing": [one.document(cluster) for one in self.losing()],
         }
-
-
-def _badness(one: Failure) -> tuple[int, int, Sequence[int]]:
-    return -len(one.lost or ()), -one.memory, one.nodes
 
 
 class DomainFound:

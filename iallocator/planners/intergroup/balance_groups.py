@@ -75,9 +75,24 @@ class Loads:
 
     def __init__(self, state: State, groups: Sequence[Group]) -> None:
         self.groups = list(groups)
-        own = all(any(state.cluster.nodes[i].total_disk for i in g.nodes) for g in groups)
-        capacities = [_capacity(state, group, own) for group in groups]
-        loads = [_load(state, group) for group in groups]
+        every = state.cluster.nodes
+        by_size = all(any(every[i].total_disk for i in g.nodes) for g in groups)
+        capacities: list[list[float]] = []  # of each group, of cpus, memory, disk and network
+        loads: list[list[float]] = []
+        for group in groups:
+            nodes = [every[i] for i in group.nodes if every[i].online]
+            disks = [node.total_disk if by_size else 1.0 for node in nodes]
+            capacities.append(
+                [
+                    sum(node.total_cpus * node.cpu_speed for node in nodes),
+                    float(sum(node.total_memory for node in nodes)),
+                    float(sum(disks)),
+                    float(len(nodes)),
+                ]
+            )
+            up = [i for i in group.nodes if not every[i].offline]
+            columns = state.columns[CPU_LOAD : NET_LOAD + 1]
+            loads.append([float(sum(column[i] for i in up)) for column in columns])
         means = [
             sum(column) / sum(size) if sum(size) else 0.0
             for column, size in zip(zip(*loads), zip(*capacities))
@@ -127,24 +142,6 @@ class Loads:
             self.relative[source][k] -= amount * self._factors[source][k]
             self.relative[target][k] += amount * self._factors[target][k]
         self._sum_up()
-
-
-def _capacity(state: State, group: Group, disk: bool) -> list[float]:
-    """Return the capacity of `group` per kind; `disk`: disks count by their size, in MiB."""
-    nodes = [state.cluster.nodes[i] for i in group.nodes if state.cluster.nodes[i].online]
-    disks = [node.total_disk if disk else 1.0 for node in nodes]
-    return [
-        sum(node.total_cpus * node.cpu_speed for node in nodes),
-        float(sum(node.total_memory for node in nodes)),
-        float(sum(disks)),
-        float(len(nodes)),
-    ]
-
-
-def _load(state: State, group: Group) -> list[float]:
-    columns = state.columns[CPU_LOAD : NET_LOAD + 1]
-    up = [index for index in group.nodes if not state.cluster.nodes[index].offline]
-    return [float(sum(column[index] for index in up)) for column in columns]
 
 
 if TYPE_CHECKING:

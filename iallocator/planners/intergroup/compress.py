@@ -241,7 +241,11 @@ class _Compression:
             return f"{homeless[0].name} has no place: {passed_over}"
         others = [row.group for row in self.done.groups if row.group is not group]
         free_there = plus(*(self.free[g.index] for g in others if self._in_use(g)))
-        spares = any(map(self._spares_cpus, others))
+        spares = any(  # instances can come to this group beyond its ratio of virtual cpus
+            self.context.evaluator(other).limit_policies.new.primary.spares
+            for other in others
+            if self._in_use(other)
+        )
         for kind, own, free in zip(KINDS, self.used[group.index], free_there):
             if kind == "cpu" and (spares or own == free):
                 continue
@@ -258,11 +262,6 @@ class _Compression:
     def _targets(self, instance: Instance, source: Group) -> list[Group]:
         """Return the groups of its partition that hold instances, or that an option names."""
         return [g for g in self.peers.of(instance, source) if self._in_use(g)]
-
-    def _spares_cpus(self, group: Group) -> bool:
-        """Return whether instances can come to `group` beyond its ratio of virtual cpus."""
-        limit_policy = self.context.evaluator(group).limit_policies.new
-        return self._in_use(group) and limit_policy.primary.spares
 
     def _in_use(self, group: Group) -> bool:
         """Return whether `group` holds instances, or an option names nodes of it."""
@@ -297,9 +296,22 @@ class _Compression:
                 return None
         ranking = self.mover.ranking
         ranking.shares_rankings = len(instances) * len(self.context.cluster.nodes) > LARGE
-        done = self._evacuated(group, instances)
+        targets = {i.name: self._targets(i, group) for i in instances}
+        done: Evacuation | None = None
+        if self.left <= 0 or (self.evacuable and self.others_fit):
+            # Once the moves of one group are the plan, other groups are only packed
+            done = packed(self.mover, instances, lambda i: targets[i.name])
+            self.others_fit = self.others_fit and done is not None  # the others are similar
+        if done is None and self.left > 0:
+            done = evacuate(self.mover, instances, lambda i: targets[i.name])
+            if ranking.shares_rankings:
+                exact = self.context.evaluator(group).rules.exact
+                weight = sum(
+                    SIMULATED_WEIGHT if exact and not i.needs_secondary else 1 for i in instances
+                )
+                self.left -= weight * (1 if done.failed is None else FAILED_WEIGHT)
         ranking.shares_rankings = False
-        if done is None:
+        if done is None:  # no time is left to look for moves
             self.statuses[group.index], row.reason = OUT_OF_TIME, QUICK
             return None
         self.statuses[group.index] = done.status
@@ -311,28 +323,6 @@ class _Compression:
             row.reason = f"{done.failed.name} has no place: {why}"
             return None
         row.reason = done.reason
-        return done
-
-    def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation | None:
-        """Return moves of all instances; None if no time is left to look for them.
-
-        Once the moves of one group are the plan, other groups are only packed.
-        """
-        targets = {i.name: self._targets(i, group) for i in instances}
-        if self.left <= 0 or (self.evacuable and self.others_fit):
-            quick = packed(self.mover, instances, lambda i: targets[i.name])
-            if quick is not None:
-                return quick
-            self.others_fit = False  # the other groups are similar
-        if self.left <= 0:
-            return None
-        done = evacuate(self.mover, instances, lambda i: targets[i.name])
-        if self.mover.ranking.shares_rankings:
-            rules = self.context.evaluator(group).rules
-            weight = sum(
-                SIMULATED_WEIGHT if rules.exact and not i.needs_secondary else 1 for i in instances
-            )
-            self.left -= weight * (1 if done.failed is None else FAILED_WEIGHT)
         return done
 
     def bound(self) -> float:

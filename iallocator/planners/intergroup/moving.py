@@ -143,10 +143,17 @@ class Mover:
 
     def only(self, instance: Instance, nodes: Nodes) -> MoveResult:
         """Return the move of `instance` to exactly these nodes, if it is possible now."""
-        context = self.context
+        context, state = self.context, self.context.state
         group = context.cluster.nodes[nodes[0]].group
-        if self._limits_allow(instance, group, nodes):
-            move = self._way(instance, group, nodes)
+        evaluator, before = context.evaluator(group), state.where[instance.name]
+        if self.ranking.open(instance, [group]):
+            with state.trial():  # all limits and constraints except N+1
+                state.remove(instance, before)
+                rejected = any(
+                    evaluator.check(Move(instance, before, after))
+                    for after in dict.fromkeys((nodes[:1], nodes))
+                )
+            move = None if rejected else self._way(instance, group, nodes)
             if move is not None:
                 return MoveResult([ScoredMove(move)])
         return MoveResult(message=f"group {group.name} cannot take it")
@@ -239,19 +246,6 @@ class Mover:
             return bool(affinity.rejected_passing(instance, [node]))
         finally:
             affinity.pending = waiting
-
-    def _limits_allow(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
-        """Return whether all limits and constraints except N+1 allow this placement."""
-        state, evaluator = self.context.state, self.context.evaluator(group)
-        before = state.where[instance.name]
-        if not self.ranking.open(instance, [group]):
-            return False
-        with state.trial():
-            state.remove(instance, before)
-            return not any(
-                evaluator.check(Move(instance, before, after))
-                for after in dict.fromkeys((nodes[:1], nodes))
-            )
 
     def _rejections_of(self, group: Group) -> _Rejections:
         """Return the placements that N+1 has rejected in `group` since it last changed."""

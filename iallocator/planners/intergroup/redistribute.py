@@ -131,7 +131,7 @@ class Health:
     def describe(self, nodes: Sequence[Node]) -> str:
         """Return the problems in words, or ""; `nodes` are those of the cluster."""
         parts = [
-            f"{_listed(nodes, indices)} {text}"
+            f"node{'s' * (len(indices) > 1)} {named([nodes[k].name for k in indices])} {text}"
             for indices, text in (
                 (self.stranding, "offline with instances"),
                 (self.full, "without the memory for failovers"),
@@ -142,10 +142,6 @@ class Health:
         if self.crowded:
             parts.append(f"{named([one.name for one in self.crowded])} must be in another group")
         return "; ".join(parts)
-
-
-def _listed(nodes: Sequence[Node], indices: list[int]) -> str:
-    return f"node{'s' * (len(indices) > 1)} {named([nodes[index].name for index in indices])}"
 
 
 def stranding(state: State, group: Group) -> list[int]:
@@ -408,7 +404,13 @@ class _Redistribution:
         """
         from iallocator.planners.intergroup.relocation import Relocation
 
-        held = {i.name: i for group in groups for k in group.nodes for i in self._held(k)}
+        held = {
+            one.name: one
+            for group in groups
+            for index in group.nodes
+            for one in self.context.state.instances_on(index)
+            if not one.forthcoming
+        }
         instances = [one for one in held.values() if not self.hindered(one)]
         good = [*self.healthy, *groups]
         proved = False
@@ -424,9 +426,6 @@ class _Redistribution:
                 return (search.moves if among is self.healthy else None), False
             proved = search.proved
         return None, proved
-
-    def _held(self, node: int) -> list[Instance]:
-        return [one for one in self.context.state.instances_on(node) if not one.forthcoming]
 
     def _replace(self, groups: Sequence[Group], moves: Sequence[Move]) -> None:
         """Make the repairs of `groups` by `moves` the plan."""

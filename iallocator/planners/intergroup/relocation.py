@@ -143,8 +143,9 @@ class Relocation:
                 present = self._present[one.name]
                 cost = MOVING + one.memory / whole
                 listed = [(cost, nodes) for _, nodes in self._tasks[one.name].places()]
-                if self._may_stay(one):
-                    listed.append((0.0, present))
+                inside = cluster.nodes[present[0]].group in self._healthy
+                if inside and not any(cluster.nodes[index].offline for index in present):
+                    listed.append((0.0, present))  # it may stay
                 places.add(one, listed, distinct=present)
             problem = places.problem()
             self._let_stay(problem)
@@ -172,11 +173,6 @@ class Relocation:
             return ()
         tolerance: FailureTolerance = self._mover.tolerance(group)
         return list(tolerance.tolerated(rules.of_online(self._context.cluster, group)))
-
-    def _may_stay(self, instance: Instance) -> bool:
-        nodes, present = self._context.cluster.nodes, self._present[instance.name]
-        inside = nodes[present[0]].group in self._healthy
-        return inside and not any(nodes[index].offline for index in present)
 
     def _let_stay(self, problem: Problem) -> None:
         """Raise bounds to what the instances that stay use: limits apply to arrivals."""

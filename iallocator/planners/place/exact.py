@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.n1.tolerance import FailureTolerance
-    from iallocator.planners.place.scheduler import PlannedPlace, SchedulingPass
+    from iallocator.planners.place.scheduler import SchedulingPass
     from iallocator.solver.problem import Problem
 
 __all__ = ["place_exactly", "why_not_begun"]
@@ -264,14 +264,10 @@ class _Check:
         nodes = one.context.cluster.nodes
         starts = [one.places[instance.name].before[:1] for instance in order]
         self._returning = {nodes[k].group for start in starts for k in start if not nodes[k].online}
-        self.doubtful = self._some_may_stay()
-
-    def _some_may_stay(self) -> bool:
-        """Return whether some instances may stay on nodes that have too little for all of them.
-
-        The rows of the program do not know this exception.
-        """
-        one, state = self._one, self._one.context.state
+        # The rows of the program do not know that some instances may stay on nodes that have too
+        # little for all of them
+        self.doubtful = False
+        state = one.context.state
         with state.trial():
             existing = [i for i in self._order if one.places[i.name].before]
             for instance in existing:
@@ -280,9 +276,9 @@ class _Check:
                 place = one.places[instance.name]
                 state.remove(instance, place.before)
                 if one.openings.may_only_stay(place):
-                    return True
+                    self.doubtful = True
+                    break
                 state.place(instance, place.before)
-        return False
 
     def broken(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
         """Return the first instance that fails in its place, and those before it; None if none."""
@@ -301,7 +297,10 @@ class _Check:
                 if taken is None:
                     continue
                 place = one.places[instance.name]
-                allowed = _limits_allow(one, place, taken)
+                rejection = one.openings.rejection  # capacities and N+1 are not checked
+                allowed = not (
+                    rejection(place, taken[:1]) or (len(taken) > 1 and rejection(place, taken))
+                )
                 tolerance = one.tolerance(taken[0], place) if allowed else None
                 if tolerance is not None and not self._tolerates(tolerance, instance, taken):
                     group = state.cluster.nodes[taken[0]].group
@@ -330,12 +329,3 @@ class _Check:
         new = bool(self._returning) and not self._one.places[instance.name].before
         self.doubtful |= simulated or new or effort.undecided > undecided
         return False
-
-
-def _limits_allow(one: SchedulingPass, place: PlannedPlace, nodes: Nodes) -> bool:
-    """Return whether an instance may go to `nodes` as the state is now.
-
-    Capacities and N+1 are not checked.
-    """
-    rejection = one.openings.rejection
-    return not (rejection(place, nodes[:1]) or (len(nodes) > 1 and rejection(place, nodes)))

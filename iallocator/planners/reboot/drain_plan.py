@@ -313,7 +313,15 @@ class DrainPlanner:
             if drain.short or drain.homeless:
                 drain = self._tried(drained, SearchOptions(True, True))
             if (drain.short or drain.homeless) and self._tries > 0:
-                drain = self._searched(drained, drain)
+                found = DrainPlan()
+                self._begin(SearchOptions(True, False))
+                with self._context.drained(drained):
+                    reason = self._emptied(drained, found, self._found_by_search)
+                    failed = reason or self._short(drained)
+                if failed:
+                    drain.proved = found.proved
+                else:
+                    drain = found
         drain.reason = drain.reason or drain.short
         return drain
 
@@ -332,17 +340,6 @@ class DrainPlanner:
         self._search = search
         self._limits.clear()
         self._online.clear()
-
-    def _searched(self, drained: frozenset[int], greedy: DrainPlan) -> DrainPlan:
-        """Return a plan with other nodes for some instances than `greedy`, or `greedy`."""
-        result = DrainPlan()
-        self._begin(SearchOptions(True, False))
-        with self._context.drained(drained):
-            reason = self._emptied(drained, result, self._found_by_search)
-            if reason or self._short(drained):
-                greedy.proved = result.proved
-                return greedy
-        return result
 
     def _leaves(self, instance: Instance, index: int) -> bool:
         """Return whether `instance` has to leave its node `index`."""

@@ -464,24 +464,21 @@ class _Work:
         for group in groups:
             if group not in short:
                 continue
-            standby = self._standby(group, done)
+            nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.options.behaviour)]
+            standby = [node for node in nodes if is_standby(node)]
+            for node in standby:
+                model = size_like(node, [other for other in nodes if other.online])
+                if model is not None:
+                    done.remarks.append(
+                        f"{node.name}: size unknown while it is off, taken for that of {model.name}"
+                    )
+            standby.sort(key=lambda node: (self._liking(node), wake_rank(node)))
             state = State(self.cluster)
             before = score_of(state, group.nodes)
             relief = self._feasibility(group, self.options.minimal, state, evacuate=False)
-            search = NodeSelection(relief, standby, before, self.options.limits)
+            search = NodeSelection(
+                relief, [node.index for node in standby], before, self.options.limits
+            )
             self._open = _Open(done, group, search, "every online node has the minimal resources")
             search.power_on()
             self._close()
-
-    def _standby(self, group: Group, done: SqueezeResult) -> list[int]:
-        """Return the standby nodes of the group, in the order in which to power them on."""
-        nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.options.behaviour)]
-        standby = [node for node in nodes if is_standby(node)]
-        for node in standby:
-            model = size_like(node, [other for other in nodes if other.online])
-            if model is not None:
-                done.remarks.append(
-                    f"{node.name}: size unknown while it is off, taken for that of {model.name}"
-                )
-        standby.sort(key=lambda node: (self._liking(node), wake_rank(node)))
-        return [node.index for node in standby]

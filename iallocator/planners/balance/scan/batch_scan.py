@@ -17,7 +17,7 @@ from iallocator.planners.balance.scan.move_table import MoveStore, Page, RemadeM
 from iallocator.tolerances import DECIMALS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
@@ -151,16 +151,6 @@ class BatchScan:
             self._primary[row] = table.position[nodes[0]]
             self._secondary[row] = table.position[nodes[-1]]
 
-    def _left_reserved(self, rows: Whole) -> Floats:
-        """Return for each instance the MiB reserved on its secondary after it has left."""
-        secondary = self._secondary[rows]
-        if not (self._batch.drbd and self._batch.reserves):
-            return self._table.reserved[secondary]
-        peers = self._table.peers[secondary]
-        peers[np.arange(rows.size), self._primary[rows]] -= self._batch.memory[rows, 0]
-        left: Floats = peers.max(axis=1)
-        return left
-
     def _evaluate_rows(self, rows: Whole, current: CurrentScore) -> None:
         """Evaluate all moves of the instances in `rows`."""
         if self._setting.tagged:
@@ -169,7 +159,14 @@ class BatchScan:
         for start in range(0, rows.size, every):
             check()
             part = rows[start : start + every]
-            self._left[part] = self._left_reserved(part)
+            # The MiB reserved on each secondary after the instance has left
+            secondary = self._secondary[part]
+            if self._batch.drbd and self._batch.reserves:
+                peers = self._table.peers[secondary]
+                peers[np.arange(part.size), self._primary[part]] -= self._batch.memory[part, 0]
+                self._left[part] = peers.max(axis=1)
+            else:
+                self._left[part] = self._table.reserved[secondary]
             pages = {store: Page(store, part) for store in self._remade()}
             self._evaluate(self._written(pages), part, None)
             for store, page in pages.items():
@@ -182,8 +179,16 @@ class BatchScan:
     def _evaluate(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
         """Write to `stores` the moves of `rows` to the targets at `columns`; None: all moves."""
         stores = [s for s in stores if columns is None or s.kind.targeted]
-        for condition, part in self._by_condition(rows):
-            allowed = [s for s in stores if self._rules.allows(s.kind, *condition)]
+        if not rows.size:
+            return
+        primary = self._condition[self._primary[rows]]
+        secondary = self._condition[self._secondary[rows]]
+        for p, s in product((ONLINE, LEAVING, CLOSED, OFFLINE), repeat=2):
+            part = np.flatnonzero((primary == p) & (secondary == s))
+            if not part.size:
+                continue
+            condition = p == ONLINE, s == ONLINE, p > OFFLINE
+            allowed = [one for one in stores if self._rules.allows(one.kind, *condition)]
             for store in stores:
                 if store not in allowed:
                     store.forbid(rows[part])
@@ -226,17 +231,6 @@ class BatchScan:
         if found is not None:
             where = (rows, columns) if isinstance(columns, slice) else (rows[:, None], columns)
             store.add(where, *found)
-
-    def _by_condition(self, rows: Whole) -> Iterator[tuple[tuple[bool, bool, bool], Whole]]:
-        """Yield conditions of both nodes, as for `MoveRules.allows`, and positions in `rows`."""
-        if not rows.size:
-            return
-        primary = self._condition[self._primary[rows]]
-        secondary = self._condition[self._secondary[rows]]
-        for p, s in product((ONLINE, LEAVING, CLOSED, OFFLINE), repeat=2):
-            part = np.flatnonzero((primary == p) & (secondary == s))
-            if part.size:
-                yield (p == ONLINE, s == ONLINE, p > OFFLINE), part
 
     @property
     def instances(self) -> Sequence[Instance]:

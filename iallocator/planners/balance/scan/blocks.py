@@ -353,12 +353,6 @@ class Sides:
             | self._forbidden(SECONDARY, limits, own, staying)
         )
 
-    def _primary_again(self) -> Quantity:
-        """Return whether hail rejects the unchanged primary."""
-        if not self._rules.behaviour.tests_primary_again:
-            return False
-        return self._forbidden(PRIMARY, FORCED_LIMITS, self._p0, self._at_p)
-
     @cached_property
     def _off_p(self) -> tuple[Shift, Stack]:
         """Return the change at the primaries if the instances leave them."""
@@ -441,7 +435,9 @@ class Block(Sides):
 
     def _replace_secondary(self) -> MoveEffects:
         after = self._as_secondary(self._at_n, self.n, self.p)
-        forbidden = self._barred_secondary(after) | self._primary_again()
+        forbidden = self._barred_secondary(after)
+        if self._rules.behaviour.tests_primary_again:  # hail checks the unchanged primary, too
+            forbidden = forbidden | self._forbidden(PRIMARY, FORCED_LIMITS, self._p0, self._at_p)
         shifts = [self._off_s[0], self._shift(after, self.n), self._shared(self.p, self.n)]
         return MoveEffects(forbidden, [self._off_s[1], self._secondary_stack], shifts)
 

@@ -106,8 +106,14 @@ class Snapshot:
         self._parts = parts
 
     def __enter__(self) -> None:
-        self._saved = [_attributes(part) for part in self._parts]
+        self._saved = []
         for part in self._parts:
+            journaled = part.JOURNALED if isinstance(part, MoveStore) else ()
+            found = {name: _copy(v) for name, v in vars(part).items() if name not in journaled}
+            for name in journaled:  # the journal restores the arrays themselves
+                value = vars(part)[name]
+                found[name] = dict(value) if isinstance(value, dict) else value
+            self._saved.append(found)
             if isinstance(part, MoveStore):
                 part.journal = []
 
@@ -116,16 +122,6 @@ class Snapshot:
             if isinstance(part, MoveStore):
                 part.undo()
             vars(part).update(attributes)
-
-
-def _attributes(part: object) -> dict[str, Any]:
-    """Return copies of the attributes of `part`; those with a journal are not copied."""
-    journaled = part.JOURNALED if isinstance(part, MoveStore) else ()
-    found = {name: _copy(v) for name, v in vars(part).items() if name not in journaled}
-    for name in journaled:
-        value = vars(part)[name]
-        found[name] = dict(value) if isinstance(value, dict) else value
-    return found
 
 
 def _copy(value: Any) -> Any:

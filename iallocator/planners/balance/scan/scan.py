@@ -87,7 +87,8 @@ class RowSearch:
 
     def narrow(self, limit: float) -> float:
         """Search all moves that can have a measure up to `limit`; return the lowest one."""
-        size = max(1, AT_ONCE // self.store.shape[1])
+        store = self.store
+        size = max(1, AT_ONCE // store.shape[1])
         left = self._bounds.copy()
         while True:
             check()
@@ -97,27 +98,23 @@ class RowSearch:
                 return limit
             if rows.size > size:
                 rows = rows[np.argpartition(left[rows], size)[:size]]
-            limit = min(limit, self._look(rows, limit))
             left[rows] = np.inf
             size *= 2
-
-    def _look(self, rows: Whole, limit: float) -> float:
-        """Return the lowest measure of the most promising moves of `rows`; infinity if too high."""
-        store = self.store
-        bounds = self._measure(store.look(rows), store.prices[rows])
-        self._looked.append((rows, bounds))
-        places = np.flatnonzero(bounds < limit)
-        if not places.size:
-            return np.inf
-        if places.size > MEASURED:
-            low = np.take(bounds, places)
-            places = places[np.argpartition(low, MEASURED)[:MEASURED]]
-        row, column = np.divmod(places, store.shape[1])
-        moves = rows[row] * store.shape[1] + column
-        scores = store.rounded(moves, self._current)
-        self._known.update(zip(moves.tolist(), scores.tolist()))
-        measures = np.round(self._measure(scores, store.prices_of(moves)), DECIMALS)
-        return float(measures.min())
+            # Measure the most promising moves of these rows
+            bounds = self._measure(store.look(rows), store.prices[rows])
+            self._looked.append((rows, bounds))
+            places = np.flatnonzero(bounds < limit)
+            if not places.size:
+                continue
+            if places.size > MEASURED:
+                low = np.take(bounds, places)
+                places = places[np.argpartition(low, MEASURED)[:MEASURED]]
+            row, column = np.divmod(places, store.shape[1])
+            moves = rows[row] * store.shape[1] + column
+            scores = store.rounded(moves, self._current)
+            self._known.update(zip(moves.tolist(), scores.tolist()))
+            measures = np.round(self._measure(scores, store.prices_of(moves)), DECIMALS)
+            limit = min(limit, float(measures.min()))
 
     def lowest(self, limit: float) -> Keyed | None:
         """Return the best move with a bound up to `limit`; None if there is none."""
@@ -178,9 +175,13 @@ class MoveScan:
         self._changed: frozenset[int] = frozenset()  # positions since moves were evaluated
         moves = sum(moves_of(self.table, batch) for batch in batches)
         keep = moves * (1 + 2 * len(statistics.spreads)) <= KEPT
-        setting = ScanSetting(
-            self.table, statistics, rules, _migration(self.table), order, tagged, keep
-        )
+        # Source × target: whether migration tags permit a move; None if they always do
+        nodes = self.table.nodes
+        rejected = [move_rejections(state.cluster, source, nodes) for source in nodes]
+        migration: Truths | None = None
+        if any(rejected):
+            migration = np.array([[k not in row for k in nodes] for row in rejected], dtype=bool)
+        setting = ScanSetting(self.table, statistics, rules, migration, order, tagged, keep)
         bound = relations.binds if relations is not None else lambda name: False
         self._scans = [
             BatchScan(
@@ -294,12 +295,3 @@ class MoveScan:
 
 def _key(one: Keyed) -> tuple[float, tuple[int, int, int]]:
     return one[:2]
-
-
-def _migration(table: NodeTable) -> Truths | None:
-    """Return source × target: whether migration tags permit a move; None if they always do."""
-    cluster = table.state.cluster
-    rejected = [move_rejections(cluster, source, table.nodes) for source in table.nodes]
-    if not any(rejected):
-        return None
-    return np.array([[index not in row for index in table.nodes] for row in rejected], dtype=bool)
