@@ -56,10 +56,26 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
             report.moved(outcome.best, move_entry(context, instance, outcome))
     failed = {i.name: outcome for i, outcome in made if outcome.best is None}
     for unit in context.affinity.units([i for i, _ in made if i.name in failed]):
-        remote = _elsewhere(context, unit) if all(map(request.may_leave_group, unit)) else {}
+        remotes = _elsewhere(context, unit) if all(map(request.may_leave_group, unit)) else {}
         for instance in unit:
-            outcome = failed[instance.name]
-            _report_failed(context, report, instance, outcome, remote.get(instance.name))
+            outcome, remote = failed[instance.name], remotes.get(instance.name)
+            entry = move_entry(context, instance, outcome)
+            move, nearest = None, outcome.nearest or ""
+            if remote is not None and remote.best is not None:
+                entry["remote"] = {
+                    key: value
+                    for key, value in move_entry(context, instance, remote).items()
+                    if key not in ("instance", "failures")
+                }
+                nodes = "/".join(entry["remote"]["nodes"])
+                nearest += f" (group {entry['remote']['group']} could take it on {nodes})"
+                local = context.cluster.group_of(instance)
+                move = remote.best if context.settings_of(local).inter_group == "yes" else None
+            if move is None:
+                report.failed(instance, outcome.message, entry, nearest)
+            else:
+                move.apply(context.state)
+                report.moved(move, entry)
     return report.reply(note)
 
 
@@ -85,33 +101,6 @@ def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
         result.append([instance.name, cluster.node_names(outcome.best.after[1:])])
     info = f"0 instances failed to move and {len(result)} were moved successfully{note}"
     return Reply(True, info, result, solutions)
-
-
-def _report_failed(
-    context: Context,
-    report: MoveReport,
-    instance: Instance,
-    outcome: MoveResult,
-    remote: MoveResult | None,
-) -> None:
-    """Report an instance that its group cannot host; move it to another group if requested."""
-    entry = move_entry(context, instance, outcome)
-    move, nearest = None, outcome.nearest or ""
-    if remote is not None and remote.best is not None:
-        entry["remote"] = {
-            key: value
-            for key, value in move_entry(context, instance, remote).items()
-            if key not in ("instance", "failures")
-        }
-        nodes = "/".join(entry["remote"]["nodes"])
-        nearest += f" (group {entry['remote']['group']} could take it on {nodes})"
-        local = context.cluster.group_of(instance)
-        move = remote.best if context.settings_of(local).inter_group == "yes" else None
-    if move is None:
-        report.failed(instance, outcome.message, entry, nearest)
-    else:
-        move.apply(context.state)
-        report.moved(move, entry)
 
 
 def evacuation_task(

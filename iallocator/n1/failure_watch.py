@@ -225,7 +225,13 @@ class FailureWatch:
                 self._spare.vanish(self._memory[index] - memory)
                 self._memory[index] = memory
             concerned = {one for index in changed for one in self._sources.get(index, ())}
-            again = {one for one in concerned if not self._still_saved(one, changed)}
+            again: set[Failure] = set()
+            for failure in concerned:  # do its failovers still succeed if only targets changed?
+                demand = self._demands[failure]
+                noted = self._noted.get(failure) is demand.failovers and failure not in self.lost
+                targets = demand.failovers.keys() & changed
+                if not (noted and takes_over(state, demand, targets)):
+                    again.add(failure)
             again |= self._unbounded.union(self._spare.doubtful(0))
             again |= {one for index in changed for one in self._of_node.get(index, ())}
             self._ask(again, rules, demands)
@@ -234,12 +240,6 @@ class FailureWatch:
                 self._stamps.setdefault(index, state.stamps[index])
             self._stamps |= {index: state.stamps[index] for index in changed}
         return True
-
-    def _still_saved(self, failure: Failure, changed: Sequence[int]) -> bool:
-        """Return whether the failovers of `failure` still succeed if only targets `changed`."""
-        demand = self._demands[failure]
-        noted = self._noted.get(failure) is demand.failovers and failure not in self.lost
-        return noted and takes_over(self._state, demand, demand.failovers.keys() & changed)
 
     def movers(self, taken: float, rules: Rules) -> list[tuple[float, Failure]]:
         """Return (spare memory, failure) for less spare memory than `taken` MiB.

@@ -183,7 +183,14 @@ class Queue:
     def required_with(self, instance: Instance) -> Required:
         """Return what `required` would be with `instance` in the queue."""
         need = fits_into(instance)
-        place, inside = self._run_at(self.position(instance))
+        # The run at its position, and whether the position lies inside the run
+        position = self.position(instance)
+        place, inside, start = len(self._runs), False, 0
+        for number, run in enumerate(self._runs):
+            if position < start + run.count:
+                place, inside = number, position > start
+                break
+            start += run.count
         if (inside and self._runs[place].need != need) or not any(need):
             return self.with_one(instance).required
         required = dict(self.required)
@@ -199,15 +206,6 @@ class Queue:
             units, before = required[need]
             required[need] = units + 1, before + need[0]
         return required
-
-    def _run_at(self, position: int) -> tuple[int, bool]:
-        """Return the run at `position` of the entries, and whether the position lies inside it."""
-        start = 0
-        for place, run in enumerate(self._runs):
-            if position < start + run.count:
-                return place, position > start
-            start += run.count
-        return len(self._runs), False
 
     def lost(self, slots: Sequence[int], others: Sequence[Need] = ()) -> bool:
         """Return whether an instance certainly cannot restart; `slots`: for each required size.

@@ -195,22 +195,18 @@ class _KeyOrder(NodeRanking):
 
         It has the threshold, not the number of the round: the rounds of groups can differ.
         """
-        result = self._results[index]
+        result, seed = self._results[index], self._seed(index)
         threshold = self._rules.limits(index)[1][result.round or 0]
-        return -threshold, -result.customer, self._costs.get(index, 0.0), self._tie(index)
+        tie: Tie = b"", index  # by name, or by a hash of name and seed
+        if seed is not None:
+            if index not in self._ties:
+                from hashlib import blake2b
 
-    def _tie(self, index: int) -> Tie:
-        """Return the tie-break of a node: by name, or by a hash of name and seed."""
-        seed = self._seed(index)
-        if seed is None:
-            return b"", index
-        if index not in self._ties:
-            from hashlib import blake2b
-
-            name = self._query.context.cluster.nodes[index].name
-            text = f"{seed}\n{self._query.instance.name}\n{self._query.role}\n{name}"
-            self._ties[index] = blake2b(text.encode(), digest_size=8).digest(), index
-        return self._ties[index]
+                name = self._query.context.cluster.nodes[index].name
+                text = f"{seed}\n{self._query.instance.name}\n{self._query.role}\n{name}"
+                self._ties[index] = blake2b(text.encode(), digest_size=8).digest(), index
+            tie = self._ties[index]
+        return -threshold, -result.customer, self._costs.get(index, 0.0), tie
 
     def _seed(self, index: int) -> int | None:
         context = self._query.context
