@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from iallocator.cli import answer, main
-from iallocator.constraints import relations_of
+from iallocator.constraints import relations_of, rule_violations
 from iallocator.constraints.relations import Relations
 from iallocator.model.constraints import APART, Constraint, Member
 from iallocator.model.instance import Instance
@@ -241,3 +241,42 @@ def test_layers_of_orders_are_visited_once() -> None:
     }  # fmt: skip
     document = builders.cluster(2, memory=65536, instances=instances)
     assert json_of("constraints", document=document)["unusable_tags"] == []
+
+
+MEMBERS = 60
+
+OF_EACH = {
+    "prices": "iallocator:separate:should:web:{}",
+    "domains": "iallocator:separate:must:web:domain{}",
+    "together": "iallocator:colocate:should:web:{}",
+}
+
+
+@pytest.mark.parametrize("tag", OF_EACH.values(), ids=OF_EACH)
+@pytest.mark.parametrize("command", [("check",), ("check", "--no-simulation"), ("balance",)])
+def test_members_with_different_requirements_need_a_few_sums_each(
+    command: tuple[str, ...],
+    tag: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The sum of equal members is computed once, so that no loop visits each of them."""
+    made = 0
+    plain = rule_violations._Term.add
+
+    def counted(self: rule_violations._Term, *arguments: object) -> None:
+        nonlocal made
+        made += 1
+        plain(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rule_violations._Term, "add", counted)
+    instances = {
+        f"inst{k}": builders.rbd(f"node{k % 3 + 1}", memory=64, tags=[tag.format(k + 1)])
+        for k in range(MEMBERS)
+    }
+    path = tmp_path / "cluster.json"
+    path.write_bytes(builders.as_bytes(builders.cluster(4, memory=65536, instances=instances)))
+    assert main([*command, str(path)]) in (0, 1)
+    assert capsys.readouterr().out
+    assert made < 40 * MEMBERS

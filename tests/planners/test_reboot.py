@@ -1,15 +1,31 @@
-"""Test groups of nodes that are rebooted together, and the limits during the reboot."""
+"""Test groups of nodes that are rebooted together: their limits, their number, and many nodes."""
 
 from __future__ import annotations
 
 import json
+from itertools import combinations
+from random import Random
+from typing import Any
 
 import pytest
 
-from tests.builders import Json, as_bytes, cluster, instance
-from tests.command import run
+from benchmarks.clusters import Shape, document
+from benchmarks.gap import as_text
+from benchmarks.planners_gap import fewest_groups, reboot_case, rebooted
+from iallocator.options.settings import Settings
+from iallocator.planners.reboot import drain_plan
+from iallocator.planners.reboot.drain_plan import DrainPlanner, RebootContext, RebootOptions
+from iallocator.planners.reboot.reboot import plan_reboots
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import Json, as_bytes, cluster, instance, rbd
+from tests.cli.effects_of_planners import HARD_TO_DRAIN
+from tests.command import json_of, plan_of, run
+from tests.conformance.documents import document as generated
 from tests.matrix.documents import tagged
 from tests.matrix.plan_checks import problems
+from tests.schemas import conforms
+from tests.seeds import seeds
 
 Capture = pytest.CaptureFixture[str]
 
@@ -164,3 +180,131 @@ def test_new_conflict_of_exclusion_tags_keeps_a_node_from_being_rebooted() -> No
     assert status == 1
     reasons = [one["reason"] for one in plan["kept"]]
     assert reasons[0] == "a cannot fail over to node2: b has the same exclusion tag"
+
+
+def _crowded(rng: Random) -> dict[str, Any]:
+    """Return a few nodes in two groups, with instances of every kind."""
+    free = {f"node{k}": 10000 for k in range(1, 6)}
+    names = list(free)
+    instances = {}
+    for k in range(rng.randint(4, 12)):
+        memory = rng.choice([1500, 3000, 5000])
+        home = max(rng.sample(names, 2), key=lambda name: free[name])
+        template = rng.choice(["rbd", "rbd", "plain", "drbd"])
+        nodes = [home]
+        if template == "drbd":
+            group = names[:3] if home in names[:3] else names[3:]
+            nodes.append(rng.choice([name for name in group if name != home]))
+        if free[home] >= memory:
+            free[home] -= memory
+            instances[f"i{k}"] = instance(*nodes, disk_template=template, memory=memory)
+    return cluster({"east": 3, "west": 2}, memory=10000, instances=instances)
+
+
+def test_set_that_sums_reject_is_rejected_by_simulation() -> None:
+    """Each rejected set of two or more nodes is also rejected by brute force."""
+    rejected = 0
+    for seed in range(40):
+        model = read_cluster(_crowded(Random(seed)), Reading())
+        planner = DrainPlanner(RebootContext(model, Settings()), RebootOptions(force=True))
+        for size in (2, 3):
+            for gone in combinations(range(5), size):
+                if planner.bound.lacks(gone):
+                    rejected += 1
+                    planner.bound.lacks = lambda drained: False  # type: ignore[method-assign]
+                    assert planner.plan(gone).reason
+                    del planner.bound.lacks
+    assert rejected > 20
+
+
+def test_fewest_groups_by_memory_are_proved() -> None:
+    """Each node has capacity for half of another one: two of six can be drained, proved by sums."""
+    instances = {f"i{k}": rbd(f"node{1 + k % 6}", memory=1000) for k in range(24)}
+    model = read_cluster(cluster(6, memory=6400, instances=instances), Reading())
+    settings = Settings()
+    settings.n1 = "off"
+    done = plan_reboots(model, settings, RebootOptions(force=True))
+    assert len(done.rounds) == 3
+    assert done.plan.reason == "no fewer groups are possible: proved"
+
+
+FOUND_BY_SEARCH = [(190, "shared"), (224, "mixed"), (119, "plain and shared")]
+"""Full clusters: every greedy choice of nodes violates N+1, and another one keeps it."""
+
+
+@pytest.mark.parametrize(("seed", "kind"), FOUND_BY_SEARCH)
+def test_search_finds_nodes_where_greedy_choices_fail(seed: int, kind: str) -> None:
+    """A node that can be drained is drained, although the first choices violate N+1."""
+    machines, homes = reboot_case(seed, kind)
+    nodes, groups, _ = rebooted(as_text(machines, homes))
+    assert (nodes, groups) == {
+        "shared": ([0], 1),
+        "mixed": ([0, 1, 2, 3, 4], 5),
+        "plain and shared": ([2, 3, 4], 3),
+    }[kind]
+
+
+def test_optimal_proves_that_the_groups_are_the_fewest() -> None:
+    """The default search ends before the proof."""
+    plain = json_of("reboot", "--force", "-", document=HARD_TO_DRAIN)
+    proved = json_of("reboot", "--force", "--optimal", "-", document=HARD_TO_DRAIN)
+    assert (plain["reached"], plain["proved"]) == (6, False)
+    assert (proved["reached"], proved["bound"], proved["proved"]) == (6, 6, True)
+
+
+@pytest.mark.parametrize("kind", ["shared", "mixed", "plain and shared"])
+def test_groups_are_the_fewest_possible_ones(kind: str) -> None:
+    """All nodes that can be drained are drained, in the least number of groups."""
+    compared = 0
+    for seed in range(1000, 1012):
+        machines, homes = reboot_case(seed, kind)
+        if len(machines) < 6:
+            best = fewest_groups(machines, homes)
+            if best is not None:
+                compared += 1
+                assert rebooted(as_text(machines, homes))[:2] == best
+    assert compared >= 3
+
+
+KINDS = ("allocate", "relocate", "node-evacuate", "change-group")
+
+
+def _node_count(plan: Json) -> int:
+    """Return the number of nodes in the groups of the plan."""
+    return sum(len(one["nodes"]) for one in plan["reboots"])
+
+
+@pytest.mark.parametrize("template", ["rbd", "plain", "drbd"])
+def test_many_nodes_are_planned_without_scores(
+    template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No score is computed, each node is rebooted, and the groups are few."""
+    shape = Shape(drain_plan.MANY + 10, template, per_node=3)
+
+    def scored(*_: object, **__: object) -> None:
+        raise AssertionError("scores of all nodes")
+
+    monkeypatch.setattr(drain_plan, "move_anywhere", scored)
+    plan = plan_of("reboot", document(shape), "--force")
+    assert _node_count(plan) == shape.nodes
+    assert len(plan["reboots"]) <= (8 if template == "drbd" else 2)
+
+
+@pytest.mark.parametrize("seed", seeds(24, 200, 3100))
+@pytest.mark.parametrize("words", [(), ("--full-evacuation",), ("--n1=off",)])
+def test_plan_for_many_nodes_keeps_all_limits(
+    seed: int, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan passes its verification, and has all nodes, in groups or with a reason."""
+    made = as_bytes(generated(seed, KINDS[seed % len(KINDS)]))
+    plans = []
+    for number in drain_plan.MANY, 0:
+        monkeypatch.setattr(drain_plan, "MANY", number)
+        done = run("reboot", "--force", "--json", "--verify-plan", *words, stdin=made)
+        assert done.returncode in (0, 1), done.stderr
+        plans.append(json.loads(done.stdout))
+        conforms(plans[-1], "plan")
+        assert b"not proper" not in done.stderr
+    few, many = plans
+    assert _node_count(many) + len(many["kept"]) == _node_count(few) + len(few["kept"])
+    assert _node_count(many) >= _node_count(few)
