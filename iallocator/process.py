@@ -43,7 +43,12 @@ def run() -> NoReturn:
     from iallocator.errors import INTERRUPTED, SIGNALLED
 
     _on_signal(_interrupt)
-    program = _program()
+    program = ""  # the one of htools that the name of the executable stands for
+    name = os.path.basename(sys.argv[0])
+    if name != "iallocator" and name.startswith("h"):
+        from iallocator.compat.htools import program_of
+
+        program = program_of(name, os.environ)
     status = main(program=program) if program else main()
     _on_signal(_leave)
     for stream in (sys.stdout, sys.stderr):
@@ -56,16 +61,6 @@ def run() -> NoReturn:
     if _seen and status in (0, INTERRUPTED):
         status = SIGNALLED + _seen[0]
     os._exit(status)
-
-
-def _program() -> str:
-    """Return the program of htools that the name of the executable stands for, or ""."""
-    name = os.path.basename(sys.argv[0])
-    if name == "iallocator" or not name.startswith("h"):
-        return ""
-    from iallocator.compat.htools import program_of
-
-    return program_of(name, os.environ)
 
 
 def _reserve_stdout() -> None:

@@ -276,25 +276,21 @@ for _commands, _reasons in WHERE.values():
 def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:
     """Return the common options with an effect on `command`, without names of its `own` options."""
     taken = {name for option in own for name in option.names}
-    found = [
-        option
-        for option in COMMON
-        if accepted(command, option) and not taken.issuperset(option.names)
-    ]
-    return tuple([_without(option, taken) if taken else option for option in found])
-
-
-def _without(option: Option, taken: set[str]) -> Option:
-    """Return `option` with those of its names that are not `taken`."""
-    if taken.isdisjoint(option.names):
-        return option
-    names = " ".join(name for name in option.names if name not in taken)
-    other = Option(
-        names, option.help, option.read, option.metavar, option.bare, option.repeats,
-        group=option.group, rare=option.rare,
-    )  # fmt: skip
-    other.target = option.target
-    return other
+    found: list[Option] = []
+    for option in COMMON:
+        if not accepted(command, option) or taken.issuperset(option.names):
+            continue
+        if taken.isdisjoint(option.names):
+            found.append(option)
+            continue
+        names = " ".join(name for name in option.names if name not in taken)
+        other = Option(
+            names, option.help, option.read, option.metavar, option.bare, option.repeats,
+            group=option.group, rare=option.rare,
+        )  # fmt: skip
+        other.target = option.target
+        found.append(other)
+    return tuple(found)
 
 
 NO_MOVES = "it plans no moves"

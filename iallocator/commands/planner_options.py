@@ -548,7 +548,17 @@ class Capacity(StandardSize):
         if self.asks_here("strategy") and not self.replay:
             raise UsageError("--strategy is for requests (--replay): sizes are placed by score")
         if self.add_nodes:
-            self._check_purchases()
+            if self.max_length is not None:
+                raise UsageError("--add-nodes counts all instances that fit: no --max-length")
+            if self.machine_readable == "yes":
+                raise UsageError(
+                    "hspace has no keys for --add-nodes: --json is its form for programs"
+                )
+            if self.compat:
+                raise UsageError("--add-nodes: hspace adds no nodes, so there is no --compat hail")
+            costs = [kind.cost for one in self.add_nodes for kind in one.kinds]
+            if None in costs and any(cost is not None for cost in costs):
+                raise UsageError("--add-nodes: expected a cost for every kind of node, or for none")
         self._check_forecast()
 
     def _check_forecast(self) -> None:
@@ -570,18 +580,6 @@ class Capacity(StandardSize):
             raise UsageError("hspace has no keys for --forecast: --json is its form for programs")
         if self.compat:
             raise UsageError("--forecast: hspace has no forecast, so there is no --compat hail")
-
-    def _check_purchases(self) -> None:
-        """Reject what has no meaning beside ``--add-nodes``."""
-        if self.max_length is not None:
-            raise UsageError("--add-nodes counts all instances that fit: no --max-length")
-        if self.machine_readable == "yes":
-            raise UsageError("hspace has no keys for --add-nodes: --json is its form for programs")
-        if self.compat:
-            raise UsageError("--add-nodes: hspace adds no nodes, so there is no --compat hail")
-        costs = [kind.cost for one in self.add_nodes for kind in one.kinds]
-        if None in costs and any(cost is not None for cost in costs):
-            raise UsageError("--add-nodes: expected a cost for every kind of node, or for none")
 
 
 class Metrics(StandardSize):
@@ -774,7 +772,16 @@ class Rescue(Watching):
         if self.resume and positional:
             raise UsageError("--resume goes on with a plan that is made: no NODE")
         if self.watch:
-            self._check_watch(positional)
+            # A watch names no node, asks no person, and fences by LUXI
+            if positional:
+                raise UsageError("--watch finds the nodes that do not answer: no NODE, and no file")
+            if self.luxi is None:
+                raise UsageError("--watch fences by out-of-band programs, which needs LUXI: -L")
+            others = {"--return": self.returns, "--fenced": self.fenced, "--resume": self.resume,
+                      "--undo": self.undo, "--journal": self.journal}  # fmt: skip
+            for name, given in others.items():
+                if given:
+                    raise UsageError(f"--watch and {name} exclude each other")
         elif idle := sorted(self.chosen & {"state", "probes", "most_nodes"}):
             raise UsageError(f"--{idle[0].replace('_', '-')} is for --watch")
         elif not (positional or self.undo or self.resume):
@@ -785,18 +792,6 @@ class Rescue(Watching):
             raise UsageError("--fenced and --return exclude each other")
         reject_master_node(self, self.files_of(positional))
         super().check(positional)
-
-    def _check_watch(self, positional: Sequence[str]) -> None:
-        """Reject what a watch cannot do: it names no node, asks no person, and fences by LUXI."""
-        if positional:
-            raise UsageError("--watch finds the nodes that do not answer: no NODE, and no file")
-        if self.luxi is None:
-            raise UsageError("--watch fences by out-of-band programs, which needs LUXI: -L")
-        others = {"--return": self.returns, "--fenced": self.fenced, "--resume": self.resume,
-                  "--undo": self.undo, "--journal": self.journal}  # fmt: skip
-        for name, given in others.items():
-            if given:
-                raise UsageError(f"--watch and {name} exclude each other")
 
     @staticmethod
     def files_of(positional: Sequence[str]) -> Sequence[str]:

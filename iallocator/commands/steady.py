@@ -186,7 +186,21 @@ class SteadyRound:
 
     def ended(self, done: GroupPlans) -> GroupPlans:
         """Add the sample and the planned moves to the history; return the plan with its facts."""
-        samples, shadow = self.policy.samples, self._shadowed(done)
+        samples = self.policy.samples
+        shadow_moves: list[Json] = []
+        if self._own.shadow:
+            # Remove the moves from the plan, and list them
+            for entry in done.entries:
+                document = entry.document(self._cluster)
+                shadow_moves.append(
+                    {key: document[key] for key in ("instance", "from", "to", "move")}
+                )
+            for one in done.plans:
+                if one.plan.entries:
+                    count = len(one.plan.entries)
+                    one.plan.entries = []
+                    one.plan.reason = f"--shadow: {count} moves would have been planned"
+            done.remarks += [f"would move {one['instance']}: {one['move']}" for one in shadow_moves]
         gains = {name: gain for one in self.policy.balancers for name, gain in one.gains.items()}
         planned = [
             {"instance": move.instance.name, "gain": round(gains.get(move.instance.name, 0.0), 4),
@@ -205,22 +219,6 @@ class SteadyRound:
                 {"group": one.name, "deviation": one.before, "deviation_after": one.after}
                 for one in self.policy.balancers
             ],
-            "shadow_moves": shadow,
+            "shadow_moves": shadow_moves,
         }
         return done
-
-    def _shadowed(self, done: GroupPlans) -> list[Json]:
-        """With ``--shadow``, remove the moves from the plan, and return them."""
-        if not self._own.shadow:
-            return []
-        found: list[Json] = []
-        for entry in done.entries:
-            document = entry.document(self._cluster)
-            found.append({key: document[key] for key in ("instance", "from", "to", "move")})
-        for one in done.plans:
-            if one.plan.entries:
-                count = len(one.plan.entries)
-                one.plan.entries = []
-                one.plan.reason = f"--shadow: {count} moves would have been planned"
-        done.remarks += [f"would move {one['instance']}: {one['move']}" for one in found]
-        return found

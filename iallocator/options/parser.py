@@ -75,7 +75,12 @@ def parse(
         elif value is None:
             raise UsageError(f"{name} needs a value: {option.metavar}")
         else:
-            found = _read(option, name, value or option.bare or "")
+            text = value or option.bare or ""
+            try:
+                found = option.read(text)
+            except ValueError as error:
+                meant = suggestion(option, text)
+                raise UsageError(f"{name}: expected {error}, got {cut(text)!r}{meant}") from None
             if option.target in chosen:
                 _reject_second_file(settings, option, name, found)
             if option.repeats:
@@ -198,15 +203,6 @@ def _reject_second_file(settings: Settings, option: Option, name: str, value: An
         if option.target == "rapi" and hasattr(settings, "master_node"):
             hint = "; --master is the address of RAPI, the master node is --master-node"
         raise UsageError(f"{name}: expected one value, got {cut(first)} and {cut(value)}{hint}")
-
-
-def _read(option: Option, name: str, value: str) -> Any:
-    assert option.read is not None
-    try:
-        return option.read(value)
-    except ValueError as error:
-        meant = suggestion(option, value)
-        raise UsageError(f"{name}: expected {error}, got {cut(value)!r}{meant}") from None
 
 
 def suggestion(option: Option, value: str) -> str:

@@ -192,10 +192,10 @@ class Table:
         return found
 
     def _line(self, cells: Sequence[str], part: Sequence[int], widths: Sequence[int]) -> str:
-        padded = [
-            _padded(cell, width, self._columns[k].number)
-            for cell, width, k in zip(cells, widths, part)
-        ]
+        padded: list[str] = []
+        for cell, width, k in zip(cells, widths, part):
+            blank = " " * (width - columns_of(cell))
+            padded.append(blank + cell if self._columns[k].number else cell + blank)
         return GAP.join(padded).rstrip()
 
     def _above(
@@ -234,14 +234,6 @@ def columns_of(text: str) -> int:
     from unicodedata import combining, east_asian_width
 
     return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
-
-
-def _padded(text: str, width: int, right: bool) -> str:
-    """Return `text` with blanks up to `width` columns after it, or with `right` before it."""
-    if text.isascii():
-        return text.rjust(width) if right else text.ljust(width)
-    blank = " " * (width - columns_of(text))
-    return blank + text if right else text + blank
 
 
 def _wrapped(

@@ -139,7 +139,16 @@ def _instance(raw: dict[str, Any], nodes: Collection[str]) -> None:
     parameters = Members(one.need("beparams", items), owner)
     used = one.need("oper_ram", lambda value: value)
     if isinstance(used, bool) or not isinstance(used, int | float):
-        _memory(parameters)
+        # The instance does not run, so one of these members has its memory
+        problems = []
+        for key in ("memory", "maxmem"):
+            try:
+                parameters.need(key, whole)
+                break
+            except Problem as problem:
+                problems.append(str(problem))
+        else:
+            raise Problem("; ".join(problems))
     parameters.need("vcpus", whole)
     held = [one.need("pnode", string)]
     _look_up(held, name, nodes)
@@ -152,18 +161,6 @@ def _instance(raw: dict[str, Any], nodes: Collection[str]) -> None:
     parameters.need("auto_balance", flag)
     one.need("disk_template", TEMPLATE)
     parameters.need("spindle_use", whole)
-
-
-def _memory(parameters: Members) -> None:
-    """Read the memory of an instance that does not run."""
-    problems = []
-    for key in ("memory", "maxmem"):
-        try:
-            parameters.need(key, whole)
-            return
-        except Problem as problem:
-            problems.append(str(problem))
-    raise Problem("; ".join(problems))
 
 
 def _look_up(names: list[str], instance: str, nodes: Collection[str]) -> None:

@@ -39,12 +39,18 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
     response = document["response"]
     page.command = f"explain {document['request_type']}"
     page.tone = "good" if response["success"] else "bad"
-    page.headline = _headline(document, page)
     page.details = [shown(text) for text in (response["info"], *document["remarks"])]
     decisions = document["decisions"]
+    placed = [one for one in decisions if one["answer"]]
+    page.headline = f"{len(placed)} of {len(decisions)} instances have a place"
+    if len(decisions) == 1:
+        name = shown(page.short(decisions[0]["instance"]))
+        page.headline = f"{name} cannot be placed"
+        if placed:
+            page.headline = f"{name} goes to {_where(placed[0]['answer']['nodes'], page)}"
     settings = document["request_settings"]
     tiles = [Tile("Strategy", settings["strategy"], f"N+1: {settings['n1']}")]
-    if len(decisions) == 1 and decisions[0]["answer"]:
+    if len(decisions) == 1 and placed:
         answer = decisions[0]["answer"]
         tiles.insert(0, Tile("Answer", _where(answer["nodes"], page), f"group {answer['group']}"))
         if answer.get("score") is not None:
@@ -52,8 +58,8 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
         if answer.get("penalty"):
             tiles.append(Tile("Penalty", decimals(answer["penalty"]), "soft constraints violated"))
     elif decisions:
-        placed = sum(one["answer"] is not None for one in decisions)
-        tiles.insert(0, Tile("Instances", f"{placed} of {len(decisions)}", "have a place"))
+        count = f"{len(placed)} of {len(decisions)}"
+        tiles.insert(0, Tile("Instances", count, "have a place"))
     page.tiles = tiles
     for number, one in enumerate(document["decisions"], start=1):
         grids = []
@@ -79,18 +85,6 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
     transition = response.get("transition")
     if transition and (transition["steps"] or transition["left"]):
         add_transition(page, transition, count=many(len(transition["steps"]), "step"))
-
-
-def _headline(document: Json, page: PageView) -> str:
-    """Return the sentence at the top: where the instance goes."""
-    decisions = document["decisions"]
-    placed = [one for one in decisions if one["answer"]]
-    if len(decisions) != 1:
-        return f"{len(placed)} of {len(decisions)} instances have a place"
-    name = shown(page.short(decisions[0]["instance"]))
-    if not placed:
-        return f"{name} cannot be placed"
-    return f"{name} goes to {_where(placed[0]['answer']['nodes'], page)}"
 
 
 def _where(nodes: list[str], page: PageView) -> str:
