@@ -8,8 +8,6 @@ from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.model.cluster import Cluster, Group
-    from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.results import GroupSolution, RankedGroups
     from iallocator.requests import Allocate
@@ -30,7 +28,13 @@ def allocate(context: Context, request: Allocate) -> Reply:
         context.leaving = request.recreated
         context.state.remove(request.recreated, request.recreated.nodes)
     if context.settings.behaviour.checks_n1_by_namesake and allocation.named:
-        context.namesake = _namesake(context.cluster, allocation.groups[0])
+        # hail takes the instance at the position that is the number of instances of the group; it
+        # counts from the end of the list of instances, see `Behaviour.orders_by_name`
+        cluster, group = context.cluster, allocation.groups[0]
+        count = sum(1 for one in cluster.instances if cluster.group_of(one) is group)
+        if count < len(cluster.instances):
+            one = cluster.instances[-1 - count]
+            context.namesake = one if cluster.group_of(one) is group else None
     offers = collect_offers(context, allocation)
     solutions = [offer.document(context.settings.top) for offer in offers.ranked]
     best = offers.best
@@ -39,18 +43,6 @@ def allocate(context: Context, request: Allocate) -> Reply:
     selected = "" if allocation.named else f"Selected group: {best.group}, "
     info = selected + offers.line + policy_warning(best)
     return Reply(True, info, best.placements[0][1], solutions)
-
-
-def _namesake(cluster: Cluster, group: Group) -> Instance | None:
-    """Return the instance at the position that is the number of instances of `group`, or None.
-
-    hail counts from the end of the list of instances, see `Behaviour.orders_by_name`.
-    """
-    count = sum(1 for one in cluster.instances if cluster.group_of(one) is group)
-    if count == len(cluster.instances):
-        return None
-    one = cluster.instances[-1 - count]
-    return one if cluster.group_of(one) is group else None
 
 
 def why_nowhere(context: Context, allocation: AllocationRequest, offers: RankedGroups) -> str:

@@ -46,8 +46,20 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
             if exact is None:
                 _put_back(context, batch)
             batch, note = exact or batch, found.note()
-    if context.settings.optimal:
-        batch, note = _best(context, request, batch, note)
+    placed = {instance.name: nodes for instance, nodes in batch.placed}
+    if context.settings.optimal and placed:
+        if context.deadline.over():
+            note += f"; no optimum: {TIME_IS_UP}"
+        else:
+            # Place the instances of the batch at the lowest cost
+            allocations = _allocations(context, request)
+            _take_off(context, batch)
+            some = [allocation for name, allocation in allocations.items() if name in placed]
+            optimum, best = best_batch(context, some, placed)
+            exact = _exactly(context, request, allocations, best) if best != placed else None
+            if exact is None:
+                _put_back(context, batch)
+            batch, note = exact or batch, note + optimum
     # Add the violated orders that were met, or not known, when the entries were made
     entries = {entry["instance"]: entry for entry in batch.entries}
     for instance, _ in batch.placed:
@@ -190,24 +202,6 @@ def _take_off(context: Context, batch: _Batch) -> None:
 def _put_back(context: Context, batch: _Batch) -> None:
     for instance, nodes in batch.placed:
         context.state.place(instance, nodes)
-
-
-def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) -> tuple[_Batch, str]:
-    """Place the instances of `batch` at the lowest cost; return the text for ``info``, too."""
-    allocations = _allocations(context, request)
-    placed = {instance.name: nodes for instance, nodes in batch.placed}
-    if not placed:
-        return batch, note
-    if context.deadline.over():
-        return batch, f"{note}; no optimum: {TIME_IS_UP}"
-    _take_off(context, batch)
-    optimum, best = best_batch(
-        context, [allocations[n] for n in allocations if n in placed], placed
-    )
-    exact = _exactly(context, request, allocations, best) if best != placed else None
-    if exact is None:
-        _put_back(context, batch)
-    return exact or batch, note + optimum
 
 
 def _exactly(

@@ -176,9 +176,22 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
             for task in tasks:
                 _put(context, task.instance, present[task.instance.name])
     note += _losing_least(context, tasks, made)
-    if context.settings.optimal:
-        optimum, made = _at_best(context, tasks, made)
+    moved = [one for one in made if one[1].best is not None]
+    if context.settings.optimal and moved:
+        if context.deadline.over():
+            return f"{note}; no optimum: {TIME_IS_UP}", made
+        # Move the instances at the lowest cost
+        from iallocator.placement.several.optimal import best_moves
+
+        names = {instance.name for instance, _ in moved}
+        chosen = [task for task in tasks if task.instance.name in names]
+        optimum, moves = best_moves(context, chosen, moved)
         note += optimum
+        if moves is not moved:
+            for task in chosen:
+                _put(context, task.instance, task.instance.nodes)
+            _carry_out(context, chosen, moves)
+        made = [*moves, *(one for one in made if one[1].best is None)]
     return note, made
 
 
@@ -213,25 +226,6 @@ def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> st
             made[:] = [*moves, *(one for one in made if one[0].name not in names)]
             note = "; placed together by exact search, which minimizes what cannot be restarted"
     return note + growth_notes(context, staying, proved)
-
-
-def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[str, Made]:
-    """Return the text to add to ``info``, and the moves with the lowest cost."""
-    from iallocator.placement.several.optimal import best_moves
-
-    moved = [one for one in made if one[1].best is not None]
-    names = {instance.name for instance, _ in moved}
-    if not moved:
-        return "", made
-    if context.deadline.over():
-        return f"; no optimum: {TIME_IS_UP}", made
-    chosen = [task for task in tasks if task.instance.name in names]
-    note, moves = best_moves(context, chosen, moved)
-    if moves is not moved:
-        for task in chosen:
-            _put(context, task.instance, task.instance.nodes)
-        _carry_out(context, chosen, moves)
-    return note, [*moves, *(one for one in made if one[1].best is None)]
 
 
 def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None:
