@@ -257,7 +257,7 @@ def _usual_template(settings: Settings, source: Source) -> str:
             source.policy.templates
         )
         raise UsageError(f"the policy has no disk templates{names}: expected --disk-template")
-    if not settings.behaviour.plans_for_diskless or templates[0] != DISKLESS:
+    if not settings.behaviour.plans_for_diskless or TEMPLATES[templates[0]].has_disks:
         return templates[0]
     nodes, words = source.cluster.nodes, settings.restrict_allocation_to
     allowed = nodes_named(source.cluster, words, "--restrict-allocation-to") if words else ()

@@ -18,6 +18,7 @@ from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.queue import ENDED, ERROR, SOURCE, SUCCESS, UnknownOutcomeError, expecting
 from iallocator.execution.records import PENDING, RETURNING
 from iallocator.live.stream import LiveError, ServerError
+from iallocator.model.templates import DRBD
 from iallocator.transition.step import ONLINE, POWER_ON
 
 TYPE_CHECKING = False
@@ -252,7 +253,7 @@ def _problems(name: str, reported: Any) -> Iterator[tuple[float, str, str, bool]
     if reported.get("run_state") != "up":
         return
     for position, disk in enumerate(reported["disks"]):
-        if not disk["dev_type"].startswith("drbd"):
+        if not disk["dev_type"].startswith(DRBD):
             continue
         nodes = disk.get("drbd_info") or {}
         for side, role in (("pstatus", "primary_node"), ("sstatus", "secondary_node")):

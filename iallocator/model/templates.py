@@ -7,7 +7,8 @@ to create an instance of a certain template.
 from __future__ import annotations
 
 __all__ = [
-    "DISKLESS", "DRBD", "FILES", "NOWHERE", "PLAIN", "SHARED", "TEMPLATES", "VOLUMES", "Template",
+    "DISKLESS", "DRBD", "EXT", "FILES", "NOWHERE", "PLAIN", "SHARED", "TEMPLATES", "VOLUMES",
+    "Template", "in_htools_order",
 ]  # fmt: skip
 
 VOLUMES = "volumes"
@@ -45,6 +46,8 @@ class Template:
     recreated_if_strict:
         Whether strict N+1, like hail, does not restart the instance elsewhere after a failure but
         creates it anew.
+    in_htools:
+        The position of the template in the enumeration of htools, and its name there.
     local:
         Whether the disks take disk space and spindles of the node.
     shared:
@@ -60,7 +63,7 @@ class Template:
     """
 
     __slots__ = (
-        "disk_key", "local", "metadata", "migrates", "name", "nodes", "parameter_key",
+        "disk_key", "in_htools", "local", "metadata", "migrates", "name", "nodes", "parameter_key",
         "planners_move", "recreated_if_strict", "relocatable", "shared", "storage",
         "survives_failure",
     )  # fmt: skip
@@ -74,6 +77,7 @@ class Template:
         disk_key: str = "",
         parameter_key: str = "",
         recreated_if_strict: bool = False,
+        in_htools: tuple[float, str] | None = None,
     ) -> None:
         self.name = name
         self.storage = storage
@@ -82,6 +86,7 @@ class Template:
         self.disk_key = disk_key
         self.parameter_key = parameter_key
         self.recreated_if_strict = recreated_if_strict
+        self.in_htools = in_htools or (float("inf"), f"DT{name.capitalize()}")
         self.local = storage == VOLUMES
         self.shared = storage in (SHARED, NOWHERE)
         on_several_nodes = self.shared or nodes > 1
@@ -105,21 +110,26 @@ class Template:
         return Template(self.name, SHARED, self.nodes, self.metadata)
 
 
-DRBD, PLAIN, DISKLESS = "drbd", "plain", "diskless"
+DRBD, PLAIN, DISKLESS, EXT = "drbd", "plain", "diskless", "ext"
 """Templates that some requests or commands create."""
 
 TEMPLATES = {
     template.name: template
     for template in (
-        Template("blockdev", SHARED, recreated_if_strict=True),
-        Template(DISKLESS, NOWHERE),
-        Template(DRBD, VOLUMES, nodes=2, metadata=128),
-        Template("ext", SHARED, disk_key="provider"),
-        Template("file", FILES),
-        Template("gluster", SHARED, parameter_key="volume"),
-        Template(PLAIN, VOLUMES),
-        Template("rbd", SHARED, disk_key="pool", parameter_key="pool"),
-        Template("sharedfile", SHARED),
+        Template("blockdev", SHARED, recreated_if_strict=True, in_htools=(4, "DTBlock")),
+        Template(DISKLESS, NOWHERE, in_htools=(0, "DTDiskless")),
+        Template(DRBD, VOLUMES, nodes=2, metadata=128, in_htools=(5, "DTDrbd8")),
+        Template(EXT, SHARED, disk_key="provider", in_htools=(7, "DTExt")),
+        Template("file", FILES, in_htools=(1, "DTFile")),
+        Template("gluster", SHARED, parameter_key="volume", in_htools=(8, "DTGluster")),
+        Template(PLAIN, VOLUMES, in_htools=(3, "DTPlain")),
+        Template("rbd", SHARED, disk_key="pool", parameter_key="pool", in_htools=(6, "DTRbd")),
+        Template("sharedfile", SHARED, in_htools=(2, "DTSharedFile")),
     )
 }
 """Name -> template, by name."""
+
+
+def in_htools_order() -> tuple[str, ...]:
+    """Return the names of all templates in the order of htools; unknown ones are last."""
+    return tuple(sorted(TEMPLATES, key=lambda name: TEMPLATES[name].in_htools))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from iallocator.errors import RequestError
 from iallocator.model.policy import Interval, Policy, Spec
-from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
+from iallocator.model.templates import TEMPLATES, in_htools_order
 from iallocator.tolerances import LARGEST, LEAST_DIVISOR
 from iallocator.wire.codec import not_utf8
 from iallocator.wire.fields import describe, is_factor
@@ -159,15 +159,10 @@ def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[li
 PARTS = ("memory", "cpus", "disk", "disks", "nics", "spindles")
 """The parts of a size, in their order."""
 
-DEFAULT_TEMPLATES = (
-    DISKLESS, "file", "sharedfile", PLAIN, "blockdev", DRBD, "rbd", "ext", "gluster",
-)  # fmt: skip
-"""Disk templates of a policy that the file lacks, in the order in which they are tried."""
-
 
 def default_policy() -> Policy:
-    """Return the policy of groups without a policy in the file."""
-    return Policy(templates=DEFAULT_TEMPLATES)
+    """Return the policy of groups without one in the file; its templates are in htools' order."""
+    return Policy(templates=in_htools_order())
 
 
 def read_policies(lines: Sequence[Line]) -> dict[str, tuple[Policy, Line]]:

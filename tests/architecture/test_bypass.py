@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from iallocator.model.templates import TEMPLATES
+
 from .imports import imports, nodes, package_of, sources, tree
 from .test_kernel import MAKERS, MAY_ASK, QUESTIONS
 
@@ -176,3 +178,46 @@ def test_tags_are_read_only_where_the_table_permits() -> None:
 def test_every_reader_in_the_table_reads_tags(entry: str) -> None:
     """A module that no longer reads tags is not in the table."""
     assert entry in {_reader(module) for module, _ in _reads()}
+
+
+COMPARED = {*TEMPLATES} - {"file"}
+"""Names of disk templates that are no other words of the program."""
+
+CONSTANTS = {"DISKLESS", "DRBD", "EXT", "PLAIN"}
+"""The constants of `iallocator.model.templates` for templates that are created."""
+
+
+def _asks_for_a_template(node: ast.AST) -> bool:
+    """Return whether `node` compares the name of a disk template, or lists such names."""
+    if isinstance(node, ast.Compare):
+        operands = [node.left, *node.comparators]
+        equality = isinstance(node.ops[0], ast.Eq | ast.NotEq)
+        return any(
+            (isinstance(one, ast.Constant) and one.value in COMPARED)
+            or (equality and isinstance(one, ast.Name) and one.id in CONSTANTS)
+            for one in operands
+        )
+    if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
+        parts = node.keys if isinstance(node, ast.Dict) else node.elts
+        named = [one for one in parts if isinstance(one, ast.Constant) and one.value in TEMPLATES]
+        return len(named) > 1
+    return False
+
+
+def test_names_of_disk_templates_are_compared_only_in_their_table() -> None:
+    """Other modules read a property of the row."""
+    assert [
+        f"{module}:{node.lineno}"
+        for module, node in nodes()
+        if module != "iallocator.model.templates"
+        and _asks_for_a_template(node)
+        and isinstance(node, ast.expr)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "code", ["kind == 'drbd'", "kind in ('x', 'y') or kind != DISKLESS", "('rbd', 'ext')"]
+)
+def test_compared_name_of_a_disk_template_is_found(code: str) -> None:
+    """The test before can fail."""
+    assert any(map(_asks_for_a_template, ast.walk(ast.parse(code))))

@@ -15,6 +15,7 @@ from iallocator.errors import IallocatorError, say
 from iallocator.model.cluster import set_loads
 from iallocator.model.columns import CPUS, MEMORY
 from iallocator.model.state import MISSING_DISK, MISSING_MEMORY, State
+from iallocator.model.templates import TEMPLATES
 from iallocator.names import common_domain, meant
 from iallocator.options.settings import Settings
 from iallocator.planners.eligible import set_vcpu_ratio
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from iallocator.sources import Source
 
 __all__ = [
-    "DISK_TEMPLATES", "NOT_LOADED", "Given", "adjust", "check_bad",
+    "NOT_LOADED", "Given", "adjust", "check_bad",
     "cluster_score", "domain", "group_of", "instance_list", "load",
     "node_list", "policy_text", "save", "scores", "settings_of", "split_instances",
     "table", "warn", "write",
@@ -368,14 +369,6 @@ def write(path: str, text: str) -> None:
         raise NamedError(complain_of_file(path)) from None
 
 
-DISK_TEMPLATES = {
-    "diskless": "DTDiskless", "file": "DTFile", "sharedfile": "DTSharedFile", "plain": "DTPlain",
-    "blockdev": "DTBlock", "drbd": "DTDrbd8", "rbd": "DTRbd", "ext": "DTExt",
-    "gluster": "DTGluster",
-}  # fmt: skip
-"""Disk template -> how htools print it among the details of a policy."""
-
-
 def policy_text(policy: Policy) -> str:
     """Return the details of a policy as htools print them with ``-v``."""
 
@@ -391,7 +384,9 @@ def policy_text(policy: Policy) -> str:
         f"minMaxISpecsMaxSpec = {spec(one.high)}}}"
         for one in policy.intervals
     )
-    templates = ",".join(DISK_TEMPLATES.get(one, one) for one in policy.templates)
+    templates = ",".join(
+        TEMPLATES[one].in_htools[1] if one in TEMPLATES else one for one in policy.templates
+    )
     return (
         f"IPolicy {{iPolicyMinMaxISpecs = [{intervals}], iPolicyStdSpec = {spec(policy.standard)}, "
         f"iPolicyDiskTemplates = [{templates}], iPolicyVcpuRatio = {float(policy.vcpu_ratio)}, "

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from iallocator.compat.htools.errors import OptionError, OptionValueError
-from iallocator.model.templates import TEMPLATES
+from iallocator.model.templates import TEMPLATES, in_htools_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ __all__ = [
     "ARGUMENTS", "DECIMAL", "INTEGER", "OPTIONS", "Usage",
     "help_of", "number", "parse", "size",
 ]  # fmt: skip
-
-TEMPLATE_NAMES = (
-    "diskless", "file", "sharedfile", "plain", "blockdev", "drbd", "rbd", "ext", "gluster",
-)  # fmt: skip
-"""The disk templates in the order of htools."""
 
 NONE, REQUIRED, OPTIONAL = range(3)
 """Values of `Usage.form`: an option has no value, must have one, or may have one."""
@@ -289,7 +284,7 @@ OPTIONS = {
         Usage("--help-completion", "print the options for the completion of shells"),
         Usage(
             "--disk-template", "the disk template of the instances", "TEMPLATE", template,
-            f"choices={','.join(TEMPLATE_NAMES)}",
+            f"choices={','.join(in_htools_order())}",
         ),
         Usage(
             "--spindle-use", "the spindles that an instance uses", "SPINDLES", spindle_use,

@@ -5,7 +5,7 @@ Existing instances, nodes and groups appear as their positions in the message.
 
 from __future__ import annotations
 
-from iallocator.compat.htools.backend import DISK_TEMPLATES
+from iallocator.model.templates import TEMPLATES
 from iallocator.requests.existing import AllocateSecondary, ChangeGroup, NodeEvacuate, Relocate
 
 TYPE_CHECKING = False
@@ -83,7 +83,7 @@ def _new(raw: dict[str, Any], instance: Instance) -> str:
         f"dsk = {raw['disk_space_total']}, disks = [{disks}], vcpus = {raw['vcpus']}, "
         f"runSt = Running, pNode = 0, sNode = 0, idx = -1, util = {LOAD}, "
         f"movable = {instance.kind.relocatable}, autoBalance = True, "
-        f"diskTemplate = {DISK_TEMPLATES[raw['disk_template']]}, "
+        f"diskTemplate = {TEMPLATES[raw['disk_template']].in_htools[1]}, "
         f"spindleUse = {raw['spindle_use']}, allTags = {_texts(raw['tags'])}, "
         f"exclTags = {_texts(instance.exclusion)}, "
         f"dsrdLocTags = fromList {_texts(sorted(instance.desired))}, locationScore = 0, "

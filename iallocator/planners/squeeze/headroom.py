@@ -8,7 +8,7 @@ from iallocator.limits.node import ALL_LIMITS, PRIMARY, checks_for
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.model.templates import PLAIN
+from iallocator.model.templates import EXT, PLAIN
 from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ class Headroom:
             Backend(
                 int(standard.memory * factor), int(standard.cpus * factor), spindle_use=spindles
             ),
-            Disks(PLAIN if local else "ext", disk, [disk], spindles),
+            Disks(PLAIN if local else EXT, disk, [disk], spindles),
         )
 
     def lacks(self, state: State, index: int) -> str:

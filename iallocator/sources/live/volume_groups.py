@@ -192,11 +192,11 @@ def _named(name: Any, own: Any) -> str:
 
 
 def _groups_of(disk: Record, own: Any) -> Record:
-    """Return ``vg`` of a disk, and ``metavg`` of drbd; nothing for other disks."""
-    kind = disk["dev_type"]
-    if kind == "plain":
+    """Return ``vg`` of a disk, and ``metavg`` of a copied one; {} if it is in no volume group."""
+    kind = TEMPLATES.get(disk["dev_type"])
+    if kind is None or not kind.local:
+        return {}
+    if kind.nodes == 1:
         return {"vg": _named(disk["logical_id"][0], own)}
-    if kind == "drbd":
-        data, meta = (child["logical_id"][0] for child in disk["children"])
-        return {"vg": _named(data, own), "metavg": _named(meta, own)}
-    return {}
+    data, meta = (child["logical_id"][0] for child in disk["children"])
+    return {"vg": _named(data, own), "metavg": _named(meta, own)}
