@@ -138,7 +138,7 @@ def lines(found: list[Compared]) -> list[str]:
     before, peer, greedy, ahead = (
         sum(getattr(one, what) for one in found) for what in ("before", "peer", "greedy", "ahead")
     )
-    told = [
+    lines = [
         f"| {len(found)} groups | before | hbal | single moves | with swaps and chains |",
         "|---|---|---|---|---|",
         f"| sum of final scores | {before:.2f} | {peer:.2f} | {greedy:.2f} | {ahead:.2f} |",
@@ -160,7 +160,7 @@ def lines(found: list[Compared]) -> list[str]:
     ]
     gained = [sum(one.before - limit[k] for one, limit in plans) for k in (3, 1)]
     copied = [sum(limit[k] for _, limit in plans) / 1024 for k in (0, 2)]
-    told += [
+    lines += [
         f"| {len(plans)} plans with a traffic limit | hbal, cut off | `--cost` |",
         "|---|---|---|",
         f"| score won | {gained[0]:.2f} | {gained[1]:.2f} |",
@@ -170,7 +170,7 @@ def lines(found: list[Compared]) -> list[str]:
         f"{sum(limit[1] > limit[3] + ROUNDING for _, limit in plans)} |",
         *(f"worse: {one.name} {limit}" for one, limit in worse),
     ]
-    return told
+    return lines
 
 
 def _per_gib(before: float, after: float, copied: float) -> float:

@@ -26,7 +26,7 @@ CASES = (
 
 CLUSTERS = 10
 LIMIT = 20
-TOLD = re.compile(r"score ([\d.]+), (proved)?.*greedy ([\d.]+), gap ([\d.]+)")
+REPORTED = re.compile(r"score ([\d.]+), (proved)?.*greedy ([\d.]+), gap ([\d.]+)")
 
 
 def batch(nodes: int, template: str, count: int, seed: int) -> dict[str, Any]:
@@ -55,10 +55,10 @@ def main() -> None:
             start = time.perf_counter()
             info = json.loads(answer(raw, ["--optimal", f"--time-limit={LIMIT}"]))["info"]
             times.append(time.perf_counter() - start)
-            told = TOLD.search(info)
-            assert told, info
-            proved += told[2] is not None
-            gaps.append(float(told[4]) / float(told[3]))
+            figures = REPORTED.search(info)
+            assert figures, info
+            proved += figures[2] is not None
+            gaps.append(float(figures[4]) / float(figures[3]))
         equal = sum(gap < 1e-7 for gap in gaps)
         print(
             f"| {nodes} | {template} | {count} | {proved}/{CLUSTERS} | {equal}/{CLUSTERS} | "

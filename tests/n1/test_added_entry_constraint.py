@@ -58,7 +58,7 @@ def test_added_constraint_counts_for_new_instances(
 ) -> None:
     """A new instance on storage that is lost with its node must be created again."""
     monkeypatch.setattr(table, "_ON_ENTRY", (*table._ON_ENTRY, NotEven()))
-    told: Counter[bool] = Counter()
+    outcomes: Counter[bool] = Counter()
     for seed in range(400):
         case = tight(seed, mode)
         state, new, nodes = case.state, case.new, case.cluster.nodes
@@ -77,8 +77,8 @@ def test_added_constraint_counts_for_new_instances(
             assert filling.accepts(new, places) is expected, (seed, places)
             check = case.context.tolerance(case.context.all_nodes(), case.rules)
             assert check.allows(Move(new, (), places)) is expected, (seed, places)
-            told[expected] += 1
-    assert min(told[True], told[False]) > 10, told
+            outcomes[expected] += 1
+    assert min(outcomes[True], outcomes[False]) > 10, outcomes
 
 
 def test_added_constraint_counts_for_simultaneous_failures(
