@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.seeds import seeds
+
 from .toys import (
     Place,
     Toy,
@@ -16,6 +18,7 @@ from .toys import (
     option,
     recipe,
     request,
+    run,
     statistic,
     strategy,
     template,
@@ -73,3 +76,24 @@ def test_plan_of_a_toy_planner_that_breaks_a_limit_is_rejected(tmp_path: Path) -
     done = toy.check(toy.copy(tmp_path))
     assert done.returncode == 1
     assert "tight" in done.stderr, done.stderr[-3000:]
+
+
+def test_toy_limit_equals_brute_force_on_generated_clusters(tmp_path: Path) -> None:
+    """Requests, planners and N+1 allow nothing that breaks the limit, and reject nothing else."""
+    every = seeds(20, 300)
+    script = Path(limit.__file__).with_name("limit_clusters.py")
+    done = run(limit.TOY.copy(tmp_path), str(script), str(every.start), str(len(every)))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    counts = {words: int(count) for count, words in map(_outcome, done.stdout.splitlines())}
+    for mode in ("strict", "no-new", "no-worse", "off"):
+        assert counts[f"allocate {mode} placed"], counts
+        assert counts[f"allocate {mode} rejected"], counts
+    assert counts["evacuate some"], counts
+    assert counts["evacuate all"], counts
+    assert any(counts.get(f"squeeze {mode} moves") for mode in ("strict", "no-new", "off")), counts
+
+
+def _outcome(line: str) -> tuple[str, str]:
+    """Return the count and the words of a line of `limit_clusters.py`."""
+    count, _, words = line.strip().partition(" ")
+    return count, words
