@@ -26,7 +26,7 @@ FILL = {"capacity": (0.2, 0.8), "squeeze": (0.2, 0.6), "reboot": (0.3, 0.75),
         "compress": (0.3, 0.8), "redistribute": (0.4, 0.8), "place": (0.8, 1.0)}  # fmt: skip
 """Planner -> the least and the largest share of memory in use."""
 
-OPTIMAL = ("squeeze", "reboot", "compress", "redistribute")
+OPTIMAL = ("capacity", "squeeze", "reboot", "compress", "redistribute", "place")
 """The planners with the option."""
 
 BETWEEN = ("compress", "redistribute")

@@ -233,6 +233,7 @@ def capacity_options(settings: Settings, tagged: Common, source: Source) -> Capa
             limit=settings.max_length,
             seconds=settings.planning_seconds,
             searches=settings.searches,
+            thoroughness=settings.thoroughness,
         ),
         tag_prefix=settings.tag_prefix,
         past=past,

@@ -129,10 +129,11 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         },
     ),
     "optimal": (
-        REQUESTS | {"compress", "maintain", "reboot", "redistribute", "squeeze"},
+        REQUESTS
+        | {"capacity", "compress", "maintain", "place", "reboot", "redistribute", "squeeze"},
         {
-            "": "only requests, compress, maintain, reboot, redistribute and squeeze search for "
-            "an optimum",
+            "balance": "its plan states the distance to a lower bound of the score",
+            "": "it searches for no optimum",
         },
     ),
     "time_limit": (

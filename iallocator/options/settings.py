@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONFIGURATION", "NAMED_BY", "PLANNING_SECONDS", "REQUEST_SETTINGS", "SEARCH_SECONDS",
-    "Settings", "configuration_path",
+    "THOROUGH", "Settings", "configuration_path",
 ]  # fmt: skip
 
 CONFIGURATION = "/etc/iallocator.conf"

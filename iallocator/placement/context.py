@@ -235,11 +235,11 @@ class Context:
         namesake = self.namesake if mode == "strict" else None
         return Rules(mode, units, self.effort, stay, namesake)
 
-    def budget(self) -> Deadline:
-        """Return the budget of one exact search."""
+    def budget(self, thoroughness: int = 1) -> Deadline:
+        """Return the budget of one exact search, multiplied by `thoroughness`."""
         limited = self.settings.time_limit is not None
         return Deadline.of_search(
-            self.settings.optimum_seconds,
+            self.settings.optimum_seconds * thoroughness,
             self.deadline if limited else None,
             self.settings.planning_seconds,
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
+from benchmarks.gap import Home, Machine, as_text, generate
 from benchmarks.proofs import cluster_of
 from tests.builders import Json, allocate, allocate_rbd, cluster, instance, policy, rbd, spec
-from tests.conformance.whole_groups import compress_case, redistribute_case
+from tests.conformance.whole_groups import Case, compress_case, redistribute_case
 
 from .effect import CROWDED, Effect, stored
 
@@ -355,7 +357,25 @@ REDISTRIBUTE = {
 
 PLACED = ("--strategy=pacemaker-default",)
 
+
+def hard_to_place() -> str:
+    """Return a cluster with an offline node. All instances fit, but in few placements."""
+    rng = Random("pl5 1250")
+    machines = [Machine(f"node{k}", 16384, 1 << 20, 64) for k in range(rng.randint(4, 5))]
+    count = len(machines)
+    homes = generate(rng, machines, ("drbd", "rbd"), rng.randint(2 * count, 4 * count))
+    return Case(machines, homes, [0] * count, frozenset([count - 1])).text()
+
+
+MUCH_TO_PLACE = hard_to_place()
+
 PLACE = {
+    "--optimal": Effect(
+        None,
+        "--optimal",
+        ("-t", "{folder}/cluster.data", "--static-kvm-node-memory=0", "--n1=off", *PLACED),
+        {"cluster.data": MUCH_TO_PLACE},
+    ),
     "--group": Effect(MIXED, "--group=west", PLACED),
     "--offline": Effect(CROWDED, "--offline=node2", PLACED),
     "--verify-plan": Effect(CROWDED, "--verify-plan", PLACED),
@@ -471,7 +491,18 @@ ARCHIVED = {
 }  # fmt: skip
 """An instance that existed from 2026-01-15 to 2026-01-20."""
 
+MANY_FIT = as_text(
+    [Machine(f"node{k}", 49152 + 16384 * (k % 2), 1 << 20, 64) for k in range(5)],
+    [Home(f"inst{k}", 1500 + 433 * k, 2048, 1, "rbd", (k % 5,)) for k in range(10)],
+)
+"""More than 300 instances of 500 MiB fit."""
+
+MANY_SMALL = ("--standard-alloc=1g,500,1", "--disk-template=rbd", "--static-kvm-node-memory=0")
+
 CAPACITY = {
+    "--optimal": Effect(
+        None, "--optimal", ("-t", "{folder}/cluster.data", *MANY_SMALL), {"cluster.data": MANY_FIT}
+    ),
     "--forecast": Effect(ROOM, "--forecast", FORECAST[1:], totals(100)),
     "--history": Effect(
         ROOM,

@@ -3,8 +3,9 @@
 ``python -m tests.conformance.bounds --clusters N [--start K] [-j JOBS] [--planner NAME]`` checks N
 clusters of 3 to 4 nodes (most planners: up to 6) for each planner and each kind of storage, and
 ends with status 1 if a bound is wrong. For balance, some clusters have an offline node, exclusion
-tags, or instances that may not move. For compress, redistribute and place, some have offline nodes,
-nodes that are too full, and other modes of N+1. Clusters that take too long are left out.
+tags, or instances that may not move. For compress, redistribute, squeeze and place, some have
+offline nodes, nodes that are too full, and other modes of N+1. Every other cluster is planned with
+``--optimal``, by planners that have it. Clusters that take too long are left out.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from benchmarks.planners_gap import (
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
-from iallocator.options.settings import Settings
+from iallocator.options.settings import THOROUGH, Settings
 from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
-from iallocator.planners.capacity.capacity import CapacityOptions, study
+from iallocator.planners.capacity.capacity import CapacityOptions, FillingExtent, study
 from iallocator.planners.intergroup.compress import compress
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.redistribute import redistribute
@@ -221,9 +222,9 @@ def capacity_bound(seed: int, kind: str) -> Counted | None:
     if best is None or best < 0:
         return None
     size = size_of(wanted)
-    found = study(
-        read(as_text(machines, homes)), CapacityOptions(size, [size]), lambda *_: None
-    ).standard
+    extent = FillingExtent(thoroughness=THOROUGH if seed % 2 else 1)  # as with ``--optimal``
+    options = CapacityOptions(size, [size], extent=extent)
+    found = study(read(as_text(machines, homes)), options, lambda *_: None).standard
     assert found is not None
     assert found.quality is not None
     return Counted(found.quality.bound, best, len(found.filling.placed), True)

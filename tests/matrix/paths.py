@@ -180,10 +180,14 @@ PLANNERS = [
     _plan("balance-groups", (SHARED,), planners.balance_groups, between=True, forced=True),
     Path("capacity", (SHARED, PLAIN), True, planners.capacity, planners.ask_capacity,
          planners.read_capacity, checks_n1=True),
+    Path("capacity --optimal", (SHARED, PLAIN), True, planners.capacity, planners.ask_capacity,
+         planners.read_capacity, checks_n1=True, options=("--optimal",)),
     Path("capacity --add-nodes", (SHARED, PLAIN), False, planners.capacity, planners.ask_purchase,
          planners.read_capacity, checks_n1=True),
     Path("place", (SHARED,), False, planners.place, PLACING, planners.read_placement, forced=True,
          checks_n1=True),
+    Path("place --optimal", (SHARED,), False, planners.place, PLACING, planners.read_placement,
+         forced=True, checks_n1=True, options=("--optimal",)),
     Path("detours", (SHARED,), False, planners.detour, PLACING, planners.read_detour),
 ]  # fmt: skip
 

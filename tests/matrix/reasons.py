@@ -27,10 +27,11 @@ WITHIN = frozenset(name for name, path in PATHS.items() if not path.between)
 ALONE = frozenset(name for name, path in PATHS.items() if not path.batch)
 WITHOUT_N1 = frozenset(name for name, path in PATHS.items() if not path.checks_n1)
 RANKED = frozenset(name for name in PATHS if "," in name and not name.endswith("--group"))
-BY_PACEMAKER = frozenset({name for name in RANKED if "pacemaker" in name} | _paths("place"))
+PLACE = _paths("place", "place --optimal")
+BY_PACEMAKER = frozenset({name for name in RANKED if "pacemaker" in name} | PLACE)
 DOORS = _paths("ask", "snapshot", "--log and --capture", "configuration file")
 NEW = DOORS | _paths("allocate", "multi-allocate", "--optimal", "--top", "exact search")
-OF_POLICY = _paths("capacity", "capacity --add-nodes")
+OF_POLICY = _paths("capacity", "capacity --optimal", "capacity --add-nodes")
 SIZES = OF_POLICY | _paths("capacity --replay")
 FAILURES = _paths("check --failures", "check --racks")
 SHOWN = frozenset(name for name, path in PATHS.items() if path.shown)
@@ -42,7 +43,7 @@ SQUEEZE = _paths("squeeze down", "squeeze up", "squeeze exact", "squeeze --optim
 REDISTRIBUTE = _paths("redistribute", "redistribute --optimal")
 BETWEEN = REDISTRIBUTE | _paths("compress", "compress --optimal", "balance-groups")
 BALANCE = _paths("balance", "swap", "--cost")
-PLANNERS = frozenset({*SQUEEZE, *BETWEEN, *BALANCE, *_paths("place", "detours")})
+PLANNERS = frozenset({*SQUEEZE, *BETWEEN, *BALANCE, *PLACE, *_paths("detours")})
 FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
 
 NODE_N1 = ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict", "group setting: n1")
@@ -101,7 +102,7 @@ RULES: list[Rule] = [
     ),
     (
         ("infinite stickiness",),
-        EVERYWHERE - PLANNERS - SHOWN | REDISTRIBUTE | _paths("place", "detours"),
+        EVERYWHERE - PLANNERS - SHOWN | REDISTRIBUTE | PLACE | _paths("detours"),
         "the instance must move, or has no present node; `place` has Pacemaker's stickiness",
     ),
     (
@@ -174,7 +175,7 @@ RULES: list[Rule] = [
         {*BALANCE, *SQUEEZE, *OF_POLICY, *_paths("--optimal", "live execution")},
         "it lowers the score of the cluster, whatever ranks single requests",
     ),
-    (("group setting: strategy",), _paths("place"), "the command line names the strategy"),
+    (("group setting: strategy",), PLACE, "the command line names the strategy"),
     (
         ("group setting: memory ratio",),
         frozenset(name for name in PATHS if name.endswith(", affinity")),
@@ -187,7 +188,7 @@ RULES: list[Rule] = [
     ),
     (
         ("group setting: memory ratio",),
-        _paths("place"),
+        PLACE,
         "the strategy prefers free memory, which `source` has",
     ),
     (
@@ -203,7 +204,7 @@ RULES: list[Rule] = [
             "soft location score",
             "preferred label",
         ),
-        FORCED - REDISTRIBUTE - _paths("place"),
+        FORCED - REDISTRIBUTE - PLACE,
         "it ranks nodes and rejects none, and only one node is possible",
     ),
     (
@@ -224,7 +225,7 @@ RULES: list[Rule] = [
     ),
     (
         ("location tags",),
-        RANKED | _paths("place"),
+        RANKED | PLACE,
         "desired locations are a statistic of the score, which this strategy ignores",
     ),
     (
@@ -349,7 +350,7 @@ RULES: list[Rule] = [
     ),
     (
         ("keep-running",),
-        EVERYWHERE - _paths("place", "detours"),
+        EVERYWHERE - PLACE - _paths("detours"),
         "no instance is stopped to free capacity",
     ),
     (("order",), SECONDARIES, "a secondary is replaced while its primary runs"),
@@ -360,7 +361,7 @@ RULES: list[Rule] = [
     ),
     (
         ("N+1 strict",),
-        _paths("place"),
+        PLACE,
         "`doomed` is lost because of an instance that cannot move, which stops no other",
     ),
     (
@@ -413,7 +414,7 @@ RULES: list[Rule] = [
     ),
     (
         ("auto_balance off", "admin_state offline"),
-        SQUEEZE | _paths("swap", "place", "detours"),
+        SQUEEZE | PLACE | _paths("swap", "detours"),
         "the cluster has no capacity for a reserve on `best`",
     ),
 ]

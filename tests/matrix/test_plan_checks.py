@@ -42,6 +42,9 @@ PLANNERS = [
     pytest.param(seeds(10, 40), ("balance-groups",), id="balance-groups"),
     pytest.param(seeds(3, 12), ("place", "--strategy=pacemaker-balanced"), id="place"),
     pytest.param(seeds(3, 12), ("place", "--strategy=pacemaker-minimal"), id="place minimal"),
+    pytest.param(
+        seeds(3, 12), ("place", "--strategy=pacemaker-default", "--optimal"), id="place --optimal"
+    ),
 ]
 """The documents and the command of each planner."""
 

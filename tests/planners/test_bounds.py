@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 
 from benchmarks.gap import STORAGE
+from benchmarks.proofs import cluster_of
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.planners.balance import score_bound
 from iallocator.planners.quality import Quality
 from tests.builders import Json, cluster, instance, rbd
-from tests.cli.effects_of_planners import MANY_SETS, SIMULATED
+from tests.cli.effects_of_planners import (
+    MANY_FIT,
+    MANY_SETS,
+    MANY_SMALL,
+    MUCH_TO_PLACE,
+    SIMULATED,
+)
 from tests.command import json_of, printed
 from tests.conformance.bounds import COUNTED, MODES, balance_bound, clusters
 from tests.conformance.whole_groups import redistribute_case
@@ -66,6 +73,7 @@ def test_no_result_is_wrongly_reported_as_the_best(planner: str, seed: int, kind
         ("redistribute", redistribute_case(1, "mixed").text(), (3, 0, False), (3, 3, True)),
         ("compress --n1=strict", SIMULATED, (0, 0.776, False), (0, 0, True)),
         ("squeeze", MANY_SETS, (1, 2, False), (1, 1, True)),
+        ("place --n1=off", MUCH_TO_PLACE, (1, 0, False), (0, 0, True)),
     ],
 )
 def test_optimal_finds_a_better_plan_or_proves_that_there_is_none(
@@ -82,6 +90,24 @@ def test_optimal_finds_a_better_plan_or_proves_that_there_is_none(
 
     assert found() == plain
     assert found("--optimal") == best
+
+
+def test_optimal_capacity_finds_one_more_of_many_and_a_proof(tmp_path: Path) -> None:
+    """By default, no program decides about more than 300 instances."""
+    file = tmp_path / "cluster.data"
+    file.write_text(MANY_FIT)
+    words = ("capacity", "-t", str(file), *MANY_SMALL)
+    plain, best = json_of(*words)["standard"], json_of(*words, "--optimal")["standard"]
+    assert (plain["reached"], plain["bound"], plain["proved"]) == (346, None, False)
+    assert (best["reached"], best["bound"], best["proved"]) == (347, 347, True)
+
+
+def test_place_leaves_out_no_instance_if_all_can_stay(tmp_path: Path) -> None:
+    """Most nodes have too little memory for failovers now; no other placement has it."""
+    file = tmp_path / "cluster.data"
+    file.write_text(cluster_of("place", 2, "drbd").text())
+    plan = json_of("place", "-t", str(file), "--static-kvm-node-memory=0")
+    assert (plan["reached"], plan["bound"], plan["proved"]) == (0, 0, True)
 
 
 def test_capacity_of_zero_is_proved_without_a_trial() -> None:

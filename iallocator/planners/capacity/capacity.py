@@ -179,11 +179,14 @@ class FillingExtent:
         The time limit of both fillings together, half of it for the tiers; None: no limit.
     searches:
         Whether exact search may follow if no instance fits any more.
+    thoroughness:
+        The factor of the work of exact searches, 1 or more.
     """
 
     limit: int | None = None
     seconds: float | None = None
     searches: bool = True
+    thoroughness: int = 1
 
 
 @dataclass(slots=True)
@@ -479,7 +482,7 @@ class _Study:
             return False  # the memory that such a node reserves is not checked
         wants = self._wants
         searches = wants.extent.searches and wants.rules.behaviour.searches
-        return searches and len(filling.placed) <= MANY
+        return searches and len(filling.placed) <= MANY * wants.extent.thoroughness
 
     def _improve(self, sizes: Sequence[Size], filling: FillResult, tiered: bool) -> int | None:
         """Put more instances into `filling`, of the same sizes, if exact search finds places.
@@ -499,7 +502,7 @@ class _Study:
         )
         if tiered:
             work = len(self._cluster.nodes) * (len(self._cluster.instances) + len(filling.placed))
-            if not checked or work > TIERED_AGAIN:
+            if not checked or work > TIERED_AGAIN * self._wants.extent.thoroughness:
                 return None
             other = FillResult(self._names, filling.watch)
             for size in sizes:
@@ -515,7 +518,8 @@ class _Study:
             lambda number: site.another(first, number, self._names(number)),
             known,
             limit,
-            Deadline.of_search(SEARCH_SECONDS),
+            Deadline.of_search(SEARCH_SECONDS * self._wants.extent.thoroughness),
+            self._wants.extent.thoroughness,
         )
         if most.nodes is not None:
             filling.placed = [
@@ -531,13 +535,14 @@ class _Study:
     def _site(self, state: State, exact: bool = False) -> CapacityState:
         rules = self._wants.rules
         watched = [(index,) for index in self._watched]
+        effort = WORK * self._wants.extent.thoroughness
         tolerances = {
             mode: FailureTolerance(
                 state,
                 Rules(
                     mode or "strict",
                     self._units,
-                    Deadline(None, work={SIMULATIONS: WORK}) if exact else None,
+                    Deadline(None, work={SIMULATIONS: effort}) if exact else None,
                     failures=watched if mode in ("", "strict") else None,
                     exact=exact or None,
                 ),

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["MANY", "MostEqual", "most_equal"]
 
 LARGEST = 1_200
-"""No larger program is solved: the number of its choices."""
+"""No larger program is solved: the number of its choices.
+
+This and the other limits below are multiplied by the thoroughness of the search.
+"""
 
 TRIES = 8
 """How many solutions are checked."""
@@ -77,6 +80,7 @@ def most_equal(
     known: int,
     limit: int | None,
     budget: Deadline,
+    thoroughness: int = 1,
 ) -> MostEqual:
     """Return places for more than `known` equal instances on `site`, as many as are found.
 
@@ -93,15 +97,17 @@ def most_equal(
         The largest number that is wanted; None: any.
     budget:
         The work of the solver.
+    thoroughness:
+        The factor of the size of the program, and of the solutions that are checked.
     """
-    program = _Program(site, newcomer, known)
+    program = _Program(site, newcomer, known, thoroughness)
     bound = program.highest()
     highest = bound if limit is None else min(limit, bound)
     known_bound = bound if program.counts_memory else None
     if highest <= known:
         proved = bound <= known and program.counts_memory
         return MostEqual(None, True, known if proved else known_bound)
-    if highest > MANY or not available() or budget.must_end:
+    if highest > MANY * thoroughness or not available() or budget.must_end:
         return MostEqual(None, False, known_bound)
     problem = program.problem(highest)
     if problem is None:
@@ -125,11 +131,19 @@ class _Program:
         The nodes of the instances of the last solution, if it passed the check.
     gave_up:
         Whether the number of solutions that may be checked was reached.
+    doubtful:
+        Whether N+1 rejected a solution that is not proved to be impossible.
     """
 
     def __init__(
-        self, site: CapacityState, newcomer: Callable[[int], Instance], known: int
+        self,
+        site: CapacityState,
+        newcomer: Callable[[int], Instance],
+        known: int,
+        thoroughness: int,
     ) -> None:
+        self._thoroughness = thoroughness
+        self.doubtful = False
         self._site = site
         self._newcomer = newcomer
         self._placed = known
@@ -185,7 +199,8 @@ class _Program:
     @property
     def certain(self) -> bool:
         """Return whether N+1 decided about every solution that was checked."""
-        return not any(tolerance.rules.effort.spent for tolerance in self._failing.values())
+        spent = any(tolerance.rules.effort.spent for tolerance in self._failing.values())
+        return not (spent or self.doubtful)
 
     def problem(self, highest: int) -> Problem | None:
         """Return the program for `highest` instances, more than `known`; None if too large."""
@@ -207,7 +222,7 @@ class _Program:
         for failure, tolerance in self._failing.items():
             check()
             RestartRows(problem, failure, tolerance).add(kind, self._first)
-            if problem.size > LARGEST:
+            if problem.size > LARGEST * self._thoroughness:
                 return None
         return problem
 
@@ -226,7 +241,13 @@ class _Program:
             else:
                 if site.n1.tolerated(self._first):
                     self.accepted = places
-        self.gave_up = self.accepted is None and self._tries >= TRIES
+                else:
+                    self.doubtful |= not any(
+                        loss.instances_least > 0
+                        for tolerance, failing in site.n1.required(self._first)
+                        for loss in tolerance.losses(failing).values()
+                    )
+        self.gave_up = self.accepted is None and self._tries >= TRIES * self._thoroughness
         return None if self.accepted or self.gave_up else [*self._names]
 
 

@@ -56,11 +56,11 @@ class RoomContext(Context):
         self._whole: Deadline | None = None
         self.undecided = False
 
-    def budget(self) -> Deadline:
+    def budget(self, thoroughness: int = 1) -> Deadline:
         """Return the budget of the next search: a share of what is left."""
         self.end_search()
         if self._whole is None:
-            self._whole = super().budget()
+            self._whole = super().budget(thoroughness)
         self._part = self._whole.part(SHARE)
         return self._part
 

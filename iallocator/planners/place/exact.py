@@ -23,6 +23,7 @@ from iallocator.placement.several.sequence import JointResult
 from iallocator.planners.place.scheduler import stopped_disks
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
+from iallocator.solver.problem import FOUND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ The unit is the difference between the best and the worst score of an instance, 
 of its nodes. The maximum is more than the cost of moving both instances away from each other.
 """
 
+NODE_ROWS = ("limit", "pool", "tag", "used", "peer")
+"""The kinds of rows that are limits of nodes."""
+
 KEEP_RUNNING = 2_000_000
 """What the tag keep-running adds to a priority: more than the highest priority."""
 
@@ -59,7 +63,7 @@ def why_not_begun(one: SchedulingPass) -> str:
     The state is that before the pass, and is left as it is.
     """
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
-    budget = one.context.budget()
+    budget = one.context.budget(one.context.settings.thoroughness)
     most = int(budget.work[LISTED])
     if budget.must_end:
         return ""  # the search reports it
@@ -86,14 +90,24 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
     joint = JointResult(len(order))
     one.count_the_stuck()
     with Held() as held:
-        budget = context.budget()
+        budget = context.budget(context.settings.thoroughness)
         rows = _Rows(one, order)
         program = rows.problem(budget)
         if program is not None:
             check = _Check(one, order)
             joint.most = Most(rows.priorities(), left_out)
-            joint.status = find_all_or_most(program, check.broken, budget, joint.most)
-            joint.doubtful = check.doubtful
+            present = {i.name: one.places[i.name].before for i in order}
+            stay = check.some_may_stay and rows.may_all_stay(program)
+            if stay and check.broken(present) is None:
+                # none is left out: a better placement is not searched for longer than usual
+                part = budget.part(1 / context.settings.thoroughness)
+                joint.status = find_all_or_most(program, check.broken, part, joint.most)
+                if joint.status != FOUND:
+                    joint.most.offer(present)
+                    joint.most.proved, joint.status = True, FOUND
+            else:
+                joint.status = find_all_or_most(program, check.broken, budget, joint.most)
+                joint.doubtful = check.doubtful
     joint.limit = budget.ended
     context.interrupted |= held.asked
     return joint
@@ -140,6 +154,30 @@ class _Rows:
                 priority=self._priority(instance), disks_stay=stopped_disks(instance, before),
             )  # fmt: skip
         return collected.problem()
+
+    def may_all_stay(self, problem: Problem) -> bool:
+        """Return whether all instances may stay, as far as rows say that the check does not know.
+
+        The rows of the limits of nodes are left out: an instance may stay on a node that has too
+        little for all of its instances.
+        """
+        used: dict[Row, float] = {}
+        soft: set[Row] = set()
+        for kind in problem.kinds:
+            place = self._one.places.get(kind.members[0])
+            if place is None:  # a soft constraint
+                soft.update(row for choice in kind.choices for row in choice.uses)
+                continue
+            stays = [one for one in kind.choices if place.before and one.value == place.before]
+            if not stays:
+                return False
+            for row, amount in stays[0].uses.items():
+                used[row] = used.get(row, 0) + amount
+        return all(
+            lowest <= used.get(row, 0) <= highest
+            for row, (lowest, highest) in problem.bounds.items()
+            if row[0] not in NODE_ROWS and row not in soft
+        )
 
     def all_places(self) -> Iterator[tuple[float, Nodes]]:
         """Return every place of every instance, each as if no other instance moved."""
@@ -254,8 +292,11 @@ class _Check:
 
     Attributes
     ----------
+    some_may_stay:
+        Whether some instances may stay on nodes that have too little for all of them.
     doubtful:
-        Whether an answer was rejected that another order of the places might allow.
+        As `some_may_stay`, or whether an answer was rejected that another order of the places might
+        allow.
     """
 
     def __init__(self, one: SchedulingPass, order: Sequence[Instance]) -> None:
@@ -266,7 +307,7 @@ class _Check:
         self._returning = {nodes[k].group for start in starts for k in start if not nodes[k].online}
         # The rows of the program do not know that some instances may stay on nodes that have too
         # little for all of them
-        self.doubtful = False
+        self.some_may_stay = False
         state = one.context.state
         with state.trial():
             existing = [i for i in self._order if one.places[i.name].before]
@@ -276,9 +317,10 @@ class _Check:
                 place = one.places[instance.name]
                 state.remove(instance, place.before)
                 if one.openings.may_only_stay(place):
-                    self.doubtful = True
+                    self.some_may_stay = True
                     break
                 state.place(instance, place.before)
+        self.doubtful = self.some_may_stay
 
     def broken(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
         """Return the first instance that fails in its place, and those before it; None if none."""
