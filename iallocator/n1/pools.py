@@ -117,11 +117,11 @@ def check_shares(
             spare = min(spare, left)
         else:
             spaces = sum(other.space for other in shares if other.pool == share.pool)
+            free: Mapping[int, float] = {t: state.columns[DISK][t] for t in own}
+            if share.pool != LVM and state.access is not None:
+                free = {t: state.access.free[t].get(share.pool, inf) for t in own}
             kind, left = sum_of_shares(
-                (
-                    (capacity[t] - need + 1, _free(state, share, t) - share.largest_space)
-                    for t in own
-                ),
+                ((capacity[t] - need + 1, free[t] - share.largest_space) for t in own),
                 budget,
                 spaces - share.largest_space,
             )
@@ -133,10 +133,3 @@ def check_shares(
 def _room(capacity: Mapping[int, float], nodes: Iterable[int]) -> float:
     """Return the sum of free memory that instances can use on all of `nodes`, in MiB."""
     return sum(c for t in nodes if (c := capacity[t]) > 0)
-
-
-def _free(state: State, share: Share, node: int) -> float:
-    """Return the MiB that are free on a node for disks of `share`."""
-    if share.pool == LVM or state.access is None or share.pool is None:
-        return state.columns[DISK][node]
-    return state.access.free[node].get(share.pool, inf)

@@ -165,22 +165,17 @@ class AcrossGroups:
         shape = instance.shape
         closed = self._closed.get(shape)
         if closed is None:
-            reasons = (
-                (g.index, self._why_closed(instance, g)) for g in self.context.cluster.groups
-            )
-            closed = self._closed[shape] = {index: why for index, why in reasons if why}
+            closed = self._closed[shape] = {}
+            cluster = self.context.cluster
+            for group in cluster.groups:
+                kinds = (True, False) if group.exclusive else (False,)
+                if group.alloc_policy == "unallocable":
+                    closed[group.index] = f"group {group.name} is unallocable"
+                elif obstacle := group_obstacle(cluster, group, instance):
+                    closed[group.index] = obstacle
+                elif all(entry_rejection(group, instance, exclusive) for exclusive in kinds):
+                    closed[group.index] = f"the policy of group {group.name} rejects it"
         return closed
-
-    def _why_closed(self, instance: Instance, group: Group) -> str:
-        if group.alloc_policy == "unallocable":
-            return f"group {group.name} is unallocable"
-        obstacle = group_obstacle(self.context.cluster, group, instance)
-        if obstacle:
-            return obstacle
-        kinds = (True, False) if group.exclusive else (False,)
-        if all(entry_rejection(group, instance, exclusive) for exclusive in kinds):
-            return f"the policy of group {group.name} rejects it"
-        return ""
 
     def _online(self, instance: Instance, groups: Sequence[Group]) -> list[int]:
         """Return the online nodes of `groups`, in the order in which ties are broken."""

@@ -292,7 +292,7 @@ def test_check_out_of_time_before_balancing_reports_problems(
 ) -> None:
     """Health is printed without a plan, and stderr has the reason; the status is not 130."""
     monkeypatch.setattr(
-        "iallocator.planners.balance.balance._groups", Mock(side_effect=Stopped(TIME_IS_UP))
+        "iallocator.planners.balance.balance.worst_first", Mock(side_effect=Stopped(TIME_IS_UP))
     )
     path = stored(tmp_path, [node("n1", offline="Y"), node("n2")], [instance("i", "n1", "n2")])
     assert main(["check", "--json", "-t", path]) == 1

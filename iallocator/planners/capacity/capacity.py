@@ -239,14 +239,6 @@ class Run:
         self.quality: Quality | None = None
 
 
-def _beats(one: FillResult, other: FillResult) -> bool:
-    """Return whether `one` has no fewer instances and no less memory, and more of one of them."""
-    (count, memory), (fewer, less) = (
-        (len(some.placed), sum(each.size.memory for each in some.placed)) for some in (one, other)
-    )
-    return count >= fewer and memory >= less and (count, memory) != (fewer, less)
-
-
 class CapacityReport:
     """The result of a study of capacity.
 
@@ -507,7 +499,11 @@ class _Study:
             other = FillResult(self._names, filling.watch)
             for size in sizes:
                 fill_tiered(site, size, other, limit)
-            if _beats(other, filling):
+            (count, memory), (fewer, less) = (
+                (len(some.placed), sum(each.size.memory for each in some.placed))
+                for some in (other, filling)
+            )
+            if count >= fewer and memory >= less and (count, memory) != (fewer, less):
                 filling.placed, filling.failures = other.placed, other.failures
                 filling.last, filling.ended = other.last, other.ended
             return None

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.n1 import Failure
-    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.results import MoveResult
     from iallocator.planners.intergroup.moving import Mover
     from iallocator.solver.problem import Problem
@@ -117,11 +116,14 @@ class Relocation:
         cluster, every = context.cluster, {}
         for one in self._instances:
             every.update({group.index: group for group in self._targets(one)})
-        required = {
-            group.index: self._tolerated(group)
-            for group in every.values()
-            if group not in self._healthy
-        }
+        # The failures that are tolerated now: every mode requires these
+        required: dict[int, Sequence[Failure]] = {}
+        for group in every.values():
+            rules = context.evaluator(group).rules
+            if group not in self._healthy and rules.mode != "off":
+                tolerance = self._mover.tolerance(group)
+                now = tolerance.tolerated(rules.of_online(cluster, group))
+                required[group.index] = list(now)
         failing = [
             node
             for group in every.values()
@@ -165,14 +167,6 @@ class Relocation:
                     for kind, instance in firsts:
                         rows.add(kind, instance)
         return problem
-
-    def _tolerated(self, group: Group) -> Sequence[Failure]:
-        """Return the failures of `group` that are tolerated now: every mode requires these."""
-        rules = self._context.evaluator(group).rules
-        if rules.mode == "off":
-            return ()
-        tolerance: FailureTolerance = self._mover.tolerance(group)
-        return list(tolerance.tolerated(rules.of_online(self._context.cluster, group)))
 
     def _let_stay(self, problem: Problem) -> None:
         """Raise bounds to what the instances that stay use: limits apply to arrivals."""
