@@ -16,13 +16,14 @@ from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.scan.affinity import AffinityCosts, MoveAffinity
 from iallocator.planners.balance.scan.arrays import NodeTable
-from tests.constraints.worlds import load, random_document
+from tests.constraints.worlds import random_document
+from tests.model.make import model_of
 
 
 def world(seed: int) -> tuple[State, Relations]:
     """Return six nodes in racks; most of the ten instances are members of rules."""
     for number in range(seed, seed + 1000, 100):
-        cluster = load(random_document(Random(number), 6, 10))
+        cluster = model_of(random_document(Random(number), 6, 10))
         relations = relations_of(cluster)
         if relations is not None and len(relations.rules) > 1:
             return State(cluster), relations

@@ -23,7 +23,7 @@ from iallocator.planners.balance.scan.arrays import NodeTable
 from tests import builders
 from tests.builders import Json
 from tests.command import json_of
-from tests.constraints.worlds import load
+from tests.model.make import model_of
 
 Pair = tuple[Member, Member, str]
 
@@ -54,7 +54,7 @@ def _world(chances: random.Random) -> tuple[State, Relations]:
     document = builders.cluster(nodes=5, memory=65536, instances=instances)
     for k, node in enumerate(document["nodes"].values()):
         node["tags"] = [f"rack:{k // 2}"] + [f"row:{n}" for n in chances.sample(range(3), k % 3)]
-    cluster = load(document)
+    cluster = model_of(document)
     relations = relations_of(cluster)
     assert relations is not None
     return State(cluster), relations

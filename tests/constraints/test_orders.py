@@ -9,7 +9,7 @@ import pytest
 from tests import builders
 from tests.builders import Json
 from tests.command import json_of, respond
-from tests.constraints.worlds import load
+from tests.model.make import model_of
 
 
 def _shared(node: str, *tags: str, memory: int = 2048, **members: Any) -> Json:
@@ -128,7 +128,7 @@ def test_order_that_capacity_prevents_is_dropped_and_reported() -> None:
     from iallocator.transition.resources import room
 
     instances = {"a": _shared("node1", memory=12000), "b": _shared("node2", memory=12000)}
-    cluster = load(builders.cluster(nodes=3, memory=16384, instances=instances))
+    cluster = model_of(builders.cluster(nodes=3, memory=16384, instances=instances))
     a, b = cluster.instances
     moves = [Move(b, (1,), (2,), [(FAILOVER_TO, 2)]), Move(a, (0,), (1,), [(FAILOVER_TO, 1)])]
     left = room(State(cluster))

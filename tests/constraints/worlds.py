@@ -5,9 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 
-from iallocator.model.cluster import Cluster
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests import builders
 from tests.builders import Json
 from tests.command import respond
@@ -16,7 +13,6 @@ __all__ = [
     "hard_constraints",
     "held_after_units",
     "homes_after",
-    "load",
     "random_document",
     "random_tags",
     "respond_without_n1",
@@ -55,11 +51,6 @@ def random_document(chances: random.Random, nodes: int = 5, instances: int = 9) 
     for k, name in enumerate(names):
         document["nodes"][name]["tags"] = [f"rack:{k // 2}", "htools:standby:auto"]
     return document
-
-
-def load(document: Json) -> Cluster:
-    """Return the model of `document`."""
-    return read_cluster(document, Reading())
 
 
 def hard_constraints(document: Json) -> set[tuple[str, str, str, str]]:

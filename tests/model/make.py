@@ -7,8 +7,16 @@ from typing import Any
 from iallocator.model.cluster import Cluster, Group, Node, NodeMemory
 from iallocator.model.instance import Backend, Disks, Instance, Status
 from iallocator.model.policy import Interval, Policy, Spec
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import Json
 
-__all__ = ["cluster", "instance", "policy", "spec"]
+__all__ = ["cluster", "instance", "model_of", "policy", "spec"]
+
+
+def model_of(document: Json) -> Cluster:
+    """Return the cluster in `document`, read as without options."""
+    return read_cluster(document, Reading())
 
 
 def instance(template: str = "drbd", sizes: tuple[int, ...] = (1024,), **members: Any) -> Instance:

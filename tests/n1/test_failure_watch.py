@@ -12,8 +12,7 @@ from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.n1 import Rules
 from iallocator.n1.failure_watch import FailureWatch
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
+from tests.model.make import model_of
 
 if TYPE_CHECKING:
     from iallocator.n1.bounds import Demands
@@ -56,7 +55,7 @@ def test_kept_tolerance_after_moves_equals_a_new_one(
         template = rng.choice(KINDS[kinds])
         if template != "drbd":
             entry.update(disk_template=template, nodes=entry["nodes"][:1])
-    cluster = read_cluster(whole, Reading())
+    cluster = model_of(whole)
     state, rules = State(cluster), Rules(mode)
     failing = [(node.index,) for node in cluster.nodes if node.name != "node00-0002.example.com"]
     kept = FailureWatch(state, rules, failing, {})

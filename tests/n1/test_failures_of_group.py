@@ -14,9 +14,8 @@ from iallocator.n1.bounds import TargetCapacity
 from iallocator.n1.counting import CountedTolerance
 from iallocator.n1.slots import slots_of_node, slots_of_nodes
 from iallocator.n1.tolerance import FailureTolerance
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance, rbd
+from tests.model.make import model_of
 
 from .tight import alone, tight, tolerates
 
@@ -77,7 +76,7 @@ def test_headroom_of_one_group_requires_proved_n1_of_the_others() -> None:
 
 def test_slots_decrease_by_what_a_node_loses() -> None:
     """Nodes with 10 MiB free have three slots of 3 MiB each; after 4 MiB are used, two."""
-    state = State(read_cluster(cluster(4, memory=10), Reading()))
+    state = State(model_of(cluster(4, memory=10)))
     assert slots_of_nodes(state, (3, 0), (0, 1)) == (6, 2 * 7)
     assert slots_of_node(state, (3, 0), 1, (0, 0)) == (3, 7)
     assert slots_of_node(state, (3, 0), 1, (4, 0)) == (1, 3)
@@ -102,7 +101,7 @@ def on_fast(count: int) -> dict[str, Any]:
 @pytest.mark.parametrize(("count", "saved"), [(1, True), (2, False)])
 def test_loss_counts_a_full_pool_before_disk_and_memory(count: int, saved: bool) -> None:
     """A packing by memory and disk is used only if all limits accept it."""
-    state = State(read_cluster(on_fast(count), Reading()))
+    state = State(model_of(on_fast(count)))
     group, rules = state.cluster.groups[0], Rules("no-new")
     assert (FailureTolerance(state, rules, group=group).losses([(0,)])[0,].instances == 0) is saved
     assert FailureTolerance(state, rules, group=group).not_tolerated([(0,)]) == (
@@ -118,5 +117,5 @@ def test_joint_failure_loses_instances_without_a_permitted_target(
     held = {"vm": rbd("node1", memory=10)}
     changes = {f"node{k}": {"tags": ["cpu:old"]} for k in (2, 3, 4)} | {"node1": {"tags": [tag]}}
     document = cluster(4, instances=held, changes=changes, tags=("htools:migration:cpu",))
-    joint = FailureTolerance(State(read_cluster(document, Reading())), Rules("no-new"))
+    joint = FailureTolerance(State(model_of(document)), Rules("no-new"))
     assert [one.name for one in joint.unrestarted((0, 1))] == lost

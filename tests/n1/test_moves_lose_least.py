@@ -10,10 +10,9 @@ from random import Random
 from iallocator.model.state import State
 from iallocator.n1 import Rules, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, rbd
 from tests.command import respond
+from tests.model.make import model_of
 
 from .test_no_worse import lost_if
 
@@ -169,7 +168,7 @@ def test_evacuation_of_a_dead_node_under_no_worse_counts_stopped_instances_as_lo
 
 def test_failover_plan_after_a_move_is_that_of_a_new_check() -> None:
     """The kept failovers of a group are updated when one of its nodes changes."""
-    read = read_cluster(narrow(Random(1)), Reading())
+    read = model_of(narrow(Random(1)))
     state, group = State(read), read.groups[0]
     kept = FailureTolerance(state, Rules("no-worse"))
     before = kept.failover_plan(group)
@@ -186,7 +185,7 @@ def test_failover_plan_after_a_move_is_that_of_a_new_check() -> None:
 
 def test_unrestarted_instances_after_a_move_are_those_of_a_new_check() -> None:
     """The search for instances that cannot be restarted starts again when the state changes."""
-    read = read_cluster(crowded(), Reading())
+    read = model_of(crowded())
     state, (east, west) = State(read), read.groups
     kept, (failing, other) = FailureTolerance(state, Rules("no-worse")), west.nodes
     assert kept.unrestarted((failing,)) == []
@@ -204,7 +203,7 @@ def test_first_unrestarted_after_a_change_of_a_nodes_size_is_that_of_a_new_check
         "c": rbd("node2", memory=5000),
         "d": rbd("node3", memory=2000),
     }
-    read = read_cluster(cluster(3, memory=8000, instances=residents), Reading())
+    read = model_of(cluster(3, memory=8000, instances=residents))
     kept = FailureTolerance(State(read), plan_rules("no-new"), group=read.groups[0])
     found = kept.first_unrestarted((0,))
     assert found is not None

@@ -15,10 +15,9 @@ from iallocator.n1 import plan_rules
 from iallocator.n1.exact import FailureSlack
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing import Bins, Item, Packing
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
 from tests.command import respond
+from tests.model.make import model_of
 
 from .tight import Case, context_of, tight
 
@@ -103,7 +102,7 @@ def test_losses_are_those_of_a_plain_search(template: str) -> None:
     lossy = 0
     for seed in range(40):
         document = world(Random(f"losses/{template}/{seed}"), template)
-        cluster = read_cluster(document, Reading())
+        cluster = model_of(document)
         group = cluster.groups[0]
         check = FailureTolerance(State(cluster), plan_rules("no-worse", None), group=group)
         for (node,), loss in check.losses(check.failing()).items():

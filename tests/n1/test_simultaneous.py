@@ -14,9 +14,8 @@ from iallocator.n1 import simulation_arrays as batch
 from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.check.joint_failures import examine_failures
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance, rbd
+from tests.model.make import model_of
 
 MIXED = ("drbd", "rbd", "plain")
 
@@ -97,7 +96,7 @@ def test_joint_failures_and_racks_lose_the_expected_instances(template: str) -> 
     losing = tolerated = 0
     for seed in range(25):
         document = world(seed, template)
-        read = read_cluster(document, Reading())
+        read = model_of(document)
         found = examine_failures(State(read), 2, racks=True, relations=relations_of(read))
         assert found.sets
         assert found.domains
@@ -133,7 +132,7 @@ def test_earlier_pairs_do_not_use_up_the_operations_of_a_pair() -> None:
     for node, memory in zip(document["nodes"].values(), free):
         node["total_memory"] += memory - node["free_memory"]
         node["free_memory"] = memory
-    found = examine_failures(State(read_cluster(document, Reading())), 2, racks=False)
+    found = examine_failures(State(model_of(document)), 2, racks=False)
     assert found.sets
     assert [len(one.lost or ()) for one in found.sets.losing() if tuple(one.nodes) == (4, 5)] == [1]
 
@@ -142,11 +141,11 @@ def test_earlier_pairs_do_not_use_up_the_operations_of_a_pair() -> None:
 def test_joint_failures_leave_the_state_unchanged(template: str) -> None:
     """The state is unchanged for pairs and triples of nodes."""
     document = world(3, template)
-    state = State(read_cluster(document, Reading()))
+    state = State(model_of(document))
     joint = FailureTolerance(state, Rules("no-new"))
     for nodes in combinations(range(5), 3):
         joint.unrestarted(nodes)
-    assert state.version == State(read_cluster(document, Reading())).version
+    assert state.version == State(model_of(document)).version
 
 
 def test_failures_of_racks_simulated_in_arrays_equal_one_by_one() -> None:
@@ -158,7 +157,7 @@ def test_failures_of_racks_simulated_in_arrays_equal_one_by_one() -> None:
             home = f"node{1 + number % 5}"
             one = rbd(home, memory=Random(seed + number).choice((0, 20, 40)))  # fmt: skip
             document["instances"][f"x{number}"] = one
-        state = State(read_cluster(document, Reading()))
+        state = State(model_of(document))
         group = state.cluster.groups[0]
         simulation = Simulation.of_group(state, group, Rules("no-new"))
         alone = [(node,) for node in range(5) if simulation.fail((node,)) is not None]

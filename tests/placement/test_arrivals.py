@@ -11,9 +11,8 @@ from iallocator.model.instance import Instance
 from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.matrix.documents import tagged
+from tests.model.make import model_of
 from tests.storage.worlds import super_cluster
 
 
@@ -46,7 +45,7 @@ def secondaries_one_by_one(
 def test_arrivals_checked_at_once_are_rejected_as_one_by_one(seed: int) -> None:
     """The results are equal while instances leave and arrive, with tags or with pools."""
     document = tagged(seed) if seed % 4 else super_cluster(Random(seed))
-    context = Context(read_cluster(document, Reading()), Settings())
+    context = Context(model_of(document), Settings())
     cluster, state, rng = context.cluster, context.state, Random(seed)
     kept = {
         g: context.evaluator(g).with_normal_limits().enforcing_soft_limits() for g in cluster.groups

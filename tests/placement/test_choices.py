@@ -11,10 +11,9 @@ from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.results import RankedGroups
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, cluster, rbd
 from tests.command import respond
+from tests.model.make import model_of
 
 
 def evacuation(nodes: int, *residents: tuple[str, int]) -> Json:
@@ -80,7 +79,7 @@ def test_policy_is_checked_only_for_arrivals_from_another_group() -> None:
     for name in ("uuid-a", "uuid-b"):
         (interval,) = document["nodegroups"][name]["ipolicy"]["minmax"]
         interval["min"]["memory-size"] = 4096
-    context = Context(read_cluster(document, Reading()), Settings())
+    context = Context(model_of(document), Settings())
     (web,) = context.cluster.instances
     context.state.remove(web, web.nodes)
     own, other = (
@@ -101,7 +100,7 @@ def test_move_off_a_dead_node_does_not_check_global_n1(offline: bool, reason: st
     made = cluster(3, memory=4096, instances=held, changes={"node1": {"offline": offline}})
     settings = Settings()
     settings.n1 = "strict"
-    context = Context(read_cluster(made, Reading()), settings)
+    context = Context(model_of(made), settings)
     web = context.cluster.instance_named("web")
     assert web is not None
     found = context.evaluator(context.cluster.groups[0]).check(Move(web, (0,), (1,)))

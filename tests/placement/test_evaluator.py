@@ -7,16 +7,15 @@ import pytest
 from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance, rbd
+from tests.model.make import model_of
 
 
 def rejection(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
     """Return the reason that rejects a move of web to the nodes `after`; "" if there is none."""
     settings = Settings()
     settings.n1 = n1
-    context = Context(read_cluster(made, Reading()), settings)
+    context = Context(model_of(made), settings)
     moved = context.cluster.instance_named("web")
     assert moved is not None
     group = context.cluster.nodes[after[0]].group

@@ -12,9 +12,8 @@ from iallocator.model.moves import Move
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
+from tests.model.make import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +91,7 @@ def test_context_equals_a_new_one_while_instances_move(seed: int, mode: str) -> 
     """Scores, limits and N+1 of all nodes are equal, in tentative changes and after moves."""
     rng, settings = Random(seed), Settings()
     settings.n1 = mode
-    context = Context(read_cluster(crowd(rng), Reading()), settings)
+    context = Context(model_of(crowd(rng)), settings)
     state = context.state
     for step in range(4):
         moved = rng.choice(context.cluster.instances)

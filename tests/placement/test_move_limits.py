@@ -11,9 +11,8 @@ from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.limit_policy import limit_policies_for
 from iallocator.placement.move_limits import MoveLimits
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance, rbd
+from tests.model.make import model_of
 
 NO_MEMORY, NO_DISK = {"free_memory": 100}, {"free_disk": 100}
 
@@ -21,7 +20,7 @@ NO_MEMORY, NO_DISK = {"free_memory": 100}, {"free_disk": 100}
 def allowed(after: tuple[int, ...], **changes: Json) -> bool:
     """Return whether web, on node1 with its secondary on node2, may move to the nodes `after`."""
     made = cluster(4, instances={"web": instance("node1", "node2")}, changes=changes)
-    context = Context(read_cluster(made, Reading()), Settings())
+    context = Context(model_of(made), Settings())
     web = context.cluster.instance_named("web")
     assert web is not None
     before = context.state.where["web"]
@@ -77,7 +76,7 @@ def test_secondary_that_stays_keeps_memory_for_the_new_primary(free: int, stands
     made = cluster(4, instances=instances, changes=changes)
     settings = Settings()
     settings.n1 = "off"
-    context = Context(read_cluster(made, Reading()), settings)
+    context = Context(model_of(made), settings)
     web = context.cluster.instance_named("web")
     assert web is not None
     rejection = context.evaluator(context.cluster.groups[0]).check(Move(web, (0, 1), (2, 1)))
@@ -89,7 +88,7 @@ def test_permitted_nodes_after_moves_equal_those_of_new_limits() -> None:
     """The list is best first; each instance is moved before the next query."""
     names = [f"node{k}" for k in range(1, 5)]
     made = {f"i{k}": rbd(names[k % 4], memory=900) for k in range(24)}
-    context = Context(read_cluster(cluster(4, instances=made), Reading()), Settings())
+    context = Context(model_of(cluster(4, instances=made)), Settings())
     state, every, rng = context.state, range(4), Random(3)
     limit_policies = limit_policies_for(context.settings)
     kept = MoveLimits(state, context.kernels.fixed, limit_policies, every)
@@ -110,7 +109,7 @@ def test_permitted_nodes_of_an_instance_follow_the_state(seed: int) -> None:
     """Their order is that of the present scores, also after moves of other instances."""
     rng = Random(seed)
     held = {f"i{k}": rbd("node1", memory=100 + k) for k in range(12)}
-    context = Context(read_cluster(cluster(6, instances=held), Reading()), Settings())
+    context = Context(model_of(cluster(6, instances=held)), Settings())
     state, limit_policies = context.state, limit_policies_for(context.settings)
     first, *others = context.cluster.instances
     state.remove(first, first.nodes)

@@ -6,16 +6,15 @@ from iallocator.model.state import State
 from iallocator.n1 import Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.scoring import Kernels
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json
+from tests.model.make import model_of
 
 __all__ = ["intolerable", "intolerable_in"]
 
 
 def intolerable(document: Json) -> set[str]:
     """Return the names of the online nodes with a failure that is not tolerated."""
-    return intolerable_in(State(read_cluster(document, Reading())))
+    return intolerable_in(State(model_of(document)))
 
 
 def intolerable_in(state: State) -> set[str]:

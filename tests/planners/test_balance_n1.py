@@ -10,10 +10,9 @@ import pytest
 from iallocator.model.state import State
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance, rbd
 from tests.command import json_of
+from tests.model.make import model_of
 from tests.n1.test_no_worse import lost_if, world
 from tests.seeds import seeds
 
@@ -52,7 +51,7 @@ def _balance(document: Json, *options: str) -> Json:
 
 def _after(document: Json, plan: Json) -> set[str]:
     """Return the nodes with failures that are not tolerated after a plan."""
-    world = read_cluster(document, Reading())
+    world = model_of(document)
     state = State(world)
     by_name = {node.name: node.index for node in world.nodes}
     instances = {one.name: one for one in world.instances}
@@ -151,7 +150,7 @@ def test_kept_tolerance_equals_the_simulation_after_every_move(mode: str) -> Non
     """On random walks, updated bounds give the results of new ones."""
     rejected = kept = 0
     for seed in SEEDS:
-        world = read_cluster(_tight(seed), Reading())
+        world = model_of(_tight(seed))
         state, rng = State(world), Random(seed)
         failures = FailureTolerance(state, plan_rules(mode), group=world.groups[0])
         failures.measure()
@@ -202,7 +201,7 @@ def test_tolerance_of_two_states_is_that_of_each(mode: str) -> None:
     """Two states have equally many changes, but different ones; each has its own result."""
     differed = 0
     for seed in seeds(6, 20):
-        world, rng = read_cluster(_tight(seed), Reading()), Random(seed)
+        world, rng = model_of(_tight(seed)), Random(seed)
         group, states = world.groups[0], (State(world), State(world))
         kept = FailureTolerance(states[0], plan_rules(mode), group=group)
         kept.measure()

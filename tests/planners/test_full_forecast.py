@@ -18,10 +18,9 @@ import pytest
 from iallocator.cli import main
 from iallocator.planners.capacity.trend import Trend, trend_of
 from iallocator.sources.job_archive import past_demand
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, as_bytes, cluster, instance, policy, rbd, spec
 from tests.command import run
+from tests.model.make import model_of
 from tests.schemas import conforms
 from tests.seeds import seeds
 
@@ -345,7 +344,7 @@ def test_totals_of_the_past_follow_from_the_archive(seed: int, tmp_path: Path) -
                 life.create(time)
         past.append((moment + DAY - 1, life.totals()))
     document = cluster({"east": 2, "west": 2}, memory=10**6, disk=10**7, instances=life.held)
-    found = past_demand(str(tmp_path), read_cluster(document, Reading()), NOW.timestamp(), 10**6)
+    found = past_demand(str(tmp_path), model_of(document), NOW.timestamp(), 10**6)
     assert (found.damaged, found.unknown) == (0, 0)
     days = [
         (time, sorted((one.group, one.memory, one.disk, one.vcpus) for one in sizes))
@@ -381,7 +380,7 @@ def test_removed_instance_without_a_size_has_the_mean_size(tmp_path: Path) -> No
     """The mean of the present instances counts in a cluster with one group."""
     life = Life(0, tmp_path)
     life.job(NOW.timestamp() - 5 * DAY, OP_ID="OP_INSTANCE_REMOVE", instance_name="gone")
-    present = read_cluster(nodes(instances=3), Reading())
+    present = model_of(nodes(instances=3))
     found = past_demand(str(tmp_path), present, NOW.timestamp(), 10**6)
     assert found.unknown == 1
     assert [len(sizes) for _, sizes in found.days] == [3, 3, 3, 3, 3, 4]

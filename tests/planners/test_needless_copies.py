@@ -24,16 +24,13 @@ from iallocator.planners.plan import Plan, PlanEntry
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.result import GroupPlan, GroupPlans
 from iallocator.transition.paths import shortest
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, as_bytes
 from tests.command import run
+from tests.model.make import model_of
 
 
 def _cluster(template: str, seed: int, fullness: float = 0.3) -> Cluster:
-    return read_cluster(
-        document(Shape(5, template, per_node=3, fullness=fullness, seed=seed)), Reading()
-    )
+    return model_of(document(Shape(5, template, per_node=3, fullness=fullness, seed=seed)))
 
 
 def _direct(state: State, moves: list[Move]) -> list[Move]:

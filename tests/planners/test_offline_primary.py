@@ -8,10 +8,9 @@ import pytest
 
 from iallocator.model.state import State
 from iallocator.sources.writer import write_text
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
 from tests.command import json_of, plan_of, respond
+from tests.model.make import model_of
 
 OFFLINE = {"offline": True}
 REJECTED = "Its disks cannot be copied: its primary node1 is offline"
@@ -45,7 +44,7 @@ def test_balance_with_compat_hail_copies_off_an_offline_primary_that_has_amounts
 ) -> None:
     """In text files, hbal finds amounts of offline nodes; in documents, they do not count."""
     given = world(node1=OFFLINE, node2=OFFLINE)
-    cluster_ = read_cluster(given, Reading())
+    cluster_ = model_of(given)
     file = tmp_path / "cluster.data"
     file.write_text(write_text(cluster_, State(cluster_)), encoding="utf-8")
     made = json_of("balance", "--compat=hail", f"--text-data={file}")["moves"]

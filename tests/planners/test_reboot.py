@@ -16,14 +16,13 @@ from iallocator.options.settings import Settings
 from iallocator.planners.reboot import drain_plan
 from iallocator.planners.reboot.drain_plan import DrainPlanner, RebootContext, RebootOptions
 from iallocator.planners.reboot.reboot import plan_reboots
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.cli.effects_of_planners import HARD_TO_DRAIN
 from tests.command import json_of, plan_of, run
 from tests.conformance.documents import document as generated
 from tests.matrix.documents import tagged
 from tests.matrix.plan_checks import problems
+from tests.model.make import model_of
 from tests.schemas import conforms
 from tests.seeds import seeds
 
@@ -205,7 +204,7 @@ def test_set_that_sums_reject_is_rejected_by_simulation() -> None:
     """Each rejected set of two or more nodes is also rejected by brute force."""
     rejected = 0
     for seed in range(40):
-        model = read_cluster(_crowded(Random(seed)), Reading())
+        model = model_of(_crowded(Random(seed)))
         planner = DrainPlanner(RebootContext(model, Settings()), RebootOptions(force=True))
         for size in (2, 3):
             for gone in combinations(range(5), size):
@@ -220,7 +219,7 @@ def test_set_that_sums_reject_is_rejected_by_simulation() -> None:
 def test_fewest_groups_by_memory_are_proved() -> None:
     """Each node has capacity for half of another one: two of six can be drained, proved by sums."""
     instances = {f"i{k}": rbd(f"node{1 + k % 6}", memory=1000) for k in range(24)}
-    model = read_cluster(cluster(6, memory=6400, instances=instances), Reading())
+    model = model_of(cluster(6, memory=6400, instances=instances))
     settings = Settings()
     settings.n1 = "off"
     done = plan_reboots(model, settings, RebootOptions(force=True))

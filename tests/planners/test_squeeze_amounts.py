@@ -15,9 +15,8 @@ from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.feasibility import CapacityBounds
 from iallocator.planners.squeeze.headroom import Headroom
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests import builders
+from tests.model.make import model_of
 
 MEMORY = 8192
 
@@ -32,7 +31,7 @@ def _cluster(rng: random.Random) -> Cluster:
         )
         for n in range(rng.randint(4, 7))
     }
-    return read_cluster(builders.cluster(nodes=4, memory=MEMORY, instances=instances), Reading())
+    return model_of(builders.cluster(nodes=4, memory=MEMORY, instances=instances))
 
 
 def _possible(cluster: Cluster, reserve: Headroom, tolerance: FailureTolerance) -> bool:

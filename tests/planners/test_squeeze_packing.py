@@ -16,10 +16,9 @@ from iallocator.planners.node_orders import WorstFitBesideReserve
 from iallocator.planners.squeeze import feasibility
 from iallocator.planners.squeeze.feasibility import Attempt
 from iallocator.planners.squeeze.headroom import Headroom
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json
 from tests.command import json_of
+from tests.model.make import model_of
 
 
 def _squeeze(shape: Shape, *options: str, status: int = 0) -> Json:
@@ -79,7 +78,7 @@ def test_packing_moves_instances_off_an_offline_node(
 def test_capacities_and_order_of_bins_equal_plain_sums() -> None:
     """While instances come and go, the free capacity and the order equal those of plain sums."""
     rng = random.Random(5)
-    cluster = read_cluster(document(Shape(6, "drbd", per_node=4, crowding=0.3)), Reading())
+    cluster = model_of(document(Shape(6, "drbd", per_node=4, crowding=0.3)))
     state, nodes = State(cluster), [node.index for node in cluster.nodes][1:]
     reserve = Headroom(cluster.groups[0].policy.standard, 2.0, local=True)
     rooms = WorstFitBesideReserve(state, nodes, reserve.instance)

@@ -14,17 +14,16 @@ from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.plan_builder import BalanceProblem
 from iallocator.planners.balance.scan.swaps import SwapTable
 from iallocator.scoring.scalar import score_of
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import as_bytes, cluster, rbd
 from tests.command import json_of, run
+from tests.model.make import model_of
 from tests.seeds import seeds
 
 
 def problem_of(template: str, seed: int, nodes: int = 6, per_node: int = 5) -> BalanceProblem:
     """Return a generated cluster with some instances moved to other nodes."""
     shape = clusters.Shape(nodes, template, per_node=per_node, fullness=0.7, seed=seed)
-    read = read_cluster(clusters.document(shape), Reading())
+    read = model_of(clusters.document(shape))
     state, rng = State(read), Random(seed)
     for one in read.instances:
         if rng.random() < 0.4:

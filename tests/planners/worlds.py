@@ -10,9 +10,8 @@ from iallocator.model.state import State
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.plan_builder import BalanceProblem
 from iallocator.planners.eligible import movable
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.conformance.documents import document
+from tests.model.make import model_of
 
 __all__ = ["problem_of", "worlds"]
 
@@ -22,7 +21,7 @@ def worlds(seeds: range) -> Iterator[tuple[str, Cluster, Group]]:
     for seed in seeds:
         raw = document(seed, ("relocate", "node-evacuate")[seed % 2])
         for number in range(len(raw["nodegroups"])):
-            cluster = read_cluster(raw, Reading())
+            cluster = model_of(raw)
             group = cluster.groups[number]
             if group.nodes:
                 yield f"seed {seed}, group {group.name}", cluster, group

@@ -22,9 +22,8 @@ from iallocator.model.moves import (
 from iallocator.model.state import State
 from iallocator.placement.context import Context
 from iallocator.scoring.scalar import kernel_of, score_of, terms_of
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests import builders
+from tests.model.make import model_of
 from tests.seeds import seeds
 
 from .answers import context_for, newcomers, seeded
@@ -291,7 +290,7 @@ def test_versions_of_a_state_identify_differences(seed: int) -> None:
 def test_state_drops_secondaries_of_instances_without_memory() -> None:
     """Two instances of 0 MiB on equal nodes reserve nothing, and can be removed one by one."""
     ours = {f"i{k}": builders.instance("node1", "node2", memory=0) for k in range(2)}
-    cluster = read_cluster(builders.cluster(2, instances=ours), Reading())
+    cluster = model_of(builders.cluster(2, instances=ours))
     state = State(cluster)
     for one in cluster.instances:
         state.remove(one, state.where[one.name])

@@ -15,9 +15,8 @@ from iallocator.model.state import State
 from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
 from iallocator.ranking.pacemaker.rules import Choice, _wins
 from iallocator.tags.pacemaker import PacemakerTags, lacking
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json
+from tests.model.make import model_of
 
 from .affinity_documents import KINDS, keyed_document, keyed_options, possible, tightened
 from .plain_affinity import Options, World
@@ -285,7 +284,7 @@ def test_affinity_after_placements_equals_pairwise_comparison(tagged: bool) -> N
     for entry in [*whole["nodes"].values(), *whole["instances"].values()]:
         names = rng.sample(("ram", "io", "gpu"), rng.randint(1, 3))
         entry["tags"] = [f"iallocator:utilization:{n}:{rng.randint(1, 4)}" for n in names] * tagged
-    cluster = read_cluster(whole, Reading())
+    cluster = model_of(whole)
     facts = PacemakerTags(cluster, (), [], "iallocator:")
     usage = CapacityUsage(facts, State(cluster), range(20))
     for _ in range(40):

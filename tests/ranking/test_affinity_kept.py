@@ -7,9 +7,8 @@ from random import Random
 from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import cluster, rbd
+from tests.model.make import model_of
 
 
 def ranks(context: Context, moved: Instance) -> list[tuple[int, ...]]:
@@ -28,7 +27,7 @@ def test_affinity_ranks_an_instance_anew_after_others_have_moved() -> None:
     made = {f"i{k}": rbd(f"node{k % 4 + 1}", memory=600 + 100 * k) for k in range(12)}
     settings = Settings()
     settings.strategy, settings.n1 = "affinity", "off"
-    world = read_cluster(cluster(4, instances=made), Reading())
+    world = model_of(cluster(4, instances=made))
     context, rng, seen = Context(world, settings), Random(2), set()
     first, *others = world.instances
     for _ in range(20):

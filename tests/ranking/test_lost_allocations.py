@@ -13,10 +13,10 @@ from iallocator.ranking.lost_allocations import rank, room_for
 from iallocator.requests import Allocate
 from iallocator.scoring.candidates import Candidates
 from iallocator.scoring.scalar import ScalarKernel
-from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from iallocator.wire.request import read_request
 from tests.conformance.documents import document
+from tests.model.make import model_of
 from tests.seeds import seeds
 
 
@@ -40,7 +40,7 @@ def lost(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> tuple[
 def test_rank_of_every_candidate_is_its_lost_allocations(seed: int) -> None:
     """All rows are in order and have the same cluster scores, with peers of the primary."""
     raw = document(seed, "allocate")
-    cluster = read_cluster(raw, Reading())
+    cluster = model_of(raw)
     request = read_request(raw, cluster, Reading())
     assert isinstance(request, Allocate)
     state, instance = State(cluster), request.instance

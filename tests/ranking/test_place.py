@@ -20,12 +20,11 @@ from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.move_check import MoveChecks
 from iallocator.planners.place.scheduler import SchedulingPass
 from iallocator.scoring.scalar import score_of
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests import builders
 from tests.builders import Json, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import json_of
 from tests.constraints.worlds import random_document
+from tests.model.make import model_of
 
 from .pacemaker import KINDS
 
@@ -60,7 +59,7 @@ def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed:
     """No node is overfull, every instance stays in its group, and the steps are possible."""
     document = world(seed)
     found = place(document, kind, "--n1=off")
-    model = read_cluster(document, Reading())
+    model = model_of(document)
     index = {node.name: node.index for node in model.nodes}
     state = State(model)
     ends = {}
@@ -113,7 +112,7 @@ def test_moves_are_elementary_and_lead_to_the_placement() -> None:
 def test_moves_have_the_score_of_their_group_after_each_of_them(seed: int) -> None:
     """The score is computed after each move."""
     document = world(seed)
-    model = read_cluster(document, Reading())
+    model = model_of(document)
     index, state = {node.name: node.index for node in model.nodes}, State(model)
     moves = place(document, "balanced", "--n1=off")["moves"]
     for move in moves:

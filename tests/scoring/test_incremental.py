@@ -25,6 +25,7 @@ from iallocator.tolerances import DECIMALS
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
+from tests.model.make import model_of
 from tests.seeds import seeds
 
 TEMPLATES = ("drbd", "drbd", "plain", "rbd")
@@ -252,7 +253,7 @@ def test_kept_reservations_equal_new_ones_while_nodes_change() -> None:
         f"i{k}": instance(*rng.sample(names, 2), memory=rng.choice([256, 512, 1024]))
         for k in range(30)
     }
-    state = State(read_cluster(cluster(6, memory=65536, instances=instances), Reading()))
+    state = State(model_of(cluster(6, memory=65536, instances=instances)))
     kept, reported = Reservations(), 0
 
     def agree() -> int:

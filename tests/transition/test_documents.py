@@ -17,11 +17,10 @@ from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.execution import check
 from iallocator.transition.resources import room
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import respond
 from tests.conformance.documents import document
+from tests.model.make import model_of
 from tests.schemas import conforms, validator
 from tests.seeds import seeds
 
@@ -56,7 +55,7 @@ def test_transition_of_a_response_is_safe_and_leads_to_the_result(kind: str, see
         if "instance" in step:
             where[step["instance"]] = step["to"]
     assert where == moved
-    world = read_cluster(raw, Reading())
+    world = model_of(raw)
     index = {node.name: node.index for node in world.nodes}
     by_name = {i.name: i for i in world.instances}
     moves = [
@@ -176,7 +175,7 @@ def test_instance_on_shared_storage_needs_no_spindles_of_its_own() -> None:
     document = cluster(nodes=2, memory=16384, instances={"web": web})
     for node in document["nodes"].values():
         node["ndparams"]["exclusive_storage"] = True
-    state = State(read_cluster(document, Reading()))
+    state = State(model_of(document))
     transition = plan_transition(state, {"web": (1,)})
     assert transition.remarks == []
     assert check(state, transition) == []

@@ -13,10 +13,9 @@ from operator import le
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition
 from iallocator.transition.execution import check
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, allocate_rbd, cluster, instance
 from tests.command import json_of, plan_of, printed, respond
+from tests.model.make import model_of
 
 REASON = "FailCount"
 
@@ -97,7 +96,7 @@ def planners() -> None:
 def transition() -> None:
     """Check that a swap of two full nodes moves one instance through a third node."""
     document = world([1, 1, 1], [1, 1, 0])
-    state = State(read_cluster(document, Reading()))
+    state = State(model_of(document))
     names = [node.name for node in state.cluster.nodes]
     one, other = names.index("node1"), names.index("node2")
     planned = plan_transition(state, {"i1x0": (other,), "i2x0": (one,)})

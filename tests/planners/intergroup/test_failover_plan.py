@@ -13,8 +13,7 @@ from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.packing import pack
 from iallocator.planners.node_orders import FailoverSafe
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
+from tests.model.make import model_of
 from tests.seeds import seeds
 
 from .worlds import Json, drbd_super_cluster, on_shared
@@ -49,7 +48,7 @@ def _mover(seed: int) -> Mover:
     settings.n1 = "no-worse"
     document = _shared_super_cluster(seed)
     document["cluster_tags"] = [] if seed % 2 else document["cluster_tags"]
-    return Mover(IntergroupContext(read_cluster(document, Reading()), settings))
+    return Mover(IntergroupContext(model_of(document), settings))
 
 
 def _lost(state: State, node: int) -> tuple[int, int]:

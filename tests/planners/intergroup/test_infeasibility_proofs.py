@@ -13,9 +13,8 @@ from iallocator.planners.intergroup.compress import compress
 from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.infeasibility_proofs import ArrivalBound, Proofs
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
+from tests.model.make import model_of
 from tests.seeds import seeds
 
 from .worlds import on_shared
@@ -90,7 +89,7 @@ def test_proof_that_instances_cannot_leave_is_never_wrong(mode: str) -> None:
         settings = Settings()
         settings.n1 = mode
         settings.ignore_soft_errors = seed % 5 == 0
-        mover = Mover(IntergroupContext(read_cluster(_document(seed), Reading()), settings))
+        mover = Mover(IntergroupContext(model_of(_document(seed)), settings))
         cluster_, peers = mover.context.cluster, Peers(mover.context.cluster)
         east = cluster_.groups[0]
         held = {i.name: i for k in east.nodes for i in mover.context.state.instances_on(k)}
@@ -120,6 +119,6 @@ def test_groups_are_queried_until_one_has_enough(monkeypatch: pytest.MonkeyPatch
     groups = {f"g{k}": 2 for k in range(30)}
     instances = {f"i{k}": instance(f"node{2 * k + 1}", f"node{2 * k + 2}") for k in range(30)}
     document = cluster(groups, memory=10000, disk=10**6, instances=instances)
-    context = IntergroupContext(read_cluster(document, Reading()), Settings())
+    context = IntergroupContext(model_of(document), Settings())
     compress(context)
     assert 30 <= asked <= 30 * 20

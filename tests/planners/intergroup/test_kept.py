@@ -15,8 +15,7 @@ from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.node_orders import BestFit, NodeOrder, WorstFit
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
+from tests.model.make import model_of
 
 from .worlds import random_super_cluster
 
@@ -25,7 +24,7 @@ def mover_on(seed: int, arrays: bool) -> Mover:
     """Return the mover of a generated cluster."""
     settings = Settings()
     settings.n1 = ("no-new", "no-worse", "strict")[seed % 3]
-    cluster = read_cluster(random_super_cluster(seed), Reading())
+    cluster = model_of(random_super_cluster(seed))
     mover = Mover(IntergroupContext(cluster, settings))
     mover.context.kernels.arrays = arrays
     return mover
@@ -81,7 +80,7 @@ def test_kept_order_of_nodes_equals_a_new_order(
     make: Callable[[State], NodeOrder],
 ) -> None:
     """The order of nodes equals a new sorting after each reported move."""
-    cluster = read_cluster(random_super_cluster(2), Reading())
+    cluster = model_of(random_super_cluster(2))
     state, rng = State(cluster), Random(2)
     kept, nodes = make(state), range(len(cluster.nodes))
     for _ in range(20):

@@ -9,9 +9,8 @@ from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import AllocationRequest
 from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster
+from tests.model.make import model_of
 from tests.seeds import seeds
 
 from .worlds import on_shared, plan_of, random_super_cluster
@@ -19,7 +18,7 @@ from .worlds import on_shared, plan_of, random_super_cluster
 
 def mover_on(document: Json, arrays: bool = False) -> Mover:
     """Return a mover on the document's cluster, optionally with arrays as for a large one."""
-    mover = Mover(IntergroupContext(read_cluster(document, Reading()), Settings()))
+    mover = Mover(IntergroupContext(model_of(document), Settings()))
     mover.context.kernels.arrays = arrays
     return mover
 

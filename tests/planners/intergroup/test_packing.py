@@ -14,8 +14,7 @@ from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.packing import pack
 from iallocator.planners.node_orders import BestFit, NodeOrder, ReserveFirst, WorstFit
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
+from tests.model.make import model_of
 from tests.seeds import seeds
 
 from .worlds import drbd_super_cluster, random_super_cluster
@@ -25,7 +24,7 @@ def _mover(seed: int, mode: str) -> Mover:
     """Return a mover on a random super cluster."""
     settings = Settings()
     settings.n1 = mode
-    return Mover(IntergroupContext(read_cluster(random_super_cluster(seed), Reading()), settings))
+    return Mover(IntergroupContext(model_of(random_super_cluster(seed)), settings))
 
 
 @pytest.mark.parametrize("mode", ["no-new", "strict", "no-worse", "off"])
@@ -62,7 +61,7 @@ def test_packing_without_a_required_room_loses_no_more(mode: str) -> None:
     for seed in seeds(40, 2000, 7000):
         settings = Settings()
         settings.n1 = mode
-        context = IntergroupContext(read_cluster(drbd_super_cluster(seed), Reading()), settings)
+        context = IntergroupContext(model_of(drbd_super_cluster(seed)), settings)
         mover, state, peers = Mover(context), context.state, Peers(context.cluster)
         source, *others = context.cluster.groups
         held = {i.name: i for index in source.nodes for i in state.instances_on(index)}

@@ -11,9 +11,8 @@ from iallocator.planners.intergroup.balance_groups import Loads
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.redistribute import HEALTHY, Health, examine
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json
+from tests.model.make import model_of
 from tests.seeds import seeds
 
 from .worlds import by_group, plan_of, random_super_cluster
@@ -24,7 +23,7 @@ COMMANDS = ("redistribute", "compress", "balance-groups")
 
 def mover_on(document: Json, plan: Json | None = None) -> Mover:
     """Return a mover on the document's cluster, after the moves of a plan if there is one."""
-    mover = Mover(IntergroupContext(read_cluster(document, Reading()), Settings()))
+    mover = Mover(IntergroupContext(model_of(document), Settings()))
     cluster = mover.context.cluster
     numbers = {node.name: node.index for node in cluster.nodes}
     for move in plan["moves"] if plan else ():

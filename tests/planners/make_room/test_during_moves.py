@@ -18,10 +18,9 @@ from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.verify import lost_between
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.command import run
+from tests.model.make import model_of
 
 NAMES = ("node1", "node2", "node3", "node4")
 
@@ -49,7 +48,7 @@ def planned(document: Json) -> Json:
 
 def broken_during(document: Json, plan: Json) -> list[str]:
     """Return the failures that are not tolerated during a move of the plan."""
-    model = read_cluster(document, Reading())
+    model = model_of(document)
     known = {one.name: one for one in model.instances}
     position = {node.name: node.index for node in model.nodes}
     moves = []

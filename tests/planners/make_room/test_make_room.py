@@ -17,10 +17,9 @@ from iallocator.options.settings import Settings
 from iallocator.planners.make_room.make_room import RoomContext
 from iallocator.planners.make_room.search import RoomSearch
 from iallocator.scoring.scalar import score_of
-from iallocator.wire.document import read_cluster
-from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import run
+from tests.model.make import model_of
 from tests.schemas import conforms
 from tests.seeds import seeds
 
@@ -88,7 +87,7 @@ def lowest_score(document: Json, ends: list[tuple[str, ...]]) -> float:
         })
         for homes in ends
     )  # fmt: skip
-    return min(score_of(State(read_cluster(one, Reading())), range(3)) for one in clusters)
+    return min(score_of(State(model_of(one)), range(3)) for one in clusters)
 
 
 def ask(document: Json, *words: str) -> tuple[int, str]:
@@ -395,7 +394,7 @@ def test_operations_of_a_search_count_each_instance_and_simulated_failure(
 
 def test_exact_searches_for_room_share_the_limit_of_operations() -> None:
     """Each search has a part of the remaining budget; one that exhausts it proves nothing."""
-    context = RoomContext(read_cluster(cluster(2), Reading()), Settings())
+    context = RoomContext(model_of(cluster(2)), Settings())
     first = context.budget()
     start = first.work[ITERATIONS]
     first.spend(start, ITERATIONS)
