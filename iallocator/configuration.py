@@ -176,22 +176,9 @@ def configure(
     found = {target: what for target, what in file.top().items() if target in acting}
     own = file.of(command, table, rejection) if command else {}
     settings.of_table = frozenset(own)
-    apply(settings, _not_overridden(found | own, settings, positional, command))
+    found |= own
 
-
-def apply(settings: Settings, found: Found) -> None:
-    """Apply `found` to `settings`, and record the origins."""
-    for target, (value, _) in found.items():
-        setattr(settings, target, value)
-    settings.origins = {target: origin for target, (_, origin) in found.items()}
-    if "n1" not in found and not settings.chosen & {"n1", "no_capacity_checks"}:
-        settings.n1 = settings.behaviour.n1_mode
-
-
-def _not_overridden(
-    found: Found, settings: Settings, positional: Sequence[str], command: str
-) -> Found:
-    """Return the settings in `found` that the command line does not override."""
+    # Leave out what the command line overrides
     gone = set(settings.chosen)
     if gone & {"no_capacity_checks", "compat"}:  # --compat hail includes the N+1 of hail
         gone.add("n1")
@@ -203,7 +190,16 @@ def _not_overridden(
     address = left["rapi"][0] if "rapi" in left else settings.rapi
     if not address or address.startswith("file:"):  # there is no connection
         left = {target: what for target, what in left.items() if target not in REACHING}
-    return left
+    apply(settings, left)
+
+
+def apply(settings: Settings, found: Found) -> None:
+    """Apply `found` to `settings`, and record the origins."""
+    for target, (value, _) in found.items():
+        setattr(settings, target, value)
+    settings.origins = {target: origin for target, (_, origin) in found.items()}
+    if "n1" not in found and not settings.chosen & {"n1", "no_capacity_checks"}:
+        settings.n1 = settings.behaviour.n1_mode
 
 
 def _value(option: Option, given: Any) -> Any:

@@ -246,25 +246,24 @@ class _Model:
         Offline nodes do not report their free capacity. For those that are powered on first, Ganeti
         itself checks it.
         """
-        problems = self._execution.carry_out(self._step(step))
-        unknown = any(self._node[name].offline for name in step.get("to", ()))
-        return problems[0] if problems and not unknown else ""
-
-    def _step(self, step: Json) -> Step:
-        """Return the step as an object of the model."""
         kind = step["kind"]
         if "node" in step:
-            return Step(kind, node=self._node[step["node"]].index)
-        name = step["instance"]
-        instance = self._cluster.instance_named(name) or self._made(step)
-        running = self._running.get(name, False)
-        before = self._place(step["from"], running)
-        if kind in (kinds.START, kinds.STOP):
-            running = kind == kinds.START
-        elif kind == kinds.CREATE:
-            running = instance.uses_memory
-        self._running[name] = running
-        return Step(kind, instance=instance, before=before, after=self._place(step["to"], running))
+            meant = Step(kind, node=self._node[step["node"]].index)
+        else:
+            name = step["instance"]
+            instance = self._cluster.instance_named(name) or self._made(step)
+            running = self._running.get(name, False)
+            before = self._place(step["from"], running)
+            if kind in (kinds.START, kinds.STOP):
+                running = kind == kinds.START
+            elif kind == kinds.CREATE:
+                running = instance.uses_memory
+            self._running[name] = running
+            after = self._place(step["to"], running)
+            meant = Step(kind, instance=instance, before=before, after=after)
+        problems = self._execution.carry_out(meant)
+        unknown = any(self._node[name].offline for name in step.get("to", ()))
+        return problems[0] if problems and not unknown else ""
 
     def _place(self, names: Sequence[str], running: bool) -> Place | None:
         nodes: Iterable[Node] = (self._node[name] for name in names)

@@ -197,7 +197,20 @@ class Moves:
         request, rejected = self._request, done.outcome.best is None
         targets = request.target_groups(self._cluster)
         found = self._decision(done) if targets is None else self._to_a_group(done, targets)
-        found.notes += self._notes(done)
+
+        # Notes on the limits that were enforced, and on the instances moved before
+        instance, context = done.instance, self._noted.context
+        if instance.kind.relocatable:
+            group = done.said.group if done.said else self._cluster.group_of(instance)
+            found.notes += limit_notes(self._cluster, context.settings_of(group), instance)
+        if instance.kind.relocatable and not request.considers_other_groups:
+            found.notes += scope_note(self._cluster, instance)
+        every = list(self._first)
+        before = every[: every.index(instance.name)]
+        found.notes += order_note([name for name in before if self._first[name].outcome.best])
+        if self._together and not rejected:
+            found.notes.append(TOGETHER)
+
         if rejected and request.may_leave_group(done.instance):
             self._elsewhere(found, done)
         if rejected and request.all_or_nothing:
@@ -214,21 +227,6 @@ class Moves:
         decision.present = self._cluster.node_names(instance.nodes)
         decision.notes += unmovable_notes(self._cluster, instance)
         return decision
-
-    def _notes(self, done: Decided) -> list[str]:
-        """Return notes on the limits that were enforced, and on the instances moved before."""
-        cluster, context = self._cluster, self._noted.context
-        instance, best = done.instance, done.outcome.best
-        found = []
-        if instance.kind.relocatable:
-            group = done.said.group if done.said else cluster.group_of(instance)
-            found += limit_notes(cluster, context.settings_of(group), instance)
-        if instance.kind.relocatable and not self._request.considers_other_groups:
-            found += scope_note(cluster, instance)
-        every = list(self._first)
-        before = every[: every.index(instance.name)]
-        found += order_note([name for name in before if self._first[name].outcome.best])
-        return found + ([TOGETHER] if self._together and best is not None else [])
 
     def _decision(self, done: Decided) -> Decision:
         """Return a move, or why there is none, from the response of one group."""

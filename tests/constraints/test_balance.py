@@ -9,13 +9,8 @@ import pytest
 from tests import builders
 from tests.builders import Json
 from tests.command import plan_of
-from tests.constraints.worlds import (
-    held_after_units,
-    homes_after,
-    load,
-    random_document,
-    violated_hard,
-)
+from tests.constraints.worlds import held_after_units, homes_after, random_document, violated_hard
+from tests.model.make import model_of
 from tests.seeds import seeds
 
 
@@ -153,7 +148,7 @@ def test_scan_after_moves_equals_a_new_one() -> None:
     chances = random.Random(3)
     steps = 0
     for _ in range(25):
-        cluster = load(random_document(chances))
+        cluster = model_of(random_document(chances))
         group = cluster.groups[0]
         fixed = Capacities(cluster.nodes)
         state = State(cluster)
