@@ -64,10 +64,10 @@ def closest_of(site: CapacityState, instance: Instance) -> str:
     domain = domain_of(node.name for node in cluster.nodes)
     pair = instance.required_nodes == 2
     misses = []
-    for limits, nodes in site.open_to(instance):
+    for limits, nodes, results in site.open_to(instance):
         limit_policy = LimitPolicy("new", limits, limits)
         prospect = WhatIf(site.state, site.kernels, instance, limit_policy)
-        roles = RolesTested(prospect, nodes, nodes if pair else None, {})
+        roles = RolesTested(prospect, nodes, nodes if pair else None, {}, results=results)
         misses.append(closest(cluster, roles, lambda name: name.removesuffix(domain)))
     with_text = [miss for miss in misses if miss.text]
     return min(with_text, key=lambda miss: miss.part).text if with_text else ""
@@ -437,16 +437,17 @@ class _Study:
             bound = self._improve(sizes, filling, kind == "tiered")
 
         if self._may_improve(filling):
+            known, count = filling.placed, len(filling.placed)
             stop = _until_stopped(deadline, improve)
             filling.interrupted = stop is not None and stop.interrupted
             if filling.interrupted:
                 filling.ended = SIGNALLED
-            state = self._state_of(filling)
-            site = self._site(state)
+            if filling.placed is not known or len(known) != count:
+                state = self._state_of(filling)
+                site = self._site(state)
         run = Run(sizes[0], filling, state, Figures(state, site.score(), wants.rules.min_disk))
         if kind == "standard" and wants.rules.behaviour.states_bounds:
-            reason = filling.ended or NONE_KNOWN
-            run.quality = Quality(len(filling.placed), bound, reason, PLACED)
+            run.quality = Quality(len(filling.placed), bound, filling.ended or NONE_KNOWN, PLACED)
         if not (filling.ended or report.failing or report.nowhere):
             number = len(filling.placed)
             last = filling.placed[-1].size if filling.placed else sizes[0]

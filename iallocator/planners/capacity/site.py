@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.next_place import GroupTolerances
     from iallocator.scoring import Kernel, Kernels
     from iallocator.scoring.arrays import ArrayKernel
-    from iallocator.scoring.candidates import Candidates, Placement
+    from iallocator.scoring.candidates import Candidates, LimitResults, Placement
 
     Failures = dict[str, int]
     """Reason -> placements that it rejected at the last attempt; see `REASONS`."""
@@ -180,6 +180,7 @@ class CapacityState:
         self._kernel: Kept[None, Kernel] = {}
         self._probing: Kept[None, ArrayKernel] = {}
         self._arrays = False  # whether the array library is loaded
+        self._tested: tuple[int, Instance, list[Candidates]] | None = None  # by the last search
         self.n1 = n1
         self._policy_reason = ""  # what a size lacks for the policy says how to make it smaller
 
@@ -259,7 +260,9 @@ class CapacityState:
         barred = self._barred(instance)
         if barred:
             return (), barred
+        self._tested = None  # free the arrays of the last search before the next ones are made
         offers = list(self._offers(instance, kernel))
+        self._tested = self.state.version, instance, offers
         failures = added(candidates.failures for candidates in offers)
         best: Placement | None = None
         rejected = 0
@@ -390,13 +393,35 @@ class CapacityState:
                 rejections[index] = "FailDisk"
         return rejections
 
-    def open_to(self, instance: Instance) -> Iterator[tuple[LimitSet, list[int]]]:
-        """Return the nodes of each group with a policy that allows `instance`, and their limits."""
+    def open_to(
+        self, instance: Instance
+    ) -> Iterator[tuple[LimitSet, list[int], LimitResults | None]]:
+        """Yield limits, nodes and rejections of each group with a policy that allows `instance`.
+
+        The rejections are those that the last search has recorded; None if it was about another
+        state, or an instance of another size.
+        """
+        recorded = self._recorded(instance)
         for group, nodes in self.groups:
             rejected = self._rejected(group, instance)
             taking = [node for node in nodes if node not in rejected]
             if len(taking) >= instance.required_nodes:
-                yield self._limits_of[group.index], taking
+                yield self._limits_of[group.index], taking, recorded.get(group.index)
+
+    def _recorded(self, instance: Instance) -> dict[int, LimitResults | None]:
+        """Return index of a group -> what the last search found of `instance` in this state."""
+        if self._tested is None:
+            return {}
+        version, tested, offers = self._tested
+        if version != self.state.version or tested.shape != instance.shape:
+            return {}
+        results = [candidates.limit_results() for candidates in offers]
+        if instance.required_nodes == 2:  # as `_offers` has them
+            return dict(
+                zip((group.index for group, nodes in self.groups if len(nodes) > 1), results)
+            )
+        by_limits = dict(zip((limits for limits, _ in self._by_limits()), results))
+        return {group.index: by_limits[self._limits_of[group.index]] for group, _ in self.groups}
 
     def allows(self, instance: Instance, nodes: Nodes) -> bool:
         """Return whether limits and policies allow `instance` on `nodes`; N+1 is not checked."""
