@@ -179,7 +179,7 @@ class SteadyRound:
         )  # fmt: skip
         self.policy = SteadyPolicy(limits, samples, obstacle=_obstacle(own))
         series = self.policy.series(cluster.instances)
-        means = self.policy.profile(series, now).mean(axis=1)
+        means = self.policy.profile(series, now).loads.mean(axis=1)
         set_cpu_loads(
             cluster, {one.name: float(mean) for one, mean in zip(cluster.instances, means)}
         )

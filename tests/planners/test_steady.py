@@ -154,8 +154,8 @@ def test_overloaded_node_is_relieved_outside_the_permitted_hours(life: Life) -> 
     life.day()
     life.busy |= {name: 2.0 for name, node in life.places.items() if node == "node1"}
     options = ("--hours=2-4",)
-    assert life.round(30, *options)["moves"] == []
-    moves = life.round(30.5, *options)["moves"]
+    assert life.round(36, *options)["moves"] == []
+    moves = life.round(36.5, *options)["moves"]
     assert moves
     assert {move["from"][0] for move in moves} == {"node1"}
     assert life.load("node1") < 0.9
@@ -168,6 +168,32 @@ def test_overloaded_node_is_relieved_after_the_first_hour_of_a_new_history(life:
         assert life.round(hour, "--hours=9-10")["moves"] == []
     assert 1 <= len(life.round(1.1, "--hours=9-10")["moves"]) <= 2
     assert life.load("node1") < 0.9
+
+
+def test_node_is_relieved_before_the_hours_in_which_it_will_be_overloaded(life: Life) -> None:
+    life.busy |= {name: 1.65 for name, node in life.places.items() if node == "node1"}
+    life.day()  # the load of node1 rises to 0.99 of its cpus at 6:00
+    assert life.round(24.2, "--steady-gain=50", "--overload=2")["moves"] == []
+    moves = life.round(24.4, "--steady-gain=50", "--overload=0.9")["moves"]
+    assert {move["from"][0] for move in moves} == {"node1"}
+    assert 1.2 * life.load("node1") < 0.9
+
+
+def test_overloaded_node_is_relieved_if_rounds_are_hours_apart(life: Life) -> None:
+    for name, node in life.places.items():
+        life.busy[name] = 1.9 if node == "node1" else 0.6
+    for hour in (0, 6):
+        assert life.round(hour, "--hours=9-10")["moves"] == []
+    moves = life.round(12, "--hours=9-10")["moves"]
+    assert {move["from"][0] for move in moves} == {"node1"}
+    assert life.load("node1") < 0.9
+
+
+def test_relief_ends_when_no_busy_instance_may_leave_the_node(life: Life) -> None:
+    """A node without a target of enough free capacity keeps its instances."""
+    life.busy = dict.fromkeys(life.busy, 1.95)
+    for hour in (1, 1.4, 1.8, 2.2, 2.6):
+        assert life.round(hour, "--hours=9-10")["moves"] == []
 
 
 def test_days_before_yesterday_count_one_sample_for_each_hour(life: Life) -> None:

@@ -2,9 +2,10 @@
 
 The history gives a profile of the cpu load of each instance by hour of the day.  The objective is
 the expected deviation: the standard deviation of the cpu load of nodes, in percent of a node, as
-the mean over the hours of a day.  A move must lower it by more than its cost, with the samples
-until now and with those that are older than the hold time.  A node that stays overloaded is
-relieved at any hour.
+the mean over the hours of a day.  The expected overload of nodes is added: the deviation of samples
+from the profile gives how far a node may be above the limit at each hour.  A move must lower the
+objective by more than its cost, with the samples until now and with those that are older than the
+hold time.  A node that stays overloaded is relieved at any hour.
 
 The search is `LocalSearch` with one neighbourhood, `SteadyMove`; limits, constraints and N+1 are
 checked as in all balancing.
@@ -59,7 +60,17 @@ RELIEF_HISTORY = 1.0
 """Hours that the history must span before an overloaded node is relieved."""
 
 RELIEVED = 0.1
-"""A relief move leaves its target so far below the load at which a node is overloaded."""
+"""A relief move leaves its target so far below the load at which a node is overloaded.
+
+If no node has so much free capacity, `BARELY` is enough.  Relief ends if the busy node is so far
+below that load as `BARELY` says.
+"""
+
+BARELY = 0.04
+
+OVERLOAD_WEIGHT = 40.0
+"""A percent of a node above the limit, as the mean over the hours of the day, counts as so many
+percent of the expected deviation times the number of nodes."""
 
 
 class Measured(NamedTuple):
@@ -196,8 +207,8 @@ class SteadyPolicy:
                     loads[row, column] = measured.load[0]
         return loads
 
-    def profile(self, series: Floats, until: float) -> Floats:
-        """Return instances × 24: the expected cpu load at each hour, from samples until a time.
+    def profile(self, series: Floats, until: float) -> Profile:
+        """Return the expected cpu load at each hour of the day, from samples until a time.
 
         The samples of one hour count together as one, however short the time between rounds is.
         """
@@ -214,7 +225,25 @@ class SteadyPolicy:
         distance = np.minimum(distance, 24 - distance)
         near = weights[:, None] * np.exp(-0.5 * (distance / WIDTH) ** 2)
         amount = near.T @ known
-        return np.asarray(((near.T @ filled + PRIOR * mean) / (amount + PRIOR)).T)
+        loads = ((near.T @ filled + PRIOR * mean) / (amount + PRIOR)).T
+        expected = loads.T[(times % DAY // HOUR).astype(int)]
+        errors = weights @ np.where(known, values - expected, 0.0) ** 2
+        variance = np.divide(errors, total, out=np.zeros(len(total)), where=total > 0)
+        return Profile(np.asarray(loads), variance)
+
+
+class Profile(NamedTuple):
+    """The expected cpu load of instances in cpus, instances × 24, and the variances of samples."""
+
+    loads: Floats
+    variance: Floats
+
+
+class _NodeLoads(NamedTuple):
+    """The expected loads of nodes as shares of their cpus, nodes × 24, and their variances."""
+
+    loads: Floats
+    variance: Floats
 
 
 class _Loads:
@@ -234,6 +263,8 @@ class _Loads:
         self.own = np.array([nodes[index].own_cpu_load for index in self.scope]) * self.share
         self.series = policy.series(self.members)
         held = policy.now - policy.limits.hold * HOUR
+        self.limit = policy.limits.overload
+        self.hour = int(policy.now % DAY // HOUR)
         self.profiles = [policy.profile(self.series, until) for until in (policy.now, held)]
         times = np.array([sample.time for sample in policy.samples])
         known = ~np.isnan(self.series)
@@ -249,40 +280,76 @@ class _Loads:
 
     def deviation(self, state: State) -> float:
         """Return the expected deviation in percent of a node."""
-        return float(100 * self.of_nodes(state, self.profiles[0]).std(axis=0).mean())
+        return float(100 * self.of_nodes(state, self.profiles[0].loads).std(axis=0).mean())
 
-    def relative(self, state: State) -> list[Floats]:
-        """Return for each profile the loads of nodes less their mean, nodes × hours."""
-        found = [self.of_nodes(state, profile) for profile in self.profiles]
-        return [loads - loads.mean(axis=0) for loads in found]
+    def objective(self, state: State) -> float:
+        """Return the expected deviation times the number of nodes, and the expected overload."""
+        nodes = self.expected(state)[0]
+        overload = self._overload(nodes.loads, nodes.variance[:, None]).sum()
+        return len(self.scope) * self.deviation(state) + float(overload)
 
-    def gains(self, state: State, relative: Sequence[Floats], name: str) -> list[Floats]:
+    def expected(self, state: State) -> list[_NodeLoads]:
+        """Return the expected loads of nodes for each profile."""
+        return [
+            _NodeLoads(
+                self.of_nodes(state, profile.loads),
+                (self.of_nodes(state, profile.variance[:, None])[:, 0] - self.own) * self.share,
+            )
+            for profile in self.profiles
+        ]
+
+    def _overload(self, loads: Floats, variance: Floats) -> Floats:
+        """Return the weighted load above the limit that is expected, as the mean over the hours.
+
+        Loads have a logistic distribution here: its expected excess has a short formula.
+        """
+        scale = np.sqrt(variance * 3) / np.pi + 1e-6
+        excess = scale * np.logaddexp(0.0, (loads - self.limit) / scale)
+        return np.asarray(OVERLOAD_WEIGHT * 100 * excess.mean(axis=-1))
+
+    def gains(self, state: State, expected: Sequence[_NodeLoads], name: str) -> list[Floats]:
         """Return for each profile the gain of a move of `name` to each node; 0 for its own.
 
-        `relative`: what the method of that name returns for `state`.
+        `expected`: what the method of that name returns for `state`.
         """
-        by_hour = []
+        found = []
         source = self.place[state.where[name][0]]
         count = len(self.scope)
-        for profile, loads in zip(self.profiles, relative):
-            own = profile[self.position[name]]
-            sums, squares = loads.sum(axis=0), (loads**2).sum(axis=0)
+        share = self.share[:, None]
+        for profile, (nodes, variance) in zip(self.profiles, expected):
+            own = profile.loads[self.position[name]]
+            spread = profile.variance[self.position[name]] * self.share**2
+            loads = nodes - nodes.mean(axis=0)
+            squares = (loads**2).sum(axis=0)
             gone = -own * self.share[source]
-            come = own[None, :] * self.share[:, None]
-            after_sum = sums + gone + come
+            come = own[None, :] * share
             after = squares + 2 * loads[source] * gone + gone**2 + 2 * loads * come + come**2
-            variance = np.maximum(after / count - (after_sum / count) ** 2, 0.0)
-            gain = 100 * (np.sqrt(squares / count) - np.sqrt(variance)).mean(axis=1)
+            left = np.maximum(after / count - ((gone + come) / count) ** 2, 0.0)
+            gain = count * 100 * (np.sqrt(squares / count) - np.sqrt(left)).mean(axis=1)
+            before = self._overload(nodes, variance[:, None])
+            relieved = np.maximum(variance[source] - spread[source], 0.0)
+            gain += before[source] - self._overload(nodes[source] + gone, relieved)
+            gain += before - self._overload(nodes + come, (variance + spread)[:, None])
             gain[source] = 0.0
-            by_hour.append(gain)
-        return by_hour
+            found.append(gain)
+        return found
 
-    def overloaded(self, state: State, limit: float) -> list[int]:
-        """Return the nodes with a load above `limit` in all samples of the last hour."""
+    def measured(self, state: State) -> Floats:
+        """Return the load of each node, as the mean of the samples of the last hour."""
+        return self.of_nodes(state, np.nan_to_num(self.latest).T).mean(axis=1)
+
+    def overloaded(self, state: State) -> list[int]:
+        """Return the nodes that stay above the limit.
+
+        The last sample and the mean of the last hour are above it. If the hour has one sample
+        only, the older samples must predict a high load for this hour of the day.
+        """
+        latest = self.of_nodes(state, np.nan_to_num(self.latest).T)
+        high = (latest.mean(axis=1) > self.limit) & (latest[:, -1] > self.limit - BARELY)
         if len(self.latest) < 2:
-            return []
-        loads = self.of_nodes(state, np.nan_to_num(self.latest).T)
-        return [index for k, index in enumerate(self.scope) if (loads[k] > limit).all()]
+            older = self.of_nodes(state, self.profiles[1].loads)
+            high &= older[:, self.hour] > self.limit - RELIEVED / 2
+        return [index for k, index in enumerate(self.scope) if high[k]]
 
 
 class SteadyMove(Neighbourhood[PlanBuilder, Step]):
@@ -290,16 +357,16 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
 
     name = "steady move"
 
-    def __init__(self, loads: _Loads, policy: SteadyPolicy, relief: bool) -> None:
+    def __init__(self, loads: _Loads, policy: SteadyPolicy, full: Sequence[int]) -> None:
         self._loads = loads
         self._policy = policy
-        self._relief = relief
+        self._full = full
 
     def best(
         self, state: PlanBuilder, objective: Objective, allows: Callable[[Step], bool]
     ) -> Step | None:
         """Return the best move that all limits allow; None if none gains more than its cost."""
-        found = list(self._relieving(state) if self._relief else self._gaining(state))
+        found = list(self._relieving(state) if self._full else self._gaining(state))
         found.sort(key=lambda one: one[0], reverse=True)
         for _, move in found:
             check()
@@ -312,7 +379,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
 
     def _candidates(self, builder: PlanBuilder) -> list[Instance]:
         loads, policy = self._loads, self._policy
-        samples = loads.samples[0 if self._relief else 1]
+        samples = loads.samples[0 if self._full else 1]
         return [
             one
             for one in builder.problem.instances
@@ -334,10 +401,10 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
 
     def _gaining(self, builder: PlanBuilder) -> list[tuple[float, Move]]:
         loads, limits, state = self._loads, self._policy.limits, builder.state
-        relative = loads.relative(state)
+        expected = loads.expected(state)
         gaining = []
         for one in self._candidates(builder):
-            now, held = (len(loads.scope) * g for g in loads.gains(state, relative, one.name))
+            now, held = loads.gains(state, expected, one.name)
             for k in np.flatnonzero(now > limits.least_gain).tolist():
                 for move in self._moves(builder, one, loads.scope[k]):
                     cost = limits.least_gain + move.copied / GIB * limits.gib_cost
@@ -346,24 +413,25 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         return gaining
 
     def _relieving(self, builder: PlanBuilder) -> list[tuple[float, Move]]:
+        """Return moves off busy nodes; those to nodes with enough free capacity come first."""
         loads, limits, state = self._loads, self._policy.limits, builder.state
-        full = loads.overloaded(state, limits.overload)
-        latest = np.nan_to_num(loads.latest).T
-        nodes = loads.of_nodes(state, latest).mean(axis=1)
-        relative = loads.relative(state) if full else []
+        nodes = loads.measured(state)
+        full = [n for n in self._full if nodes[loads.place[n]] > loads.limit - BARELY]
+        expected = loads.expected(state) if full else []
         moves = []
         for one in self._candidates(builder) if full else ():
             source = state.where[one.name][0]
             if source not in full:
                 continue
-            own = latest[loads.position[one.name]].mean()
-            gains = loads.gains(state, relative, one.name)[0]
+            own = np.nan_to_num(loads.latest[:, loads.position[one.name]]).mean()
+            gains = loads.gains(state, expected, one.name)[0]
             for k, target in enumerate(loads.scope):
                 after = nodes[k] + own * loads.share[k]
-                if target != source and after <= limits.overload - RELIEVED:
+                if target != source and after <= loads.limit - BARELY:
+                    preferred = 1000.0 if after <= loads.limit - RELIEVED else 0.0
                     for move in self._moves(builder, one, target):
                         cost = move.copied / GIB * limits.gib_cost
-                        moves.append((float(gains[k] - cost), move))
+                        moves.append((float(preferred + gains[k] - cost), move))
         return moves
 
 
@@ -414,7 +482,7 @@ class SteadyBalancer:
             self._plan.reason = "fewer than two nodes are online"
             return self._plan
         self.before = self.after = loads.deviation(problem.state)
-        full = loads.overloaded(problem.state, policy.limits.overload)
+        full = loads.overloaded(problem.state)
         # Outside the permitted hours, or with a short history, only moves off overloaded nodes
         if policy.limits.permits(policy.now):
             forbidden = self._short(policy.limits.least_history)
@@ -430,13 +498,13 @@ class SteadyBalancer:
         self._plan = builder.plan
         with builder.state.trial():
             if full:
-                self._search(builder, loads, True)
+                self._search(builder, loads, full)
             if not forbidden:
-                self._search(builder, loads, False)
+                self._search(builder, loads, ())
             self.after = loads.deviation(builder.state)
         return self._plan
 
-    def _search(self, builder: PlanBuilder, loads: _Loads, relief: bool) -> None:
+    def _search(self, builder: PlanBuilder, loads: _Loads, full: Sequence[int]) -> None:
         """Add steps to the plan until no step helps; planned moves count towards the maximum."""
         policy, plan = self._policy, builder.plan
 
@@ -451,13 +519,12 @@ class SteadyBalancer:
             return "" if builder.moves_left() >= 1 else length_reached(len(plan.entries))
 
         def objective(builder: PlanBuilder) -> tuple[float, ...]:
-            if relief:
-                full = loads.overloaded(builder.state, policy.limits.overload)
-                return len(full), float(-len(plan.entries))
-            return (loads.deviation(builder.state),)
+            if full:
+                return (float(-len(plan.entries)),)
+            return (loads.objective(builder.state),)
 
         search: LocalSearch[PlanBuilder, Step] = LocalSearch(
-            [SteadyMove(loads, policy, relief)],
+            [SteadyMove(loads, policy, full)],
             objective,
             Acceptance(ended, builder.keeps_n1),
             self._limits.deadline,
