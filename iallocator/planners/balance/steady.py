@@ -28,6 +28,7 @@ from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import length_reached
 from iallocator.planners.search import LOCAL_OPTIMUM, Acceptance, LocalSearch, Neighbourhood
 from iallocator.scoring.scalar import score_of
+from iallocator.tolerances import VARIANCE
 from iallocator.units import DAY, GIB, HOUR
 
 if TYPE_CHECKING:
@@ -45,7 +46,16 @@ if TYPE_CHECKING:
 __all__ = ["LoadSample", "Measured", "SteadyBalancer", "SteadyLimits", "SteadyPolicy"]
 
 HALF_LIFE = 3 * DAY
-"""After this time, in seconds, a sample has half of its weight."""
+"""After this time, in seconds, a sample has half of its weight for the shape of the day."""
+
+LEVEL_HALF_LIFE = DAY
+"""After this time, in seconds, a sample has half of its weight for the level of all hours.
+
+Loads drift within days, but the shape of the day changes less and needs more samples.
+"""
+
+CORRELATED = 2.0
+"""So many samples count as one in the variance of a level, as the noise of hours is correlated."""
 
 WIDTH = 1.5
 """Hours: samples this far from an hour of the day still count much for it."""
@@ -60,17 +70,23 @@ RELIEF_HISTORY = 1.0
 """Hours that the history must span before an overloaded node is relieved."""
 
 RELIEVED = 0.1
-"""A relief move leaves its target so far below the load at which a node is overloaded.
-
-If no node has so much free capacity, `BARELY` is enough.  Relief ends if the busy node is so far
-below that load as `BARELY` says.
-"""
+"""A relief move leaves its target so far below the load at which a node is overloaded."""
 
 BARELY = 0.04
+"""If no node has so much free capacity as `RELIEVED` needs, this is enough.
+
+Relief ends when the busy node is so far below the load at which it is overloaded.
+"""
+
+LEAST_SPREAD = 1e-6
+"""Share of a node: a smaller deviation of its load counts as this one, which divides."""
 
 OVERLOAD_WEIGHT = 40.0
-"""A percent of a node above the limit, as the mean over the hours of the day, counts as so many
-percent of the expected deviation times the number of nodes."""
+"""By so much is an expected overload, in percent of a node, multiplied in the objective.
+
+The expected overload is the mean over the hours of the day. The other part of the objective is the
+expected deviation times the number of nodes.
+"""
 
 
 class Measured(NamedTuple):
@@ -211,6 +227,8 @@ class SteadyPolicy:
         """Return the expected cpu load at each hour of the day, from samples until a time.
 
         The samples of one hour count together as one, however short the time between rounds is.
+        `level` is 1 plus the shift of the recent samples from the profile. The shift is reduced by
+        the share of its square that noise explains, as in estimators of James and Stein.
         """
         times = np.array([sample.time for sample in self.samples])
         used = times <= until
@@ -229,7 +247,16 @@ class SteadyPolicy:
         expected = loads.T[(times % DAY // HOUR).astype(int)]
         errors = weights @ np.where(known, values - expected, 0.0) ** 2
         variance = np.divide(errors, total, out=np.zeros(len(total)), where=total > 0)
-        return Profile(np.asarray(loads), variance)
+        recent = 0.5 ** ((until - times) / LEVEL_HALF_LIFE) / counts[hour]
+        predicted = recent @ np.where(known, expected, 0.0)
+        shift = np.zeros(len(total))
+        np.divide(recent @ filled - predicted, predicted, out=shift, where=predicted > 0)
+        doubt = np.divide(
+            CORRELATED * variance * (recent**2 * counts[hour] @ known), predicted**2,
+            out=np.ones(len(total)), where=predicted > 0,
+        )  # fmt: skip
+        level = 1 + shift**3 / np.maximum(shift**2 + doubt, VARIANCE)
+        return Profile(np.asarray(loads * level[:, None]), variance)
 
 
 class Profile(NamedTuple):
@@ -303,7 +330,7 @@ class _Loads:
 
         Loads have a logistic distribution here: its expected excess has a short formula.
         """
-        scale = np.sqrt(variance * 3) / np.pi + 1e-6
+        scale = np.maximum(np.sqrt(variance * 3) / np.pi, LEAST_SPREAD)
         excess = scale * np.logaddexp(0.0, (loads - self.limit) / scale)
         return np.asarray(OVERLOAD_WEIGHT * 100 * excess.mean(axis=-1))
 
@@ -336,7 +363,7 @@ class _Loads:
 
     def measured(self, state: State) -> Floats:
         """Return the load of each node, as the mean of the samples of the last hour."""
-        return self.of_nodes(state, np.nan_to_num(self.latest).T).mean(axis=1)
+        return np.asarray(self.of_nodes(state, np.nan_to_num(self.latest).T).mean(axis=1))
 
     def overloaded(self, state: State) -> list[int]:
         """Return the nodes that stay above the limit.
