@@ -16,11 +16,12 @@ from iallocator.commands.shared_options import (
     Execution,
     json_of,
 )
-from iallocator.errors import UsageError
+from iallocator.errors import UsageError, cut
 from iallocator.files import check_writable
 from iallocator.model.constraints import KINDS, MUST, SHOULD
 from iallocator.model.tags import REPAIR_TYPES
 from iallocator.model.templates import TEMPLATES
+from iallocator.names import guesses
 from iallocator.options.table import (
     CLUSTER,
     EXECUTION,
@@ -30,7 +31,15 @@ from iallocator.options.table import (
     CommandSettings,
     option,
 )  # fmt: skip
-from iallocator.options.values import Choice, Size, amount, file_name, name_list, whole_between
+from iallocator.options.values import (
+    Choice,
+    Several,
+    Size,
+    amount,
+    file_name,
+    name_list,
+    whole_between,
+)
 from iallocator.requests.existing import EVAC_MODES, Request
 
 TYPE_CHECKING = False
@@ -138,7 +147,7 @@ def words_of_question(positional: Sequence[str]) -> tuple[str, list[str], Sequen
     """
     kind = positional[0] if positional else ""
     if kind not in QUESTIONS:
-        got = f", got {kind!r}" if kind else ""
+        got = f", got {cut(kind)!r}{guesses(kind, QUESTIONS)}" if kind else ""
         raise UsageError(f"ask one of {', '.join(QUESTIONS)}{got}")
     if kind == "allocate":
         return kind, [], positional[1:]
@@ -323,14 +332,6 @@ MEMBERS = (
 """Of a response or a plan; ``error``, where there is neither, is always compared."""
 
 
-def members(text: str) -> list[str]:
-    """Parse members of a response, with commas between them."""
-    found = name_list(text)
-    if not set(found) <= set(MEMBERS):
-        raise ValueError("some of " + ",".join(MEMBERS))
-    return found
-
-
 class Replay(CommandSettings):
     """The options of ``iallocator replay``."""
 
@@ -338,7 +339,11 @@ class Replay(CommandSettings):
 
     update: bool = option("--update", "store the answers, and report the changes", group=OUTPUT)
     keys: list[str] | None = option(
-        "--keys", "compare only these members of the responses", members, "KEY,...", group=SELECTION
+        "--keys",
+        "compare only these members of the responses",
+        Several(*MEMBERS),
+        "KEY,...",
+        group=SELECTION,
     )
     jobs: int = option(
         "--jobs -j", "use N processes (default 1)", whole_between(1, 1024), "N", 1, group=EXECUTION

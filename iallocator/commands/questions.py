@@ -139,7 +139,7 @@ def request_in_words(text: str, source: Source) -> Json:
 
 
 def _allocate(settings: Question, source: Source) -> Json:
-    template = settings.disk_template or next(iter(source.policy.templates), "")
+    template = settings.disk_template or _first_template(settings, source.policy.templates)
     if settings.memory is None or not template:
         raise UsageError(
             "ask allocate needs --disk-template NAME: the policy allows none"
@@ -149,12 +149,22 @@ def _allocate(settings: Question, source: Source) -> Json:
     kind = TEMPLATES.get(template)
     if bool(settings.disk) == (kind is not None and not kind.has_disks):
         needs = "takes no --disk" if settings.disk else "needs --disk SIZE"
-        raise UsageError(f"--disk-template {template} {needs}")
+        option = settings.written.get("disk_template", "--disk-template")
+        raise UsageError(f"{option} {template} {needs}")
     name = settings.name or "new"
     if settings.count == 1:
         return {"type": "allocate", **_instance(name, template, settings)}
     wanted = [_instance(f"{name}-{n}", template, settings) for n in range(1, settings.count + 1)]
     return {"type": "multi-allocate", "instances": wanted}
+
+
+def _first_template(settings: Question, allowed: Sequence[str]) -> str:
+    """Return the first template that is allowed, preferably one that takes ``--disk`` as given."""
+    for template in allowed:
+        kind = TEMPLATES.get(template)
+        if kind is not None and kind.has_disks == bool(settings.disk):
+            return template
+    return next(iter(allowed), "")
 
 
 def _instance(name: str, template: str, settings: Question) -> Json:

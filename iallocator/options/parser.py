@@ -58,6 +58,7 @@ def parse(
     """
     positional: list[str] = []
     chosen: set[str] = set()
+    written: dict[str, str] = {}
     for option, name, value in _words(arguments, table):
         if not name:
             positional.append(value or "")
@@ -88,6 +89,8 @@ def parse(
             setattr(settings, option.target, found)
         if option is not None:
             chosen.add(option.target)
+            written[option.target] = name
+    settings.written = written
     if settings.no_config and "config" in chosen:
         raise UsageError("--config and --no-config exclude each other")
     if getattr(settings, "no_capacity_checks", False):
@@ -185,20 +188,18 @@ def _by_name(arguments: Sequence[str], table: Sequence[Option] | None) -> dict[s
 
 
 def _reject_second_file(settings: Settings, option: Option, name: str, value: Any) -> None:
-    """Reject another value of an option that names an input; of other options, the last one counts.
+    """Reject another value of an option that names a file; of other options, the last one counts.
 
     Raises
     ------
     UsageError
         If the first value is different.
     """
-    from iallocator.options.table import CLUSTER
     from iallocator.options.values import file_name
 
     first = getattr(settings, option.target)
-    single = option.read is file_name and not option.repeats
-    is_input = option.group == CLUSTER or option.target == "config"
-    if single and is_input and first != value:
+    is_file = option.read is file_name or "FILE" in option.metavar
+    if is_file and not option.repeats and first != value:
         hint = ""
         if option.target == "rapi" and hasattr(settings, "master_node"):
             hint = "; --master is the address of RAPI, the master node is --master-node"
@@ -209,4 +210,6 @@ def suggestion(option: Option, value: str) -> str:
     """Return ``(did you mean X?)`` for a wrong value of an option that takes some words only."""
     from iallocator.names import guesses
 
-    return guesses(value, getattr(option.read, "words", ()))
+    words = getattr(option.read, "words", ())
+    unknown = next((word for word in value.split(",") if word not in words), value)
+    return guesses(unknown, words)

@@ -110,6 +110,9 @@ class Settings:
     chosen: frozenset[str] = frozenset()
     """The attributes that were set on the command line."""
 
+    written: Mapping[str, str] = {}
+    """Attribute that was set on the command line -> the name of its option, as it was written."""
+
     origins: Mapping[str, str] = {}
     """Attribute that a file, a request or a tag set -> its origin."""
 

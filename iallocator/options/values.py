@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "NODE_PLACE", "Choice", "Numbers", "Size", "amount", "byte_size", "disk_reserve", "file_name",
-    "for_node", "gibibytes", "mebibytes", "name_list", "number_between", "positive", "score",
-    "share", "signed", "strategy", "whole", "whole_between",
+    "NODE_PLACE", "Choice", "Numbers", "Several", "Size", "amount", "byte_size", "disk_reserve",
+    "file_name", "for_node", "gibibytes", "mebibytes", "name_list", "number_between", "positive",
+    "score", "share", "signed", "strategy", "whole", "whole_between",
 ]  # fmt: skip
 
 NODE_PLACE = "{node}"
@@ -234,6 +234,21 @@ class Choice:
     def words(self) -> tuple[str, ...]:
         """Return all accepted words, aliases last."""
         return (*self.names, *self.aliases)
+
+
+class Several:
+    """Read some of a few words, with commas between them."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def __call__(self, text: str) -> list[str]:
+        found = name_list(text)
+        if not set(found) <= set(self.words):
+            raise ValueError("some of " + ",".join(self.words))
+        return found
 
 
 strategy = Choice(names=STRATEGIES, aliases=ALIASES)

@@ -63,6 +63,7 @@ def text_of(kind: str, document: Json, facts: Json, settings: Any) -> str:
     page = Page.on(sys.stdout, settings)
     _renderer_of(kind, TEXT)(document, facts, page)
     page.say_left_out()
+    page.say_shortened()
     return page.text()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import FEW_NAMES, NAMES
-from iallocator.render.table import Page, Table, numeric
+from iallocator.render.table import Page, Table, numeric, options_for_more
 from iallocator.render.words import STATISTICS
 from iallocator.reply import WARNED
 
@@ -189,7 +189,7 @@ def score_words(group: Json, page: Page) -> str:
     """Return whether the score of `group` is high, and which statistic makes most of it."""
     reference = group["score_reference"]
     text = f"The score is {group['score_level']} for this cluster: "
-    text += f"with evenly used nodes, it would be about {page.score(reference)}."
+    text += f"if nodes differed by one instance at most, it would be about {page.score(reference)}."
     largest = _largest(group)
     if largest:
         text += f" {largest[0]} is {largest[1]} of it: {STATISTICS[largest[0]]}."
@@ -245,7 +245,7 @@ def _show_failures(failures: Json, page: Page) -> None:
     page.table(table)
     left = sets["lose"] - len(worst)
     if left:
-        options = "" if page.hail else f" ({page.option} or --json)"
+        options = "" if page.hail else f" ({options_for_more(page.option)})"
         page.say(f"and {left} more sets, with at most as many instances or as much memory{options}")
 
 

@@ -357,17 +357,19 @@ def tell_transition(page: Page, transition: Json) -> None:
     steps = transition["steps"]
     if not steps and not transition["left"]:
         return
+    pairs = transition["waits"]
+    waits = many(pairs, "wait") if page.hail else many(pairs, "dependency", "dependencies")
     page.heading(
-        f"Transition: {many(len(steps), 'step')}, {many(transition['waits'], 'wait')}, "
+        f"Transition: {many(len(steps), 'step')}, {waits}, "
         f"at most {transition['longest']} one after the other"
     )
     table = Table(numeric("step"), "what", "of", "way", "waits for" if page.hail else "after")
     for step in steps:
-        waits = [str(number) for number in step["after"]]
+        before = [str(number) for number in step["after"]]
         if page.verbose or page.hail:
-            waits = [f"{n} ({why})" for n, why in zip(step["after"], step["because"])]
+            before = [f"{n} ({why})" for n, why in zip(step["after"], step["because"])]
         kind = step["kind"] if step["opcodes"] else f"{step['kind']} (by hand)"
-        table.add(str(step["number"]), kind, subject(step), way(step), ", ".join(waits) or "-")
+        table.add(str(step["number"]), kind, subject(step), way(step), ", ".join(before) or "-")
     if steps:
         page.table(table)
     for entry in transition["left"]:
@@ -398,9 +400,7 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
             if "broken" in one and "command" in one:
                 commands.setdefault(one["command"], []).append(one["instance"])
         for command, names in commands.items():
-            few = names[: page.most(NAMES, len(names))]
-            more = f", ... ({len(names)} in all)" * (len(names) > len(few))
-            page.verbatim(shown(f"  {', '.join(few)}{more}: {command}"))
+            page.verbatim(shown(f"  {page.some(names, NAMES, 'instances')}: {command}"))
         if any(one.get("repair") in (FAILOVER, REINSTALL) for one in instances):
             page.say(
                 "Make sure that offline nodes are powered off: otherwise their instances would run "

@@ -331,6 +331,7 @@ class Page:
         self.digits = DIGITS
         self.verbose = False
         self.hail = False
+        self._shortened = False
         self.leave_out(())
 
     @classmethod
@@ -384,6 +385,7 @@ class Page:
         few = ", ".join(names[:most])
         if len(names) <= most:
             return few
+        self._shortened = True
         if noun:
             return f"{len(names)} {noun}, {few}, ..."
         return f"{few} and {len(names) - most} more"
@@ -460,6 +462,15 @@ class Page:
             self._domains = domains
             self._left_out = []
 
+    def say_shortened(self) -> None:
+        """Add the options that show all names, if a line names only some."""
+        if self._shortened and not self.hail:
+            self.blank()
+            options = options_for_more(self.option)
+            self.say(
+                f"(Lists of names above are shortened: {options} shows all)", "faint", indent=0
+            )
+
     def table(self, table: Table, indent: int = 2) -> None:
         """Add a table that fits the width; of many rows, the first and the number of others."""
         left = table.cut(self.rows) if self.rows else 0
@@ -490,7 +501,12 @@ def option_for_all(settings: Any) -> str:
 
 def words_for_more(left: int, option: str) -> str:
     """Return how many entries of a list are left out, and the options that show them."""
-    return f"{left} more ({option})" if option == "--json" else f"{left} more ({option} or --json)"
+    return f"{left} more ({options_for_more(option)})"
+
+
+def options_for_more(option: str) -> str:
+    """Return the option of a command with which no list is cut, and ``--json``."""
+    return option if option == "--json" else f"{option} or --json"
 
 
 def listed(table: Json, width: int, rows: int = 0, option: str = "") -> str:

@@ -57,7 +57,17 @@ def document(tmp_path: Path) -> str:
             "ask allocate --memory 1G --disk 1G --disk-template diskless FILE",
             "--disk-template diskless takes no --disk",
         ),
+        ("ask allocate --memory 1G --template drbd FILE", "--template drbd needs --disk SIZE"),
         ("ask allocate --disk 1G --template drbd FILE", "ask allocate needs --memory SIZE"),
+        (
+            "ask alocate FILE",
+            "ask one of allocate, evacuate, relocate, change-group, got 'alocate' (did you mean "
+            "allocate",
+        ),
+        ("balance --html a --html b FILE", "--html: expected one value, got a and b"),
+        ("balance --graph=a --graph=b FILE", "--graph: expected one value, got a and b"),
+        ("check --metrics a --metrics b FILE", "--metrics: expected one value, got a and b"),
+        ("balance -Ca -Cb FILE", "-C: expected one value, got a and b"),
         ("balance -t FILE -t other", "-t: expected one value, got /"),
         (
             "balance --mond-data a --mond-data b FILE",
@@ -121,6 +131,7 @@ def test_unknown_word_is_reported_with_a_suggestion(
         (["--strategy=pacemaker-balancd"], "pacemaker-balanced"),
         (["ask", "allocate", "--memory=1G", "--disk=1G", "--template=drdb"], "drbd"),
         (["constraints", "--strength=shold"], "should"),
+        (["replay", "--keys=success,scors"], "scores"),
     ],
 )
 def test_wrong_word_of_an_option_is_reported_with_a_suggestion(
@@ -128,6 +139,13 @@ def test_wrong_word_of_an_option_is_reported_with_a_suggestion(
 ) -> None:
     """The message lists the words that the option takes, and those that are similar."""
     assert f"(did you mean {meant}" in complaint(run(*words, document))
+
+
+def test_question_without_a_template_takes_the_first_that_fits_its_disks() -> None:
+    """The default policy begins with a template without disks."""
+    source = ("--simulate", "preferred,2,100g,8g,4", "--memory=1g")
+    assert "\n  diskless, " in printed("ask", "allocate", *source)
+    assert "\n  file, " in printed("ask", "allocate", *source, "--disk=1g")
 
 
 def test_one_file_given_twice_is_accepted() -> None:

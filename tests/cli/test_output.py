@@ -237,7 +237,7 @@ def test_check_reports_if_the_score_is_high_and_why() -> None:
     """The assessment is relative to the nodes and instances of the group."""
     document = crowded()
     text = " ".join(printed("check", document=document).split())
-    assert "The score is high for this cluster: with evenly used nodes, it would be about" in text
+    assert "The score is high for this cluster: if nodes differed by one instance at most" in text
     (group,) = json_of("check", document=document)["groups"]
     assert group["score_level"] == "high"
     assert group["score"] > group["score_reference"]

@@ -1,0 +1,90 @@
+"""Test for each command that what a terminal does not show is printed with the named option."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.commands import COMMANDS
+from tests.builders import Json, as_bytes, cluster, instance
+from tests.cli.test_width import WITHOUT_TABLES
+
+Capture = pytest.CaptureFixture[str]
+
+LINES = (
+    "ask evacuate node1", "balance", "balance -p --print-instances", "balance-groups",
+    "capacity --tiered-alloc=1g,1g,1", "check", "check --failures=2", "compress", "config",
+    "constraints", "explain", "maintain --force", "make-room", "place", "reboot --force",
+    "reboot --force --print-moves", "redistribute", "repair", "rescue node1", "show",
+    "show -p --print-instances", "squeeze --minimal-resources=0 --target-resources=0",
+)  # fmt: skip
+"""A command line for each command that prints tables."""
+
+NOT_CUT = {
+    "balance-groups", "capacity --tiered-alloc=1g,1g,1", "compress", "make-room",
+    "show",
+}  # fmt: skip
+"""Lines with short tables."""
+
+MORE = re.compile(r"(?:\b\d+ more|names above are shortened)(?: \(|: )(.*)$", re.MULTILINE)
+
+
+def large() -> Json:
+    """Return 26 nodes with a request; one node is offline, two nodes have 25 instances each."""
+    tags = ["iallocator:separate:should:x"]
+    held = {
+        f"i{k:02}": instance("node1", memory=200, disk_template="rbd", tags=tags)
+        if k % 2
+        else instance("node2", f"node{3 + k % 19}", memory=200, tags=tags)
+        for k in range(50)
+    }
+    document = cluster({"east": 22, "west": 4}, memory=64000, cpus=400, instances=held)
+    document["nodes"]["node2"]["offline"] = True
+    document["cluster_tags"] = tags
+    document["request"] = {
+        "type": "node-evacuate", "evac_mode": "all",
+        "instances": [name for name in held if held[name]["nodes"][0] == "node1"],
+    }  # fmt: skip
+    return document
+
+
+def on_terminal(words: list[str], capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return what a command prints on a terminal of 120 columns."""
+    with monkeypatch.context() as patched:
+        patched.setenv("NO_COLOR", "1")
+        patched.delenv("COLUMNS", raising=False)
+        patched.setattr(sys.stdout, "isatty", lambda: True)
+        patched.setattr(sys.stdout, "fileno", lambda: 1)
+        patched.setattr("os.get_terminal_size", lambda _: os.terminal_size((120, 40)))
+        status = main(words)
+    output = capsys.readouterr()
+    assert status in (0, 1), output.err
+    return output.out
+
+
+def test_every_command_with_tables_is_tested() -> None:
+    """A new command needs a line."""
+    assert {words.split()[0] for words in LINES} == COMMANDS.keys() - WITHOUT_TABLES
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_is_cut_is_printed_with_the_named_option(
+    line: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the option, no list is cut, and the text is longer."""
+    path = tmp_path / "document.json"
+    path.write_bytes(as_bytes(large()))
+    words = [*line.split(), str(path)]
+    text = on_terminal(words, capsys, monkeypatch)
+    named = {one for hint in MORE.findall(text) for one in re.findall(r"--all[a-z-]*", hint)}
+    assert bool(MORE.search(text)) == bool(named), text
+    assert bool(named) == (line not in NOT_CUT), text
+    for option in named:
+        whole = on_terminal([*words, option], capsys, monkeypatch)
+        assert not MORE.search(whole), whole
+        assert len(whole) > len(text)
