@@ -186,7 +186,7 @@ class RoleReport:
         self.reasons = []
         for rejection in rejections:
             beside = f" of {rejection.beside}" if rejection.beside else ""
-            where = f" {rejection.step}" if rejection.step else words + beside
+            where = f"{words}, {rejection.step}" if rejection.step else words + beside
             self.reasons.append(f"{rejection.reason}{where}: {rejection.text}")
         if not (placements or rejections):
             other = "secondary" if role == "primary" else "primary"

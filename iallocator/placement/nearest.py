@@ -235,7 +235,7 @@ def _add_steps(
         if index in query.as_secondaries:
             views = roles.first_step.secondary(index, source)
             rejection = roles.prospect.rejection(query.as_secondaries[index], views)
-            step = f"as secondary of {home}"
+            step = f"first as secondary of {home}"
             roles.rejections[index] = Rejection(rejection.reason, rejection.text, step=step)
         elif index in query.behind:
             views = roles.first_step.secondary(source, index)

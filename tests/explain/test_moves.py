@@ -241,12 +241,18 @@ def test_evacuate_pair_reports_the_step_that_fails() -> None:
     changes = {"node3": {"free_memory": 3120}, "node4": {"free_disk": 5128}}
     decision = only_decision(evacuate(cluster(6, instances=held, changes=changes), "all", "a"))
     assert node_results(decision)["node3"] == [
-        "FailMem as secondary of node1: could not take over its 4096 MiB memory, 3120 free",
+        "FailMem first as secondary of node1: could not take over its 4096 MiB memory, 3120 free",
         "FailMem: could not take over its 4096 MiB memory, 3120 free",
     ]
     assert node_results(decision)["node4"] == [
-        "FailDisk as secondary of node1: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
+        "FailDisk first as secondary of node1: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
         "FailDisk: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
+    ]
+    roles = {node.name: node.roles.reasons for node in decision.groups[0].nodes}
+    assert roles["node3"] == [
+        "FailMem as primary, first as secondary of node1: could not take over its 4096 MiB memory, "
+        "3120 free",
+        "FailMem as secondary: could not take over its 4096 MiB memory, 3120 free",
     ]
     assert [step.words for step in decision.steps] == [
         "new secondary node5",
