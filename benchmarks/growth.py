@@ -424,7 +424,10 @@ def grown(title: str, path: str, folder: Path, scale: float = 1.0, again: int = 
 
 
 def rows(words: list[str], scale: float) -> Iterator[tuple[str, str, str, Growth]]:
-    """Yield dimension, 4N, path and measurement of the lines with one of `words`."""
+    """Yield each line with all of `words`.
+
+    A line has the dimension, its largest value, the path, and the measurement.
+    """
     for title, dimension in DIMENSIONS.items():
         with tempfile.TemporaryDirectory() as name:
             for path in dimension.paths:

@@ -290,7 +290,7 @@ class Rule(Policy):
             world.move(chosen, [targets[chosen], *other])
 
     def most(self, world: World) -> int:
-        """Return the maximum of moves in a round."""
+        """Return the largest number of moves in a round."""
         return len(world.guests)
 
     def choose(
@@ -333,7 +333,7 @@ class ProxmoxCrs(Rule):
         self._held = 0
 
     def most(self, world: World) -> int:
-        """Return the maximum of moves in a round."""
+        """Return the largest number of moves in a round."""
         return 1
 
     def choose(

@@ -218,9 +218,10 @@ class Survey:
         return self._plain[key]
 
     def _secondary_report(self, index: int, takers: int) -> RoleReport:
-        """Return the report of a node that rejects the role of the secondary beside some primary.
+        """Return the report of a node that cannot be the secondary of at least one primary.
 
-        It has one rejection for any primary, and one for each primary beside which it differs.
+        It has a rejection that is true for most primaries, and one for each primary with another
+        reason.
         `takers`: how many other nodes could be the primary.
         """
         roles, primaries = self._roles, list(self._primaries)

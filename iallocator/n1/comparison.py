@@ -55,7 +55,7 @@ if TYPE_CHECKING:
             """Return the first instance that a simulation of `failure` cannot restart."""
 
         def renewed(self, watch: FailureWatch | None, failing: Sequence[Failure]) -> FailureWatch:
-            """Return `watch`, evaluated where the state has changed, or a new one."""
+            """Return `watch`, with new results where the state has changed; None: a new watch."""
 
 
 __all__ = ["Comparison", "InitialFailures", "PassingGuard", "PlanGuard"]

@@ -581,9 +581,9 @@ class CountedTolerance:
         )
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """Return how many of `instances`, from the first, all of `nodes` certainly reject.
+        """Return how many of the first `instances` certainly cannot be placed on any of `nodes`.
 
-        One amount of the instances decreases from one to the next.
+        `instances` are equal except in one amount, which decreases from each to the next.
         """
         cluster = self._state.cluster
         if all(self.certainly_lost(instances[-1], node) for node in nodes):

@@ -631,7 +631,10 @@ class FailoverPlan:
         return chosen
 
     def _target(self, targets: frozenset[int], needed: Needed, memory: float) -> int | None:
-        """Return the target that must keep least more memory; of equal ones the fullest."""
+        """Return the target that must reserve the least additional memory.
+
+        Of equal targets, it is that with the least memory left.
+        """
         best, least = None, (inf, inf)
         for index in targets:
             amount = needed.get(index, 0) + memory

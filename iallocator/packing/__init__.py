@@ -397,7 +397,7 @@ def _fewest(sizes: Sequence[float], over: float) -> int:
 
 
 def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]) -> dict[int, int]:
-    """Return each bin that must be considered, with its kind: which items may go to it.
+    """Return each bin that must be considered, and the set of items that may go to it, as bits.
 
     If items need only memory, the largest bins of a kind can replace the smaller ones.
     A bin with negative free memory is left out.

@@ -63,7 +63,7 @@ class AnyRequest:
 
     @property
     def coming(self) -> Sequence[Instance]:
-        """The new instances."""
+        """The instances that the request creates."""
         return [one.instance for one in self.new]
 
     def existing(self, cluster: Cluster) -> Sequence[Instance]:

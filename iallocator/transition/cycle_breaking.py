@@ -76,10 +76,10 @@ class CycleBreaker:
         self._places = (planning.state.where, wanted)
 
     def best(self) -> BetterRoutes:
-        """Return the first routes with which all instances arrive, or else the fewest stay behind.
+        """Return the first routes with which all instances arrive, or the fewest stay behind.
 
-        Tried are one route through a third node, one stop, two of these together, and all stops.
-        Without an improvement, the result has no routes.
+        The search tries one route through a third node, one stop, two of these together, and all
+        stops. Without an improvement, the result has no routes.
         """
         around = list(islice(self._around(), self._trials))
         # Stops: of no instance that must keep running, or that others must not run without

@@ -1,4 +1,4 @@
-"""Follow the recipes of ARCHITECTURE.md with toys: they affect every path."""
+"""Follow the recipes of ARCHITECTURE.md with small examples, and test that each path uses them."""
 
 from __future__ import annotations
 

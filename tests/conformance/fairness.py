@@ -94,7 +94,7 @@ def _reports(node: Json) -> bool:
 
 
 def _free_memory(document: Json, name: str) -> int:
-    """Return free memory of the node less its instances and missing memory, in MiB."""
+    """Return the memory of a node that is free according to its instances, in MiB."""
     node = document["nodes"][name]
     kvm = document["enabled_hypervisors"][:1] == ["kvm"]
     own = STATIC_KVM_MEMORY if kvm else node["reserved_memory"]

@@ -109,7 +109,7 @@ def check(case: Case, program: Program = ours) -> str | list[str]:
 
 
 def check_document(request: Json, mode: Mode, program: Program = ours) -> str | list[str]:
-    """Send one document to both programs; see `check`."""
+    """Send one document to hail and to `program`; return differences, or why it is excluded."""
     reason = _left_out(request, mode)
     if reason:
         return reason

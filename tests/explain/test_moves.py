@@ -245,7 +245,8 @@ def test_evacuate_pair_reports_the_step_that_fails() -> None:
         "FailMem: could not take over its 4096 MiB memory, 3120 free",
     ]
     assert node_results(decision)["node4"] == [
-        "FailDisk first as secondary of node1: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
+        "FailDisk first as secondary of node1: needs 5128 MiB disk, 5128 free, and 1 MiB must "
+        "remain",
         "FailDisk: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
     ]
     roles = {node.name: node.roles.reasons for node in decision.groups[0].nodes}

@@ -48,12 +48,12 @@ class Resident:
 
     @property
     def takes_over(self) -> bool:
-        """Return whether its secondary had to have the memory free when it was placed there."""
+        """Return whether the secondary node needed the memory of the instance at its placement."""
         return self.admin_state != "offline" and self.balanced
 
     @property
     def fails_over(self) -> bool:
-        """Return whether its secondary reserves memory for it."""
+        """Return whether the secondary node reserves memory for the instance."""
         return self.admin_state != "offline" and self.balanced and not self.forthcoming
 
 

@@ -55,7 +55,7 @@ class Given(SimpleNamespace):
 
     @property
     def loudness(self) -> int:
-        """Return how much is printed: 1 by default, at least 0."""
+        """Return the level of detail of the output: 0 for the least; by default 1."""
         return max(0, 1 + len(self.verbose or ()) - len(self.quiet or ()))
 
 

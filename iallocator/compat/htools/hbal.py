@@ -182,7 +182,7 @@ def execute(given: Given, own: Planning, done: PlanResult, program: str) -> int:
 
 
 def _show_beginning(given: Given, before: State, group: Group) -> float:
-    """Print what is wrong with `group`, the lists, and the score, which is returned."""
+    """Print the problems of `group`, the requested lists and the score; return the score."""
     loud = given.loudness
     members = before.cluster.members(group)
     print(f"Group size {len(group.nodes)} nodes, {len(members)} instances")

@@ -148,7 +148,11 @@ def _choices(
 def _evaluation(
     model: ScoreModel, fixed: Sequence[float]
 ) -> Callable[[Floats, Floats, Floats], float]:
-    """Return the function of columns, peers and costs that returns the lowest legal score."""
+    """Return a function that returns the lowest score of many sets of moves, or infinity.
+
+    Its parameters are the amounts of the nodes, the memory that secondaries reserve for each
+    primary, and the penalties after each set. Sets that overfill a node are left out.
+    """
     count = len(model.online)
     capacities = [*model.capacities]
     present = model.present_rows()

@@ -308,7 +308,7 @@ class PlacementScores:
         return placements
 
     def _added_penalty(self, instance: Instance, choices: Sequence[Nodes]) -> Floats:
-        """Return what each choice adds to the penalty of the instance where it is."""
+        """Return by how much each choice changes the penalty of the instance."""
         if self._relations is None:
             return np.zeros(len(choices))
         name = instance.name

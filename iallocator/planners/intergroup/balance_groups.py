@@ -283,11 +283,12 @@ class _Balancing:
         return items
 
     def penalty(self, item: _Item, nodes: Mapping[str, Sequence[int]]) -> float:
-        """Return the penalty of the soft constraints of the members, which a move must gain.
+        """Return the penalty that a move of the members adds; the move must improve more.
 
-        These are labels, scores, stickiness, and the spread over groups.
+        The soft constraints are labels, scores, stickiness, and the spread over groups.
 
-        `nodes`: name of a member -> the nodes, of which the best counts.
+        `nodes`: name of a member -> the nodes where it can go; the one with the least penalty
+        counts.
         """
         affinity, where = self.context.affinity, self.context.state.where
         relations, total = affinity.relations, 0.0

@@ -55,7 +55,7 @@ class RankTable:
         self._wins = self._beats.sum(axis=1)
 
     def _keys(self) -> Any:
-        """Return the keys that decide if the votes are equal; the lower key comes first."""
+        """Return the sort keys of nodes with equal votes; the lowest key comes first."""
         return self._instances * (len(self._names) + self._names.max() + 1) + self._names
 
     def _votes(self, row: int) -> Any:

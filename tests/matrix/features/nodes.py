@@ -44,7 +44,7 @@ def not_vm_capable(scene: Scene) -> Iterator[None]:
 
 
 def _empty_best(scene: Scene) -> None:
-    """Remove the instances of `best` that would be stranded there, or that it could restart."""
+    """Remove the instance on the node `best`, so that N+1 does not depend on that node."""
     scene.disable_n1()
     del scene.document["instances"]["at-best"]
 

@@ -58,7 +58,7 @@ class RowChords(NamedTuple):
     constant: Floats
 
     def of(self, rows: Whole) -> RowChords:
-        """Return the chords of `rows`."""
+        """Return the bounds of some rows, which are instances."""
         return RowChords(self.slopes[:, rows], self.tilts[:, rows], self.constant[rows])
 
 

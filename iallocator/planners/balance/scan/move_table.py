@@ -291,7 +291,7 @@ class MoveStore:
         return found
 
     def linear_bounds(self, rows: Whole, here: RowChords) -> Floats:
-        """Return the bounds of the moves of `rows` without the constant; `here`: their chords."""
+        """Return the bounds of the moves of `rows`, without the constant part of `here`."""
         bound = self.linear[rows] + np.einsum("jr,rcj->rc", here.slopes, self.squares[rows])
         for j, k in enumerate(self.statistics.spreads):
             if k in self.sums:
