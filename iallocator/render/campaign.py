@@ -54,11 +54,18 @@ def campaign(plan: Json, facts: Json, page: Page) -> None:
             copied, time = group["copied_mib"] / GIB, duration_words(group["estimated_seconds"])
             table.add(str(number), *map(str, counts), f"{copied:.1f}", time, few)
         page.table(table)
+        listed = 0
         for number, group in enumerate(groups, start=1):
+            if page.rows and listed >= page.rows:
+                page.heading(f"Groups {number} to {len(groups)}")
+                page.say_more(len(groups) - number + 1)
+                break
             page.heading(f"Group {number}")
             table = Table("what", "of", "where or how")
-            for row in _work(group, plan["campaign"], drained, page):
+            work = [*_work(group, plan["campaign"], drained, page)]
+            for row in work:
                 table.add(*row)
+            listed += len(work)
             page.table(table)
     if plan["kept"]:
         page.heading("Left out")

@@ -19,7 +19,8 @@ Capture = pytest.CaptureFixture[str]
 LINES = (
     "ask evacuate node1", "balance", "balance -p --print-instances", "balance-groups",
     "capacity --tiered-alloc=1g,1g,1", "check", "check --failures=2", "compress", "config",
-    "constraints", "explain", "maintain --force", "make-room", "place", "reboot --force",
+    "constraints", "explain", "maintain --force", "maintain --force --parallel=1",
+    "make-room", "place", "reboot --force",
     "reboot --force --print-moves", "redistribute", "repair", "rescue node1", "show",
     "show -p --print-instances", "squeeze --minimal-resources=0 --target-resources=0",
 )  # fmt: skip
@@ -88,3 +89,16 @@ def test_what_is_cut_is_printed_with_the_named_option(
         whole = on_terminal([*words, option], capsys, monkeypatch)
         assert not MORE.search(whole), whole
         assert len(whole) > len(text)
+
+
+def test_campaign_of_many_groups_is_short_on_a_terminal(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work of the first groups is listed, and the number of the others."""
+    path = tmp_path / "document.json"
+    path.write_bytes(as_bytes(cluster({"east": 40})))
+    words = ["maintain", "--force", "--parallel=1", str(path)]
+    text = on_terminal(words, capsys, monkeypatch)
+    assert len(text.splitlines()) < 80
+    assert re.search(r"Groups \d+ to 40\n *\d+ more \(--all or --json\)\n", text)
+    assert "\nGroup 40\n" in on_terminal([*words, "--all"], capsys, monkeypatch)
