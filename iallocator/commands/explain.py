@@ -91,7 +91,7 @@ class Explained(Result):
         return transition
 
     def facts(self, medium: str) -> Json:
-        """Return the explanation for the text; for the page, it and the nodes at both ends."""
+        """Return the explanation; for a page, also the nodes before and after the answer."""
         settings = self._settings
         if medium == TEXT:
             node = settings.node or ""

@@ -1,4 +1,4 @@
-"""The command ``replay``."""
+"""The command ``replay``: run stored requests again, and compare the answers."""
 
 from __future__ import annotations
 

@@ -139,12 +139,12 @@ def _written(source: Source, settings: Snapshot) -> str:
 
 
 def _lists(source: Source, settings: Snapshot) -> list[str]:
-    """Return what was read, and the lists that options ask for, for stderr.
+    """Return text for stderr: a summary of what was read, and the requested lists.
 
     Raises
     ------
     UsageError
-        If there is no such field.
+        If an option names an unknown field.
     """
     lists = [summary(source.cluster)] if settings.verbose else []
     if source.cluster.assumed_offline:

@@ -227,7 +227,10 @@ class Storage:
         return f"does not have access to storage pool {pool_name(pool)}"
 
     def words(self, instance: Instance, third: bool, brief: bool = False) -> str:
-        """Return that a node has access to the pools of `instance`, see `Cluster.access_words`."""
+        """Return the words ``has access to storage pool a`` for the pools of `instance`.
+
+        `third`: begin with ``has``, not with ``have``. `brief`: leave out ``storage pool``.
+        """
         pools = pools_of(instance)
         noun = "" if brief else f"storage pool{'s' * (len(pools) > 1)} "
         return f"{'has' if third else 'have'} access to {noun}{' and '.join(map(pool_name, pools))}"

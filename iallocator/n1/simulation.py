@@ -85,7 +85,7 @@ class Simulation:
         Raises
         ------
         UndecidedError
-            If the work is spent before the result is known; `lost` does as well.
+            If the limit of work is reached before the result is known.
         """
         with self._state.trial():
             return next(self._failures(failure), None)

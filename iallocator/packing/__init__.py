@@ -306,7 +306,9 @@ class Packing(BranchAndBound):
         return _fewest(sorted([item.memory for item in self._items[k:]], reverse=True), over)
 
     def branches(self, depth: int) -> Iterator[tuple[float, int | None]]:
-        """Yield the bins that the item fits into, the fullest first; then to leave it out.
+        """Yield the cost and the bin for bins that the item fits into, the fullest first.
+
+        The last pair has None instead of a bin: the item is left out.
 
         Of equal bins only one is tried.
         """

@@ -34,7 +34,7 @@ def placed(given: Json, kind: str) -> Json:
 
 
 def attribute_difference(one: Counter[str], other: Counter[str]) -> int:
-    """Return how many attributes have more in `one`, less how many have more in `other`."""
+    """Return the number of attributes greater in `one`, minus that of those greater in `other`."""
     return sum((one[a] > other[a]) - (one[a] < other[a]) for a in {*one, *other})
 
 

@@ -338,7 +338,7 @@ def save(
 ) -> None:
     """Write the cluster in `state` to the file at `path`.
 
-    `backwards`: the cluster was read so. `group`: of nodes and instances, only those of this group.
+    `backwards`: nodes were read in reverse order. `group`: write only its nodes and instances.
     """
     from iallocator.sources.writer import write_text
 

@@ -385,7 +385,7 @@ class _Tiers:
                 return
 
     def _leap(self, size: Size, reason: str) -> Size | None:
-        """Return the size reduced for one reason until it fits, while that reason is among those.
+        """Return the size, reduced until an instance fits or is rejected for other reasons only.
 
         A leap checks global N+1, for drbd instances too, and ends before the last step, as in
         hspace.
