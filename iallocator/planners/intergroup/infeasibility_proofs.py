@@ -305,7 +305,7 @@ class Proofs:
         return derived(self._bounds, group.index, now, compute)
 
     def _reserving(self, group: Group) -> frozenset[int]:
-        """Return the nodes of `group` with the memory for the failover of each of their peers."""
+        """Return the nodes of `group` with enough free memory if any single peer fails."""
         state = self._context.state
         return frozenset(index for index in group.nodes if not state.fails_n1(index))
 
