@@ -67,12 +67,12 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
                 str(one["count"]), _size(one["memory"]), _size(one["disk"]), str(one["vcpus"])
             )
         page.table(table)
-        page.say(f"The end: {run['end']}")
+        page.say(f"Ended by: {run['end']}")
         bound = quality_words(run, page.score)
         if bound:
             page.say(bound[0].upper() + bound[1:])
         if run["closest"]:
-            page.say(f"Closest to one more: {run['closest']}")
+            page.say(f"Closest candidate: {run['closest']}")
         meanings = [f"{name}: {words}" for name, words in REASONS.items() if name in run["end"]]
         if meanings:
             page.say("; ".join(meanings), tone="faint")

@@ -227,7 +227,7 @@ def test_page_of_capacity_has_tolerated_failures_and_the_end(write: Write) -> No
     ).read_text()
     for title in ("If a node fails", "Score", "Groups", "Problems"):
         assert f">{title}" in text, title
-    assert "closest to one more: " in text
+    assert "closest candidate: " in text
 
 
 def test_page_of_capacity_counts_new_instances_by_group(write: Write) -> None:

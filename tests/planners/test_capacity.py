@@ -253,8 +253,8 @@ def test_capacity_page_has_every_figure() -> None:
     assert status == 0
     assert "Tiered (plain): 14 more instances" in out
     assert "Standard (plain): 45 more instances" in out
-    assert "The end: FailN1 (FailN1: 3)" in out
-    assert "The end: FailCPU (FailCPU: 3)" in out
+    assert "Ended by: FailN1 (FailN1: 3)" in out
+    assert "Ended by: FailCPU (FailCPU: 3)" in out
     assert re.search(r"^ *tiered +14 +[1-9]\.[0-9]{8} +28\.0 ", out, re.MULTILINE)
     assert "Standard allocation map\n  new-0 node-01-001\n" in err
 

@@ -48,8 +48,8 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
     page.headline, page.tone = _headline(document)
     runs = [(title, document[kind]) for kind, title in RUNS if kind in document]
     for title, run in runs:  # why it ended
-        closest = f"; closest to one more: {shown(run['closest'])}" if run["closest"] else ""
-        page.details.append(f"{title}, the end: {shown(run['end'])}{closest}")
+        closest = f"; closest candidate: {shown(run['closest'])}" if run["closest"] else ""
+        page.details.append(f"{title}, ended by: {shown(run['end'])}{closest}")
         page.details += filter(None, [shown(quality_words(run, str))])
     sums, now = document["cluster"], document["before"]
     page.tiles = [
