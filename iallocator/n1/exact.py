@@ -661,8 +661,9 @@ class ExactSearch:
 
     def _loses_more(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool:
         """Return whether more is lost than before, with `instance` on `nodes`, where it is now."""
-        before = self._losses.get(failure)
-        if before is None:
+        try:
+            before = self._losses[failure]  # losses that were passed in compute missing entries
+        except KeyError:
             with self._state.trial():
                 self._state.remove(instance, nodes)
                 if self._leaving is not None:
