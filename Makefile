@@ -11,14 +11,18 @@ JOBS ?= 2
 NEWEST ?= tests/cli/test_stdout.py tests/solver tests/replay
 DESTDIR ?=
 HTOOLS_CASES ?= 500
+NEXT ?= trixie
+NEXT_SEEDS ?= 300
 PLUGINDIR ?= /usr/lib/ganeti/iallocators
 LIBDIR ?= /usr/lib/iallocator
 BINDIR ?= /usr/local/bin
 HTOOLS := hail harep hbal hcheck hinfo hroller hscan hspace hsqueeze
 DIR ?=
+SUITE ?= $(shell . /etc/os-release && echo $$VERSION_CODENAME)
+OLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types matrix conformance conformance-htools fuzz bench growth limits install-plugin install-htools manuals deb dist docs reference screenshots test-pythons test-newest requirements e2e clean
+.PHONY: help demo test check lint types matrix conformance conformance-htools conformance-next fuzz bench growth limits install-plugin install-htools manuals deb try-deb dist docs reference screenshots test-pythons test-newest requirements e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +63,11 @@ conformance: $(STAMP) ## every test with all its cases; hail's answers to SEEDS 
 
 conformance-htools: $(STAMP) ## the output of htools' programs by name on HTOOLS_CASES command lines
 	$(BIN)/python -m tests.conformance.htools --cases $(HTOOLS_CASES) -j $(JOBS)
+
+conformance-next: $(STAMP) ## the comparisons with hail and htools of the next Debian release: NEXT_SEEDS documents of each kind, HTOOLS_CASES command lines (root)
+	programs=$$(tools/htools-programs $(NEXT)) && \
+	$(BIN)/python -m tests.conformance --seeds $(NEXT_SEEDS) -j $(JOBS) --programs "$$programs" && \
+	$(BIN)/python -m tests.conformance.htools --cases $(HTOOLS_CASES) -j $(JOBS) --programs "$$programs"
 
 fuzz: $(STAMP) ## damaged input of every kind: CASES cases from number START on
 	$(BIN)/python -m tests.fuzz --damager values --cases $(CASES) --start $(START) -j $(JOBS)
@@ -103,6 +112,9 @@ manuals: $(STAMP) ## man pages and completions for bash and zsh, into build/manu
 
 deb: manuals ## a package for Debian, into dist/
 	tools/make-deb "$(BIN)/python" build/manuals dist
+
+try-deb: ## install, upgrade (OLD=PACKAGE.deb) and remove the packages of dist/ in a new Debian SUITE (root)
+	tools/try-deb dist/iallocator_*.deb $(SUITE) $(OLD)
 
 dist: $(STAMP) ## wheel and sdist, into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

@@ -215,10 +215,15 @@ IN_ORDER = _InOrder()
 
 
 def behaviour_of(compat: str) -> Behaviour:
-    """Return the behaviour for a value of ``--compat``; "": our own."""
+    """Return the behaviour for a value of ``--compat``; "": our own.
+
+    A program of htools, such as ``hail``, may be followed by the release: ``hail-3.1``. The answers
+    and plans of all releases are equal; `iallocator.compat.releases` has what differs.
+    """
     if not compat:
         return OURS
     from importlib import import_module
 
-    behaviour: Behaviour = import_module(f"iallocator.compat.{compat}").BEHAVIOUR
+    program = compat.partition("-")[0]
+    behaviour: Behaviour = import_module(f"iallocator.compat.{program}").BEHAVIOUR
     return behaviour

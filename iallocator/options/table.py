@@ -194,8 +194,10 @@ COMMON = (
     Option("--static-kvm-node-memory",
            "memory that a kvm node itself needs (default 4096 MiB; 0: as reported); MiB without a "
            "unit", mebibytes, "SIZE", group=CLUSTER, rare=True),
-    Option("--compat", "answer exactly as hail, or plan exactly as the program of htools",
-           Choice("hail"), "hail", group=TUNING, rare=True),
+    Option("--compat",
+           "answer exactly as hail, or plan exactly as the program of htools; hail-3.0 and "
+           "hail-3.1: of that release of Ganeti",
+           Choice("hail", "hail-3.0", "hail-3.1"), "hail[-RELEASE]", group=TUNING, rare=True),
     Option("--inter-group",
            "evacuate instances to other groups if their group rejects them: yes or no (default)",
            Choice("yes", "no"), "ANSWER", group=LIMITS),

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 
 from .documents import ALIKE, EXHAUSTED, KINDS, ODD, document
-from .oracle import installed
+from .oracle import PROGRAMS, installed
 from .runner import MODES, Case, Summary, ours, run, theirs
 from .statistics import measure
 
@@ -26,6 +27,8 @@ def main(argv: list[str] | None = None) -> int:
         json.dump(document(options.dump, options.kind[0]), sys.stdout, indent=1)
         print()
         return 0
+    if options.programs:
+        os.environ[PROGRAMS] = options.programs
     if not installed():
         print("hail is not installed", file=sys.stderr)
         return 2
@@ -55,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[*KINDS, *EXHAUSTED, *ALIKE, *ODD],
     )
     parser.add_argument("--mode", choices=MODES, default="hail", help="how both sides are asked")
+    parser.add_argument("--programs", default="", help="a folder with the hail of another release")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="processes")
     parser.add_argument("--dump", type=int, metavar="SEED", help="print one document, run nothing")
     parser.add_argument("--stats", action="store_true", help="measure hail's answers only")

@@ -20,6 +20,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,12 +34,14 @@ __all__ = ["Ran", "difference", "ours", "theirs"]
 
 LAUNCHER = """
 import sys
+from iallocator.compat import releases
 from iallocator.compat.htools import run
+releases.followed = lambda release=sys.argv.pop(1): release
 status = run(sys.argv.pop(1), sys.argv[1:])
 sys.stdout.flush()
 sys.exit(status)
 """
-"""Runs one of our programs: its name, then its arguments."""
+"""Runs one of our programs: the release that it follows, its name, then its arguments."""
 
 
 class Ran(NamedTuple):
@@ -81,14 +84,20 @@ def _run(command: list[str], case: Case, environment: dict[str, str]) -> Ran:
 
 def theirs(case: Case) -> Ran:
     """Run the installed program."""
-    program = str(oracle.HAIL) if case.program == "hail" else case.program
-    return _run([program], case, dict(os.environ))
+    return _run([oracle.program(case.program)], case, dict(os.environ))
 
 
 def ours(case: Case) -> Ran:
-    """Run our program."""
+    """Run our program as that of the release of `theirs`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return _run([sys.executable, "-c", LAUNCHER, case.program], case, environment)
+    release = _release(os.environ.get(oracle.PROGRAMS, ""))
+    return _run([sys.executable, "-c", LAUNCHER, release, case.program], case, environment)
+
+
+@cache
+def _release(programs: str) -> str:
+    """Return the release of the programs in the folder `programs`; "": of those installed."""
+    return oracle.version()
 
 
 def difference(number: int, program: str = "") -> str:
@@ -131,8 +140,11 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--program", default="", choices=["", *OPTIONS])
     parser.add_argument("--show", type=int, help="print one case and both results")
+    parser.add_argument("--programs", default="", help="a folder with programs of another release")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     given = parser.parse_args()
+    if given.programs:
+        os.environ[oracle.PROGRAMS] = given.programs
     if given.show is not None:
         one = case(given.show, given.program)
         print(json.dumps(one, indent=1).replace("\\n", "\n"))

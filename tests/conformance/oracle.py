@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import tempfile
@@ -13,6 +14,10 @@ from typing import Any
 from tests.patience import PATIENCE
 
 HAIL = Path("/usr/lib/ganeti/iallocators/hail")
+
+PROGRAMS = "HTOOLS_PROGRAMS"
+"""The environment variable with a folder of programs of another release of Ganeti; it has links
+with the names of all programs. ``--programs`` sets it. The default: those that are installed."""
 
 _NUMBER = r"-?\d[\d.]*"
 _RESULT = re.compile(
@@ -91,9 +96,27 @@ class Answer:
     solutions: tuple[Any, ...] = ()
 
 
+def program(name: str) -> str:
+    """Return the path or the command of the program `name` of htools."""
+    if os.environ.get(PROGRAMS):
+        return os.path.join(os.environ[PROGRAMS], name)
+    return str(HAIL) if name == "hail" else name
+
+
+def version() -> str:
+    """Return the release of the programs, such as 3.0.
+
+    The first line of ``hail --version`` ends with ``version 3.0.2-3``.
+    """
+    done = subprocess.run(
+        [program("hail"), "--version"], capture_output=True, text=True, check=True
+    )
+    return ".".join(done.stdout.split("\n")[0].split()[-1].split(".")[:2])
+
+
 def installed() -> bool:
     """Return whether `hail` is installed."""
-    return HAIL.is_file()
+    return Path(program("hail")).is_file()
 
 
 def hail(document: dict[str, Any], *options: str) -> Answer:
@@ -101,7 +124,7 @@ def hail(document: dict[str, Any], *options: str) -> Answer:
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(document, file)
         file.flush()
-        command = [str(HAIL), file.name, *options]
+        command = [program("hail"), file.name, *options]
         done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
     stderr = done.stderr.decode(errors="replace")
     if done.returncode:

@@ -366,7 +366,9 @@ def write(path: str, text: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError:
-        raise NamedError(complain_of_file(path)) from None
+        from iallocator.compat.releases import release_of
+
+        raise NamedError(complain_of_file(path, release_of().writing)) from None
 
 
 def policy_text(policy: Policy) -> str:

@@ -27,6 +27,7 @@ from iallocator.compat.htools.members import (
     whole,
 )
 from iallocator.compat.htools.text_errors import complain_of_file
+from iallocator.compat.releases import release_of
 from iallocator.errors import IallocatorError
 from iallocator.files import read_file
 from iallocator.live.rapi import PORT
@@ -182,7 +183,8 @@ def connection_problem(error: BaseException, rapi: str) -> str:
     if not rapi:
         denied = isinstance(cause, PermissionError)
         why = "permission denied" if denied else "does not exist"
-        return f"Network.Socket.connect: <socket: 3>: {why} ({cause.strerror})"
+        number = release_of().socket
+        return f"Network.Socket.connect: <socket: {number}>: {why} ({cause.strerror})"
     import ssl
 
     if isinstance(cause, socket.gaierror):

@@ -31,13 +31,16 @@ REAL = frozenset((1, 4, 6))
 """Fields of a node that need not be whole numbers: total memory, total disk, cpus."""
 
 
-def complain_of_file(path: str) -> str:
-    """Return that the file at `path` cannot be opened, in the words of htools."""
+def complain_of_file(path: str, function: str = "openFile") -> str:
+    """Return that the file at `path` cannot be opened, in the words of htools.
+
+    `function`: the one that opens it, as errors name it.
+    """
     if os.path.exists(path) and not os.access(path, os.R_OK):
-        return f"{path}: openFile: permission denied (Permission denied)"
+        return f"{path}: {function}: permission denied (Permission denied)"
     if os.path.isdir(path):
-        return f"{path}: openFile: inappropriate type (is a directory)"
-    return f"{path}: openFile: does not exist (No such file or directory)"
+        return f"{path}: {function}: inappropriate type (is a directory)"
+    return f"{path}: {function}: does not exist (No such file or directory)"
 
 
 def text_error(path: str, limit: int) -> str:

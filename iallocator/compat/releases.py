@@ -1,0 +1,65 @@
+"""The releases of Ganeti with different htools: a row for each, and the release that is followed.
+
+Requests and plans are equal in all releases of the table. Only errors have other words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+__all__ = ["BUILT_FOR", "GANETI", "RELEASES", "Release", "followed", "release_of"]
+
+
+class Release:
+    """Represent one release of Ganeti, as far as its htools differ from those of other releases.
+
+    Attributes
+    ----------
+    writing:
+        The function that is named if a file cannot be written.
+    socket:
+        The descriptor that is named if the socket of LUXI cannot be reached.
+    """
+
+    __slots__ = ("socket", "writing")
+
+    def __init__(self, writing: str, socket: int) -> None:
+        self.writing = writing
+        self.socket = socket
+
+
+RELEASES = {"3.0": Release("openFile", 3), "3.1": Release("withFile", 4)}
+"""Version -> release, oldest first."""
+
+GANETI = "/usr/lib/ganeti"
+"""The folder in which Debian has a folder for each release, and the link ``default`` to one."""
+
+BUILT_FOR = str(Path(__file__).with_name("built-for"))
+"""A file of the package with the release that it was built for."""
+
+
+def followed() -> str:
+    """Return the version in `RELEASES` that the programs follow without ``hail-VERSION``.
+
+    It is that of the installed Ganeti, else that for which the package was built, else the oldest.
+    """
+    found = _version(os.path.basename(os.path.realpath(os.path.join(GANETI, "default"))))
+    if not found and os.path.isdir(GANETI):
+        found = max(map(_version, os.listdir(GANETI)), default=())
+    if not found and os.path.isfile(BUILT_FOR):
+        found = _version(Path(BUILT_FOR).read_text(encoding="ascii").strip())
+    versions = list(RELEASES)
+    known = [version for version in versions if _version(version) <= found]
+    return (known or versions)[-1 if known else 0]
+
+
+def release_of(version: str = "") -> Release:
+    """Return the release `version`; "": the one that is followed."""
+    return RELEASES[version or followed()]
+
+
+def _version(name: str) -> tuple[int, ...]:
+    """Return the numbers of a version such as 3.0; () for another name."""
+    return tuple(map(int, name.split("."))) if re.fullmatch(r"\d+(\.\d+)+", name) else ()
