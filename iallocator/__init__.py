@@ -3,4 +3,4 @@
 Reads a request document with the whole cluster, answers where instances go.
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from shutil import which
 
 import pytest
+
+from iallocator import __version__
+from iallocator.compat.htools import NAMES
+from iallocator.compat.htools.programs import GENERAL, PROGRAMS
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,3 +75,26 @@ def test_folders_of_calls_and_loads_are_the_same_in_package_and_manual() -> None
     assert loads in named["balance-every-night.md"]
     for page in ("iallocator.conf", "explain-a-decision.md", "running-clusters.md"):
         assert named[page] == {calls}
+
+
+def test_the_version_is_that_of_the_change_log_and_the_pages() -> None:
+    """The pages name the package that ``make deb`` builds."""
+    assert f"\n## {__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
+    for page in ("install.md", "upgrade.md"):
+        text = (ROOT / "docs/how-to" / page).read_text()
+        assert f"iallocator_{__version__}_amd64.deb" in text
+
+
+def test_every_program_of_htools_has_a_man_page_and_a_completion(tmp_path: Path) -> None:
+    """Each of them has all options of the program; bash accepts the completions."""
+    subprocess.run(
+        [sys.executable, str(ROOT / "tools/htools-pages"), str(tmp_path)], check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    for name in NAMES:
+        page = (tmp_path / f"man/{name}.1").read_text().replace("\\-", "-")
+        completion = tmp_path / f"completion/{name}"
+        for option in f"{PROGRAMS[name]} {GENERAL}".split():
+            assert f"--{option}" in page
+            assert f"--{option}" in completion.read_text()
+        subprocess.run(["bash", "-n", str(completion)], check=True)
