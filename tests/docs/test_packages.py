@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,8 @@ def test_every_program_of_htools_has_a_man_page_and_a_completion(tmp_path: Path)
             assert f"--{option}" in page
             assert f"--{option}" in completion.read_text()
         subprocess.run(["bash", "-n", str(completion)], check=True)
+
+
+def test_processes_that_compile_modules_can_import_the_tool() -> None:
+    """From Python 3.13 on, they import the file that started them. It must not begin to work."""
+    runpy.run_path(str(ROOT / "tools/write-plugin"), run_name="__mp_main__")
