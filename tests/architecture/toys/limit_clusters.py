@@ -97,11 +97,14 @@ class World:
         """Return whether brute force says exactly what `mode` allows.
 
         The simulation restarts one instance after another, each on the best node. With instances
-        of one size on shared storage, no other choice restarts more of them.
+        of one size on shared storage, no other choice restarts more of them. With ``no-worse``, a
+        new instance is checked more strictly if a failure loses instances already.
         """
         if not self.shared or (mode == "strict" and len(self.groups) > 1):
             return False  # memory is kept for drbd; strict requires failures of all groups
-        return self.equal or mode in ("off", "no-worse")
+        if mode == "no-worse":
+            return all(self.loss(self.before, name) == (0, 0) for name in self.most)
+        return self.equal or mode == "off"
 
     def bad(
         self, mode: str, before: Places, after: Places, groups: Collection[str] = ()
