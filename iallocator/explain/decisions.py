@@ -258,10 +258,12 @@ class Moves:
                 report = said.report
                 old, secondary = self._cluster.node_names(said.instance.nodes)
                 roles = (role for node in report.nodes for role in node.roles)
-                first = next(rejection for role in roles for rejection in role.rejections)
+                rejections = [one.wording for role in roles for one in role.rejections]
+                # Nodes of another group have no rejections: the secondary is not among them
+                why = rejections[0] if rejections else outcome.message.rpartition(": ")[2]
                 report.obstacle = (
                     f"{old} is not online, so the instance must first fail over to {secondary}, "
-                    f"which cannot take it: {first.wording}"
+                    f"which cannot take it: {why}"
                 )
                 report.nodes, report.closest = [], ""
         return said.report

@@ -298,6 +298,16 @@ def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
     )
 
 
+def test_change_group_of_an_offline_primary_needs_a_failover_first() -> None:
+    """The secondary is not in the new group, so that no node of that group was rejected for it."""
+    held = {"a": instance("node1", "node2", memory=4096)}
+    changes: Json = {"node1": {"offline": True}, "node2": {"free_memory": 3000}}
+    document = cluster({"default": 2, "spare": 3}, instances=held, changes=changes)
+    words = " ".join(text(explained(change_group(document, "a"))).split())
+    assert "node1 is not online, so the instance must first fail over to node2, which" in words
+    assert "cannot take it: FailMem" in words
+
+
 @pytest.mark.parametrize(("answer", "goes"), [("no", False), ("yes", True)])
 def test_evacuate_local_group_full_reports_the_offer_of_another(answer: str, goes: bool) -> None:
     """If only another group has free capacity, its offer is reported, and used on request."""
