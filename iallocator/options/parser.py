@@ -188,17 +188,24 @@ def _by_name(arguments: Sequence[str], table: Sequence[Option] | None) -> dict[s
 
 
 def _reject_second_file(settings: Settings, option: Option, name: str, value: Any) -> None:
-    """Reject another value of an option that names a file; of other options, the last one counts.
+    """Reject another value of an option that names a file to read, or a file for the result.
+
+    Of other options, the last one counts: also of those for logs, journals and folders, which a
+    script may set for all its calls.
 
     Raises
     ------
     UsageError
         If the first value is different.
     """
+    from iallocator.options.table import CLUSTER, OUTPUT
     from iallocator.options.values import file_name
 
     first = getattr(settings, option.target)
-    is_file = option.read is file_name or "FILE" in option.metavar
+    is_input = option.group == CLUSTER or option.target == "config"
+    is_file = (is_input and option.read is file_name) or (
+        option.group == OUTPUT and option.metavar in ("FILE", "[=FILE]")
+    )
     if is_file and not option.repeats and first != value:
         hint = ""
         if option.target == "rapi" and hasattr(settings, "master_node"):

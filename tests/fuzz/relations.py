@@ -138,8 +138,8 @@ def _ordered(case: Case) -> bool:
     Runs that end by time, often of capacity, cannot be compared either; a snapshot keeps the order.
     """
     ordered = ("place", "capacity", "snapshot")
-    as_hail = "--compat=hail" in case.arguments or any(
-        b'compat = "hail"' in content for content in case.files.values()
+    as_hail = any(word.startswith("--compat=") for word in case.arguments) or any(
+        b'compat = "' in content for content in case.files.values()
     )
     return as_hail or case.arguments[0] in ordered
 
@@ -177,7 +177,7 @@ def _is_request(case: Case, document: Json, kind: str = "") -> bool:
         and "--validate" not in case.arguments
         and isinstance(request, dict)
         and kind in ("", request.get("type"))
-        and "--compat=hail" not in case.arguments
+        and not any(word.startswith("--compat=") for word in case.arguments)
     )
 
 
