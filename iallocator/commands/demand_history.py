@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from math import inf
 from time import time
 from typing import Any
 
@@ -89,7 +90,7 @@ def _sample(line: str) -> DemandSample | None:
             str(uuid): GroupDemand(*(float(one[name]) for name in GroupDemand._fields))
             for uuid, one in raw["groups"].items()
         }
-        if not all(0 <= value < float("inf") for one in groups.values() for value in one):
+        if not all(0 <= value < inf for one in groups.values() for value in one):
             return None
         return DemandSample(datetime.fromisoformat(raw["time"]).timestamp(), groups)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):

@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["BUILT_FOR", "GANETI", "RELEASES", "Release", "followed", "release_of"]
+__all__ = ["BUILT_FOR", "GANETI", "RELEASES", "Release", "followed", "followed_release"]
 
 
 class Release:
@@ -55,9 +55,9 @@ def followed() -> str:
     return (known or versions)[-1 if known else 0]
 
 
-def release_of(version: str = "") -> Release:
-    """Return the release `version`; "": the one that is followed."""
-    return RELEASES[version or followed()]
+def followed_release() -> Release:
+    """Return the release that the programs follow; see `followed`."""
+    return RELEASES[followed()]
 
 
 def _version(name: str) -> tuple[int, ...]:

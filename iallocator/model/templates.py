@@ -6,6 +6,8 @@ to create an instance of a certain template.
 
 from __future__ import annotations
 
+from math import inf
+
 __all__ = [
     "DISKLESS", "DRBD", "EXT", "FILES", "NOWHERE", "PLAIN", "SHARED", "TEMPLATES", "VOLUMES",
     "Template", "in_htools_order",
@@ -86,7 +88,7 @@ class Template:
         self.disk_key = disk_key
         self.parameter_key = parameter_key
         self.recreated_if_strict = recreated_if_strict
-        self.in_htools = in_htools or (float("inf"), f"DT{name.capitalize()}")
+        self.in_htools = in_htools or (inf, f"DT{name.capitalize()}")
         self.local = storage == VOLUMES
         self.shared = storage in (SHARED, NOWHERE)
         on_several_nodes = self.shared or nodes > 1

@@ -366,9 +366,9 @@ def write(path: str, text: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError:
-        from iallocator.compat.releases import release_of
+        from iallocator.compat.releases import followed_release
 
-        raise NamedError(complain_of_file(path, release_of().writing)) from None
+        raise NamedError(complain_of_file(path, followed_release().writing)) from None
 
 
 def policy_text(policy: Policy) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from math import inf
 
 from iallocator.commands import COMMANDS
 from iallocator.commands.command import Command
@@ -117,7 +118,7 @@ def _print_repair(one: RepairEntry, permission: Permission) -> None:
         _print_tags(name, after.record, before)
     elif one.state.name == HEALTHY and (permission.suspended or not permission.upto):
         state = "ArNotEnabled"
-        if permission.suspended == float("inf"):
+        if permission.suspended == inf:
             state = "ArSuspended Forever"
         elif permission.suspended:
             until = time.gmtime(permission.suspended)

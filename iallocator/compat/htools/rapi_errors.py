@@ -27,7 +27,7 @@ from iallocator.compat.htools.members import (
     whole,
 )
 from iallocator.compat.htools.text_errors import complain_of_file
-from iallocator.compat.releases import release_of
+from iallocator.compat.releases import followed_release
 from iallocator.errors import IallocatorError
 from iallocator.files import read_file
 from iallocator.live.rapi import PORT
@@ -183,7 +183,7 @@ def connection_problem(error: BaseException, rapi: str) -> str:
     if not rapi:
         denied = isinstance(cause, PermissionError)
         why = "permission denied" if denied else "does not exist"
-        number = release_of().socket
+        number = followed_release().socket
         return f"Network.Socket.connect: <socket: {number}>: {why} ({cause.strerror})"
     import ssl
 

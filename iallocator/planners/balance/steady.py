@@ -78,6 +78,12 @@ BARELY = 0.04
 Relief ends when the busy node is so far below the load at which it is overloaded.
 """
 
+FREE_FIRST = 1000.0
+"""Added to the value of a relief move to a node that keeps `RELIEVED` free: such moves come first.
+
+A move to another node comes before them only if it gains so much more.
+"""
+
 LEAST_SPREAD = 1e-6
 """Share of a node: a smaller deviation of its load counts as this one, which divides."""
 
@@ -311,19 +317,18 @@ class _Loads:
 
     def objective(self, state: State) -> float:
         """Return the expected deviation times the number of nodes, and the expected overload."""
-        nodes = self.expected(state)[0]
+        nodes = self._expected(state, self.profiles[0])
         overload = self._overload(nodes.loads, nodes.variance[:, None]).sum()
-        return len(self.scope) * self.deviation(state) + float(overload)
+        deviation = float(100 * nodes.loads.std(axis=0).mean())
+        return len(self.scope) * deviation + float(overload)
 
     def expected(self, state: State) -> list[_NodeLoads]:
         """Return the expected loads of nodes for each profile."""
-        return [
-            _NodeLoads(
-                self.of_nodes(state, profile.loads),
-                (self.of_nodes(state, profile.variance[:, None])[:, 0] - self.own) * self.share,
-            )
-            for profile in self.profiles
-        ]
+        return [self._expected(state, profile) for profile in self.profiles]
+
+    def _expected(self, state: State, profile: Profile) -> _NodeLoads:
+        variance = self.of_nodes(state, profile.variance[:, None])[:, 0] - self.own
+        return _NodeLoads(self.of_nodes(state, profile.loads), variance * self.share)
 
     def _overload(self, loads: Floats, variance: Floats) -> Floats:
         """Return the weighted load above the limit that is expected, as the mean over the hours.
@@ -455,7 +460,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
             for k, target in enumerate(loads.scope):
                 after = nodes[k] + own * loads.share[k]
                 if target != source and after <= loads.limit - BARELY:
-                    preferred = 1000.0 if after <= loads.limit - RELIEVED else 0.0
+                    preferred = FREE_FIRST if after <= loads.limit - RELIEVED else 0.0
                     for move in self._moves(builder, one, target):
                         cost = move.copied / GIB * limits.gib_cost
                         moves.append((float(preferred + gains[k] - cost), move))
