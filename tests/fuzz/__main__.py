@@ -13,8 +13,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from .case import Case, run
@@ -55,11 +55,13 @@ def _kind(complaint: str) -> str:
 
 def _results(cases: range, damager: str, jobs: int) -> Iterator[list[tuple[int, list[str]]]]:
     chunks = [cases[k : k + CHUNK] for k in range(0, len(cases), CHUNK)]
+    check_chunk = partial(_chunk, damager=damager)
     if jobs == 1:
-        yield from map(_chunk, chunks, repeat(damager))
+        yield from map(check_chunk, chunks)
         return
-    with ProcessPoolExecutor(jobs, max_tasks_per_child=20) as pool:
-        yield from pool.map(_chunk, chunks, repeat(damager))
+    # A spawned process does not import `__main__` of a package again: it would not find `_chunk`.
+    with get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
+        yield from pool.imap(check_chunk, chunks)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -6,6 +6,8 @@ A new option or field needs no row here: both are found.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from math import isfinite
 from pathlib import Path
@@ -328,3 +330,11 @@ def test_generated_cases_have_all_required_properties(damager: str, start: int) 
     """In a hundred cases of every kind, answers are complete and in time; errors are reported."""
     cases = range(start, start + 100)
     assert {number: found for number in cases if (found := examine(number, damager))} == {}
+
+
+@pytest.mark.parametrize("damager", ["values", "grammar"])
+def test_several_processes_check_the_cases(damager: str) -> None:
+    """`python -m tests.fuzz -j 2` checks all cases, and prints how many failed."""
+    command = [sys.executable, "-m", "tests.fuzz", f"--damager={damager}", "--cases=4", "-j2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("4 cases, 0 failed\n", "", 0)
