@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import GroupPlans
     from iallocator.planners.search import Objective
+    from iallocator.planners.verify import Problem
 
 __all__ = ["direct_moves", "merge_moves", "rescore", "rescore_all", "shortest_ways"]
 
@@ -83,19 +84,24 @@ def direct_moves(
 
     The scores of the moves that change are not known; see `rescore_all`.
     """
-    work = _Shortening(done, limits, failures, over)
-    for number, one in enumerate(done.plans):
-        work.number = number
-        work.rules = rules.minding_soft_limits(
-            limits.of(one.group).ignore_soft_errors
-        ).while_leaving(limits.power.off)
-        LocalSearch(
-            [_DirectWay()],
-            lambda state: _effort(entry.move for entry in state.plan),
-            Acceptance(allows=work.allows),
-            Deadline(None),
-        ).run(work)
-    return work.plans if work.changed else None
+    for each in (False, True):
+        work = _Shortening(done, limits, failures, over)
+        for number, one in enumerate(done.plans):
+            work.number = number
+            work.rules = rules.minding_soft_limits(
+                limits.of(one.group).ignore_soft_errors
+            ).while_leaving(limits.power.off)
+            LocalSearch(
+                [_DirectWay()],
+                lambda state: _effort(entry.move for entry in state.plan),
+                Acceptance(allows=work.passes if each else work.is_legal),
+                Deadline(None),
+            ).run(work)
+        if not work.changed:
+            return None
+        if each or not work.problems(work.plan):  # it is faster to verify only the last plan
+            break
+    return work.plans
 
 
 class _Shortening:
@@ -136,16 +142,23 @@ class _Shortening:
         self._left -= moves
         return self._left >= 0 and not self._over()
 
-    def allows(self, shorter: _ShorterPlan) -> bool:
-        """Return whether each move is legal when it is made, and the verifier accepts them all.
+    def problems(self, entries: Entries) -> list[Problem]:
+        """Return what is wrong with all plans if `entries` are the moves of the present one."""
+        plans = (*self.plans[: self.number], entries, *self.plans[self.number + 1 :])
+        every = [entry for plan in plans for entry in plan]
+        return verify_moves(self.before, every, self._limits, self._failures)
+
+    def passes(self, shorter: _ShorterPlan) -> bool:
+        """Return whether each move is legal when it is made, and the verifier accepts them all."""
+        return self.is_legal(shorter) and not self.problems(shorter.entries)
+
+    def is_legal(self, shorter: _ShorterPlan) -> bool:
+        """Return whether each move is legal when it is made.
 
         Moves up to the first difference from the present plan have been checked already.
         """
         state, limits, changed, plan = self.before, self._limits, shorter.entries, self.plan
-        start, ends = (
-            [entry for entries in some for entry in entries]
-            for some in (self.plans[: self.number], self.plans[self.number + 1 :])
-        )
+        start = [entry for entries in self.plans[: self.number] for entry in entries]
         pairs = zip(changed, plan)
         same = next((k for k, (new, old) in enumerate(pairs) if new is not old), len(changed))
         # Nodes on which one plan has moves that the other has not. To all others, instances come
@@ -162,7 +175,7 @@ class _Shortening:
                     entry.move.apply(state)
                 elif not possible(state, self._fixed, entry.move, self.rules):
                     return False
-        return not verify_moves(state, [*start, *changed, *ends], limits, self._failures)
+        return True
 
 
 class _ShorterPlan:

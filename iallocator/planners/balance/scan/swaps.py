@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Swap", "SwapTable"]
 
+BLOCK = 16_384
+"""At least so many swaps are evaluated at a time, if there are more. Larger arrays are slower."""
+
 
 class Swap:
     """Two instances that take the places of each other.
@@ -150,11 +153,19 @@ class SwapTable:
         for one in changed:
             check()
             left.remove(one)
-            others = [  # each pair of changed nodes once, with the later node as `one`
-                roles for node, roles in enumerate(self._on) if node != one and node not in left
-            ]
-            if len(self._on[one]) and others:
-                self._evaluate(one, np.concatenate(others))
+            if not len(self._on[one]):
+                continue
+            part: list[Whole] = []
+            for node, roles in enumerate(self._on):
+                if node == one or node in left:  # each pair once, with the later node as `one`
+                    continue
+                if len(roles):
+                    part.append(roles)
+                if sum(map(len, part)) * len(self._on[one]) >= BLOCK:
+                    self._evaluate(one, np.concatenate(part))
+                    part = []
+            if part:
+                self._evaluate(one, np.concatenate(part))
 
     def bar(self, swap: Swap) -> None:
         """Leave out `swap` until one of its nodes changes; evaluate its pair of nodes again."""
@@ -233,19 +244,17 @@ class SwapTable:
             barred = [[(i, j) in self._barred for j in columns] for i in rows]
             total[np.array(barred, dtype=bool)] = np.inf
         added = self._added_penalties(own, others, one)
-        total += added
-        best = total.argmin(axis=0)
-        lowest = total[best, np.arange(others.size)]
-        starts = np.flatnonzero(np.diff(node, prepend=-1))
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), others.size]):
-            column = start + int(lowest[start:end].argmin())
-            if np.isfinite(lowest[column]):
-                row, other = int(best[column]), int(node[column])
-                self._best[:, one, other] = own[row], others[column]
-                self._best[:, other, one] = -1
-                self._squares[:, one, other] = [square[row, column] for square in squares]
-                self._sums[:, one, other] = [some[row, column] for some in sums]
-                self._added[one, other] = added[row, column]
+        if self._penalties is not None:
+            total += added
+        rows, columns = _lowest_of_nodes(total, node)
+        nodes = node[columns]
+        self._best[0, one, nodes] = own[rows]
+        self._best[1, one, nodes] = others[columns]
+        self._best[:, nodes, one] = -1
+        for k in range(len(squares)):
+            self._squares[k, one, nodes] = squares[k][rows, columns]
+            self._sums[k, one, nodes] = sums[k][rows, columns]
+        self._added[one, nodes] = added[rows, columns]
 
     def _added_penalties(self, own: Whole, others: Whole, one: int) -> Floats:
         """Return what swaps of the roles `own` on node `one` with `others` add to penalties."""
@@ -255,3 +264,17 @@ class SwapTable:
         stays = self._penalties[own, one][:, None] + self._penalties[others, node]
         found: Floats = self._penalties[own][:, node] + self._penalties[others, one] - stays
         return found
+
+
+def _lowest_of_nodes(total: Floats, node: Whole) -> tuple[Whole, Whole]:
+    """Return the row and the column of the lowest finite value of each node, the first of equals.
+
+    `total` is rows × columns, and `node` has the node of each column, in rising order.
+    """
+    rows = total.argmin(axis=0)
+    lowest = total[rows, np.arange(node.size)]
+    starts = np.flatnonzero(np.diff(node, prepend=-1))
+    least = np.repeat(np.minimum.reduceat(lowest, starts), np.diff(starts, append=node.size))
+    columns = np.flatnonzero((lowest == least) & np.isfinite(lowest))
+    columns = columns[np.diff(node[columns], prepend=-1) > 0]
+    return rows[columns], columns
