@@ -81,9 +81,16 @@ class Explained(Result):
         self._cluster = cluster
         self._request = request
 
+    def document(self) -> Json:
+        """Return the explanation as plain data."""
+        if not self._document:
+            self._document = self.explanation.document()
+        return self._document
+
     def json(self) -> Json:
-        """Return the explanation as plain data; with ``--brief`` only the decisions."""
-        return self.explanation.document(self._settings.brief)
+        """Return the explanation; with ``--brief`` the decisions without their reasons."""
+        brief = self._settings.brief
+        return self.explanation.brief_document() if brief else self.document()
 
     def transition(self) -> Json:
         """Return the steps of the answer."""
@@ -91,11 +98,9 @@ class Explained(Result):
         return transition
 
     def facts(self, medium: str) -> Json:
-        """Return the explanation; for a page, also the nodes before and after the answer."""
-        settings = self._settings
+        """Return which part a text shows, or for a page the nodes before and after the answer."""
         if medium == TEXT:
-            node = settings.node or ""
-            return {"explanation": self.explanation, "brief": settings.brief, "node": node}
+            return {"brief": self._settings.brief, "node": self._settings.node or ""}
         from iallocator.commands.states import state_after
         from iallocator.documents.moments import inventory, nodes_at
         from iallocator.model.state import State
@@ -104,7 +109,6 @@ class Explained(Result):
         after = state_after(self._cluster, self._request, response["success"], response["result"])
         before = State(self._cluster)
         return {
-            "explanation": self.explanation.document(),
             "cluster": inventory(self._cluster),
             "moments": [nodes_at(before, "Before"), nodes_at(after, "After")],
         }

@@ -1,4 +1,4 @@
-"""Explanations as data, from which text and JSON are made.
+"""Explanations as data, of which the document is made that text, pages and JSON show.
 
 Every class has ``document()``, its form in JSON; the keys are a contract.  The facts of an
 explanation are in `iallocator.explain.facts`.
@@ -16,18 +16,22 @@ from iallocator.tolerances import DECIMALS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iallocator.explain.facts import N1Rejection
-
 __all__ = [
-    "ANSWER", "NOT_ASKED", "POSSIBLE", "REJECTED", "RESULTS", "Decision", "Difference",
-    "Explanation", "NodeRow", "StepReport", "differences", "failure_words", "node_rows",
-    "sorted_rows",
+    "ANSWER", "BEST", "BY_LOSSES", "NOT_ASKED", "POSSIBLE", "REJECTED", "RESULTS", "Decision",
+    "Difference", "Explanation", "NodeRow", "StepReport", "differences", "failure_words",
+    "node_rows",
 ]  # fmt: skip
 
 ANSWER, POSSIBLE, REJECTED, NOT_ASKED = "answer", "possible", "refused", "not asked"
 
 RESULTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
 """The results of nodes, in the order in which they are shown."""
+
+BEST = 2
+"""How many placements of a group are described apart: the best and the runner-up."""
+
+BY_LOSSES = "lost allocations: "
+"""The beginning of the reason of a comparison in which lost allocations decide."""
 
 
 class StepReport(NamedTuple):
@@ -152,7 +156,7 @@ class Decision:
         assert self.answer is not None
         decided = self.answer.over.get(rival.where)
         if decided is None and self.groups[0].by_losses and rival.rank:
-            decided = f"lost allocations: {self.answer.rank} against {rival.rank}"
+            decided = f"{BY_LOSSES}{self.answer.rank} against {rival.rank}"
         if decided is None:
             return difference_document(self.answer, rival, label)
         return {
@@ -161,8 +165,8 @@ class Decision:
 
 
 def _group_document(group: GroupReport, answer: Placed | None, instance: str, scored: bool) -> Json:
-    """Return the group as JSON, for `instance`; `scored`: its scores were compared."""
-    scored = scored and group.ranked_by == "score"
+    """Return the group as JSON, for `instance`; `scored`: its scores were compared with others."""
+    scored = group.ranked_by == "score" and (scored or len(group.placements) > BEST)
     found: Json = {
         "group": group.name,
         "uuid": group.uuid,
@@ -237,7 +241,7 @@ class NodeRow:
             return ["by its limits", *rejected] if node.roles.possible else rejected
         if rank.lost:
             lost = (o for o in group.n1_rejections if node.name in o.nodes)
-            first = next((failure_words(one, self._instance) for one in lost), None)
+            first = next((failure_words(one.document(), self._instance) for one in lost), None)
             return [*rejected, first or f"{FAILURE_SAFETY.reason}: {FAILURE_SAFETY.about}"]
         ranked = rank.words(node.name)
         return [ranked] if self.result == ANSWER else [ranked, *rejected]
@@ -265,30 +269,21 @@ def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[
     return [NodeRow(group, node, chosen, instance) for node in group.nodes]
 
 
-def sorted_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
-    """Return the rows by result and rank: first the nodes that can host `instance`."""
-    place = {name: k for k, (name, _) in enumerate(group.ranking)}
-    last = len(place)
+def failure_words(rejected: Json, instance: str) -> str:
+    """Return the failure for which N+1 rejects a placement, in words.
 
-    def rank(row: NodeRow) -> tuple[int, float, int]:
-        score = (row.score or 0.0) + row.penalty
-        return RESULTS.index(row.result), score, place.get(row.name, last)
-
-    return sorted(node_rows(group, answer, instance), key=rank)
-
-
-def failure_words(rejected: N1Rejection, instance: str) -> str:
-    """Return the failure for which N+1 rejects a placement, in words."""
-    lost = f"{rejected.instance} ({rejected.memory} MiB memory)"
-    if rejected.instance == instance:
+    `rejected` is the document of an `N1Rejection`.
+    """
+    lost = f"{rejected['stranded_instance']} ({rejected['stranded_memory']} MiB memory)"
+    if rejected["stranded_instance"] == instance:
         lost = "the instance itself"
     already = ""
-    if rejected.already:
+    if rejected["already_without_it"]:
         already = "; without the new instance, too (--n1 no-new ignores this failure)"
-    where = f" on {'/'.join(rejected.nodes)}" if len(rejected.nodes) > 1 else ""
+    where = f" on {'/'.join(rejected['nodes'])}" if len(rejected["nodes"]) > 1 else ""
     return (
-        f"FailN1{where}: if {rejected.failing} failed, {lost} could not be restarted: "
-        f"{rejected.why}{already}"
+        f"FailN1{where}: if {rejected['failing_node']} failed, {lost} could not be restarted: "
+        f"{rejected['reason']}{already}"
     )
 
 
@@ -376,20 +371,21 @@ class Explanation:
         self.decisions = decisions
         self.remarks = remarks
 
-    def document(self, brief: bool = False) -> Json:
-        """Return the explanation as JSON; `brief`: the decisions without their reasons."""
-        if brief:
-            decisions = [decision.brief_document() for decision in self.decisions]
-            return {
-                "request_type": self.kind,
-                "info": self.response["info"],
-                "remarks": self.remarks,
-                "decisions": decisions,
-            }
+    def document(self) -> Json:
+        """Return the explanation as JSON."""
         return {
             "request_type": self.kind,
             "response": self.response,
             "request_settings": self.settings,
             "remarks": self.remarks,
             "decisions": [decision.document() for decision in self.decisions],
+        }
+
+    def brief_document(self) -> Json:
+        """Return the decisions as JSON, without their reasons."""
+        return {
+            "request_type": self.kind,
+            "info": self.response["info"],
+            "remarks": self.remarks,
+            "decisions": [decision.brief_document() for decision in self.decisions],
         }

@@ -5,14 +5,14 @@ from __future__ import annotations
 from iallocator.compat import OURS
 from iallocator.explain.explanation import (
     ANSWER,
+    BEST,
+    BY_LOSSES,
     NOT_ASKED,
     POSSIBLE,
     RESULTS,
-    differences,
     failure_words,
-    sorted_rows,
 )
-from iallocator.explain.facts import PENALTY
+from iallocator.explain.facts import PENALTY, scored
 from iallocator.names import domain_of
 from iallocator.render.plan import tell_transition
 from iallocator.render.table import ALL_DIGITS, Column, Table, numeric, words_for_more
@@ -22,62 +22,91 @@ from iallocator.tolerances import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.explain.explanation import Decision, Difference, Explanation, NodeRow
-    from iallocator.explain.facts import GroupReport, Placed
     from iallocator.render.table import Page
 
-__all__ = ["explanation", "tell_comparison", "tell_nodes"]
+__all__ = ["explanation", "parts_of", "tell_comparison", "tell_nodes"]
 
 
 def explanation(document: Json, facts: Json, page: Page) -> None:
     """Add an explanation: each decision with its reasons, remarks, steps, and the response.
 
-    `facts` has the `Explanation` itself, from which the text is made; whether to be ``brief``, and
-    the ``node`` to which the text is confined.
+    `facts` has whether to be ``brief``, and the ``node`` to which the text is confined.
     """
-    result: Explanation = facts["explanation"]
     brief, node = facts["brief"], facts["node"]
+    decisions, remarks, response = (
+        document["decisions"], document["remarks"], document["response"],
+    )  # fmt: skip
     names = {
         name
-        for decision in result.decisions
-        for part in decision.parts()
-        for name in [*part.present, *(n.name for group in part.groups for n in group.nodes)]
+        for decision in decisions
+        for part in parts_of(decision)
+        for name in [
+            *part["present"],
+            *(row["node"] for group in part["groups"] for row in group["candidates"]),
+        ]
     }
     domain = domain_of(names)
     page.leave_out([domain] if domain else [])
     if not page.hail:
-        remarks = result.remarks
         for remark in remarks if page.verbose else few_details(remarks):
             page.say(remark, indent=0)
-    decisions = result.decisions
     if page.rows and len(decisions) > DETAILED and not node:
-        _summary(page, result)
+        _summary(page, document)
         decisions = []
     for decision in decisions:
-        page.heading(f"{result.kind} {decision.instance}")
-        page.say(decision.subject)
-        if decision.present:
-            page.say(f"Now on {_roles(decision.present)}.")
+        page.heading(f"{document['request_type']} {decision['instance']}")
+        page.say(decision["subject"])
+        if decision["present"]:
+            page.say(f"Now on {_roles(decision['present'])}.")
         if not (brief or node):
             _body(page, decision, "Answer")
             continue
         _answer(page, decision, "Answer")
-        for part in decision.parts() if node else ():
-            for group in part.groups:  # which have only that node left
-                tell_nodes(page, group, part.answer, part.instance)
-                if group.comparison:
-                    page.say(f"Its group comes later: {group.comparison}.")
-    if page.hail and result.remarks:
+        for part in parts_of(decision) if node else ():
+            for group in part["groups"]:  # which have only that node left
+                tell_nodes(page, group, part["instance"])
+                if group["comparison"]:
+                    page.say(f"Its group comes later: {group['comparison']}.")
+    if page.hail and remarks:
         page.blank()
-        for remark in result.remarks:
+        for remark in remarks:
             page.say(remark, indent=0)
-    if "transition" in result.response and not (brief or node):
-        tell_transition(page, result.response["transition"])
+    if "transition" in response and not (brief or node):
+        tell_transition(page, response["transition"])
     page.heading("Response")
-    page.say(result.response["info"])
+    page.say(response["info"])
+
+
+def parts_of(decision: Json) -> Iterator[Json]:
+    """Yield the decision and those that are parts of it."""
+    yield decision
+    for name in ("choice", "elsewhere"):
+        if decision[name]:
+            yield from parts_of(decision[name])
+
+
+def _where(placement: Json) -> str:
+    """Return the nodes of a placement in one word, primary first: ``node1/node2``."""
+    return "/".join(placement["nodes"])
+
+
+def _scored(placement: Json) -> str:
+    """Return the score of a placement in words, with its penalty."""
+    return scored(placement["score"], placement.get("penalty", 0.0))
+
+
+def _rival(decision: Json, comparison: Json) -> Json:
+    """Return the placement with which a comparison compares the answer."""
+    rival: Json = next(
+        placement
+        for group in decision["groups"]
+        for placement in group["placements"]
+        if placement["nodes"] == comparison["nodes"]
+    )
+    return rival
 
 
 COMPARED = 1
@@ -87,21 +116,22 @@ DETAILED = 3
 """On a terminal, the decisions about more instances than these are listed without details."""
 
 
-def _summary(page: Page, result: Explanation) -> None:
+def _summary(page: Page, document: Json) -> None:
     """Add a table of the decisions, those without a place first, and how to see the details."""
-    decisions = sorted(result.decisions, key=lambda one: one.answer is not None)
-    placed = sum(one.answer is not None for one in decisions)
-    page.heading(f"{result.kind}: {placed} of {len(decisions)} instances have a place")
+    decisions = sorted(document["decisions"], key=lambda one: one["answer"] is not None)
+    placed = sum(one["answer"] is not None for one in decisions)
+    page.heading(f"{document['request_type']}: {placed} of {len(decisions)} instances have a place")
     table = Table("instance", "now", "answer", "why")
     for one in decisions:
-        answer = one.answer
-        why = one.reason or next((group.closest for group in one.groups if group.closest), "")
+        answer, closest = one["answer"], (group["closest"] for group in one["groups"])
+        why = one["reason"] or next(filter(None, closest), "")
         if answer is not None:
-            why = f"score {page.score(answer.score)}" if one.by_score else answer.rank
+            by_score = "score" in answer
+            why = f"score {page.score(answer['score'])}" if by_score else answer.get("rank", "")
         table.add(
-            one.instance,
-            ":".join(one.present) or "-",
-            "no place" if answer is None else ":".join(answer.nodes),
+            one["instance"],
+            ":".join(one["present"]) or "-",
+            "no place" if answer is None else ":".join(answer["nodes"]),
             why,
             tone="bad" if answer is None else "",
         )
@@ -109,66 +139,78 @@ def _summary(page: Page, result: Explanation) -> None:
     page.say(f"Details: --instance NAME, or {page.option} for all instances.", tone="faint")
 
 
-def _body(page: Page, decision: Decision, word: str) -> None:
+def _body(page: Page, decision: Json, word: str) -> None:
     """Add a decision without the name of its instance; the answer is called `word`."""
-    for note in decision.notes:
+    instance, answer, every_group = decision["instance"], decision["answer"], decision["groups"]
+    for note in decision["notes"]:
         page.say(note)
     page.blank()
     _answer(page, decision, word)
-    if decision.choice is not None:
-        page.heading(f"Choice of the group for {decision.instance}")
-        _body(page, decision.choice, "Best")
-        if decision.groups:
-            page.heading(f"Move of {decision.instance} to group {decision.groups[0].name}")
-    if not decision.present:
+    if decision["choice"]:
+        page.heading(f"Choice of the group for {instance}")
+        _body(page, decision["choice"], "Best")
+        if every_group:
+            page.heading(f"Move of {instance} to group {every_group[0]['group']}")
+    if not decision["present"]:
         page.heading("Groups")
-        scored = decision.by_score
-        titles = ["group", "policy", "best placement", "score", "possible", "rejected", "result"]
-        numbers = ("score", "possible", "rejected")
-        shown = [title for title in titles if scored or title != "score"]
-        table = Table(*(Column(title, title in numbers) for title in shown))
-        for group in decision.groups:
-            best = group.placements[0] if group.placements else None
-            chosen = best is not None and best is decision.answer
-            score = page.rounded(best.scored) if best and group.ranked_by == "score" else "-"
-            result = group.obstacle or page.rounded(group.comparison)
-            result = result or ("" if best else "nothing fits")
-            table.add(
-                group.name,
-                group.alloc_policy,
-                best.where if best else "-",
-                *([score] if scored else []),
-                str(group.successes),
-                str(sum(group.failures.values())),
-                "the answer" if chosen else result,
-                tone="good" if chosen else "" if best else "bad",
-            )
-        page.table(table)
-    rivals = decision.rivals if decision.answer is not None and decision.groups else ()
-    few = rivals[:COMPARED] if page.rows else rivals
-    for label, rival in few:
-        assert decision.answer is not None
-        tell_comparison(page, decision.answer, rival, label)
-    if len(rivals) > len(few):
+        page.table(_groups(page, decision))
+    comparisons = decision["comparisons"]
+    few = comparisons[:COMPARED] if page.rows else comparisons
+    for comparison in few:
+        tell_comparison(page, answer, _rival(decision, comparison), comparison)
+    if len(comparisons) > len(few):
         page.blank()
         page.say(
             f"Comparisons with the best placements of other groups: "
-            f"{words_for_more(len(rivals) - len(few), page.option)}",
+            f"{words_for_more(len(comparisons) - len(few), page.option)}",
             tone="faint",
         )
     # On a terminal: the nodes of the group with the answer, or of the first one
-    groups = list(decision.groups)
+    groups = every_group
     if page.rows:
-        groups = [one for one in groups if decision.answer in one.placements][:1] or groups[:1]
+        groups = [one for one in groups if _has(one, answer)][:1] or groups[:1]
     for group in groups:
-        tell_nodes(page, group, decision.answer, decision.instance)
-    left = len(decision.groups) - len(groups)
+        tell_nodes(page, group, instance)
+    left = len(every_group) - len(groups)
     if left:
         page.blank()
         page.say(f"Nodes of other groups: {words_for_more(left, page.option)}", tone="faint")
-    if decision.elsewhere is not None:
-        page.heading(f"Other groups for {decision.instance}")
-        _body(page, decision.elsewhere, "Offer")
+    if decision["elsewhere"]:
+        page.heading(f"Other groups for {instance}")
+        _body(page, decision["elsewhere"], "Offer")
+
+
+def _has(group: Json, answer: Json | None) -> bool:
+    """Return whether the answer is one of the best placements of `group`."""
+    nodes = answer and answer["nodes"]
+    return any(placement["nodes"] == nodes for placement in group["placements"])
+
+
+def _groups(page: Page, decision: Json) -> Table:
+    """Return a table of the groups: the best placement of each, and why it is not the answer."""
+    answer = decision["answer"]
+    by_score = answer is not None and "score" in answer
+    titles = ["group", "policy", "best placement", "score", "possible", "rejected", "result"]
+    numbers = ("score", "possible", "rejected")
+    columns = [title for title in titles if by_score or title != "score"]
+    table = Table(*(Column(title, title in numbers) for title in columns))
+    for group in decision["groups"]:
+        best = group["placements"][0] if group["placements"] else None
+        chosen = best is not None and answer is not None and best["nodes"] == answer["nodes"]
+        score = page.rounded(_scored(best)) if best and "score" in best else "-"
+        result = group["obstacle"] or page.rounded(group["comparison"])
+        result = result or ("" if best else "nothing fits")
+        table.add(
+            group["group"],
+            group["alloc_policy"],
+            _where(best) if best else "-",
+            *([score] if by_score else []),
+            str(group["successes"]),
+            str(sum(group["failures"].values())),
+            "the answer" if chosen else result,
+            tone="good" if chosen else "" if best else "bad",
+        )
+    return table
 
 
 def _roles(nodes: Sequence[str]) -> str:
@@ -176,34 +218,36 @@ def _roles(nodes: Sequence[str]) -> str:
     return " with ".join([nodes[0], *(f"{name} as secondary" for name in nodes[1:])])
 
 
-def _answer(page: Page, decision: Decision, word: str) -> None:
-    answer = decision.answer
+def _answer(page: Page, decision: Json, word: str) -> None:
+    answer, steps = decision["answer"], decision["steps"]
     if answer is None:
-        failure = "it cannot be moved" if decision.present and word == "Answer" else "no place"
-        why = f": {decision.reason}" if decision.reason else ""
+        failure = "it cannot be moved" if decision["present"] and word == "Answer" else "no place"
+        why = f": {decision['reason']}" if decision["reason"] else ""
         page.say(f"{word}: {failure}{why}", tone="bad", indent=0)
-        for group in decision.groups:
-            if group.closest:
-                page.say(f"Closest in group {group.name}: {group.closest}")
+        for group in decision["groups"]:
+            if group["closest"]:
+                page.say(f"Closest in group {group['group']}: {group['closest']}")
         return
-    where = f"{_roles(answer.nodes)}, in group {answer.group}"
+    where = f"{_roles(answer['nodes'])}, in group {answer['group']}"
     page.say(f"{word}: {where}", tone="good", indent=0)
-    if decision.steps:
-        steps = [f"{k}. {step.words}" for k, step in enumerate(decision.steps, start=1)]
-        page.say(f"Steps: {'; '.join(steps)}" if len(steps) > 1 else f"Step: {steps[0][3:]}")
-    if not decision.by_score:
+    if steps:
+        words = [f"{k}. {step['words']}" for k, step in enumerate(steps, start=1)]
+        page.say(f"Steps: {'; '.join(words)}" if len(words) > 1 else f"Step: {words[0][3:]}")
+    if "score" not in answer:
         return
-    before = sum(t.contribution_before for t in answer.terms if t.name != PENALTY)
-    over = f" of group {answer.group}" if decision.steps else ""
-    scores = page.scores(answer.score, before)
+    score, penalty = answer["score"], answer.get("penalty", 0.0)
+    before = sum(t["contribution_before"] for t in answer["terms"] if t["name"] != PENALTY)
+    over = f" of group {answer['group']}" if steps else ""
+    scores = page.scores(score, before)
     page.say(f"Score{over} {scores[0]}, {scores[1]} before; lower is better.")
-    if answer.penalty:
-        page.say(f"Penalty of violated soft constraints: {answer.penalty:.12g}.")
-    for _, rival in decision.rivals:
-        if rival.score < answer.score and rival.penalty > answer.penalty:
+    if penalty:
+        page.say(f"Penalty of violated soft constraints: {penalty:.12g}.")
+    for comparison in decision["comparisons"]:
+        rival = _rival(decision, comparison)
+        if rival.get("score", score) < score and rival.get("penalty", 0.0) > penalty:
             page.say(
-                f"{rival.where} has a lower score, {page.score(rival.score)}, but a penalty of "
-                f"{rival.penalty:.12g} for violated soft constraints."
+                f"{_where(rival)} has a lower score, {page.score(rival['score'])}, but a penalty "
+                f"of {rival['penalty']:.12g} for violated soft constraints."
             )
 
 
@@ -213,62 +257,71 @@ SHOWN = 12
 FEWEST = 4
 """How many of them are listed at least, however many results there are."""
 
-BEST = 2
-"""How many placements are described elsewhere: the best and the runner-up."""
-
 TONES = {ANSWER: "good", POSSIBLE: "", NOT_ASKED: "faint"}
 
 
-def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: str) -> None:
+def tell_nodes(page: Page, group: Json, instance: str) -> None:
     """Add the nodes that accept `instance`, those that do not and why, and those not tried."""
-    page.heading(f"Nodes of group {group.name}")
-    if group.obstacle:
-        page.say(f"Out: {group.obstacle}", tone="bad")
-    if group.failures:
+    obstacle, failures, placements = group["obstacle"], group["failures"], group["placements"]
+    page.heading(f"Nodes of group {group['group']}")
+    if obstacle:
+        page.say(f"Out: {obstacle}", tone="bad")
+    if failures:
         counts = [
             f"{number} × {reason} ({REASONS.get(reason, '')})"
-            for reason, number in sorted(group.failures.items())
+            for reason, number in failures.items()
         ]
-        total = group.successes + sum(group.failures.values())
+        total = group["successes"] + sum(failures.values())
         noun = "placement" if total == 1 else "placements"
-        page.say(f"{total} {noun}, {group.successes} possible, rejected: {', '.join(counts)}")
+        page.say(f"{total} {noun}, {group['successes']} possible, rejected: {', '.join(counts)}")
     # What rejects the whole group is stated once
-    rows = [(row, row.why) for row in sorted_rows(group, answer, instance)]
+    rows = [(row, row["reasons"]) for row in _sorted_rows(group)]
     if not page.hail:
         rows = _without_policy(page, rows)
-    if group.obstacle:
+    if obstacle:
         rows = [(row, why) for row, why in rows if why]
     if rows:
         # A row for each node, and a line below it for each further reason
         table = Table("node", "result", "why")
-        present = {row.result for row, _ in rows}
+        present = {row["result"] for row, _ in rows}
         for result in RESULTS:
-            found = [(row, why) for row, why in rows if row.result == result]
+            of_result = [(row, why) for row, why in rows if row["result"] == result]
             usual = min(SHOWN, max(FEWEST, page.rows // len(present))) if page.rows else SHOWN
-            most = page.most(usual, len(found))
-            shown = found if len(found) <= most else found[: most - 1]
+            most = page.most(usual, len(of_result))
+            listed = of_result if len(of_result) <= most else of_result[: most - 1]
             tone = TONES.get(result, "bad")
             word = RESULT_WORDS.get(result, result)
-            for row, why in shown:
-                table.add(row.name, word, *map(page.rounded, why[:1] or [""]), tone=tone)
+            for row, why in listed:
+                table.add(row["node"], word, *map(page.rounded, why[:1] or [""]), tone=tone)
                 for more in why[1:]:
                     table.add("", "", page.rounded(more), tone=tone)
-            if len(found) > len(shown):
-                left = len(found) - len(shown)
+            if len(of_result) > len(listed):
+                left = len(of_result) - len(listed)
                 options = "--node NAME" if page.hail else f"--node NAME, {page.option}"
                 table.add("...", word, f"and {left} more: {options}, --json")
         page.table(table)
-    for rejected in group.n1_rejections:
-        if len(rejected.nodes) > 1:  # of one node its row says it
+    for rejected in group["n1_refused"]:
+        if len(rejected["nodes"]) > 1:  # of one node its row says it
             page.say(failure_words(rejected, instance))
-    if group.placements[BEST:]:
-        best = [f"{one.where} {one.rank or page.rounded(one.scored)}" for one in group.placements]
+    if placements[BEST:]:
+        best = [f"{_where(p)} {p.get('rank') or page.rounded(_scored(p))}" for p in placements]
         page.say(f"Best placements: {', '.join(best)}")
 
 
+def _sorted_rows(group: Json) -> list[Json]:
+    """Return the rows of the nodes by result and rank: first those that can host the instance."""
+    place = {row["node"]: k for k, row in enumerate(group.get("order", ()))}
+
+    def rank(row: Json) -> tuple[int, float, int]:
+        score = row.get("score", 0.0) + row.get("penalty", 0.0)
+        return RESULTS.index(row["result"]), score, place.get(row["node"], len(place))
+
+    return sorted(group["candidates"], key=rank)
+
+
 def _without_policy(
-    page: Page, rows: Sequence[tuple[NodeRow, list[str]]]
-) -> list[tuple[NodeRow, list[str]]]:
+    page: Page, rows: Sequence[tuple[Json, list[str]]]
+) -> list[tuple[Json, list[str]]]:
     """Return `rows` without rejections by the policy of the group, which are stated here once.
 
     A node that is rejected for nothing else has no row.
@@ -279,13 +332,13 @@ def _without_policy(
     number = sum(any(map(_by_policy, why)) for _, why in rows)
     for text in dict.fromkeys(texts.values()):
         page.say(f"{OURS.policy_reason} on {number} of {len(rows)} nodes: {text}", tone="bad")
-    found = []
+    remaining = []
     for row, why in rows:
         others = [text for text in why if text not in texts]
         alone = len(others) < len(why) and all(text.startswith(UNPAIRED) for text in others)
         if not alone:
-            found.append((row, others))
-    return found
+            remaining.append((row, others))
+    return remaining
 
 
 def _by_policy(text: str) -> bool:
@@ -304,36 +357,41 @@ SMALLEST = 1e-6
 
 SHARE = "contribution = weight × value"
 
+VALUES = ("before", "answer", "other")
+CONTRIBUTIONS = ("contribution_before", "contribution_answer", "contribution_other")
+"""The members of a statistic in a comparison: its values, and its contributions to the scores."""
 
-def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> None:
-    """Add why the answer is better than `rival`."""
-    page.heading(f"Answer {answer.where} and {label} {rival.where}")
-    decided = answer.over.get(rival.where)
-    if decided:
-        page.say(f"Decided: {decided}.")
-        return
-    if answer.rank and rival.rank:  # storage is exclusive
-        outcome = f"{answer.rank} comes before {rival.rank}"
-        if answer.rank == rival.rank:
-            outcome = f"both {answer.rank}, and of equals the first is taken"
+
+def tell_comparison(page: Page, answer: Json, rival: Json, comparison: Json) -> None:
+    """Add why the answer is better than the placement `rival`."""
+    label, statistics = comparison["with"], comparison.get("statistics", ())
+    page.heading(f"Answer {_where(answer)} and {label} {_where(rival)}")
+    decided = comparison.get("decided_by", "")
+    if decided.startswith(BY_LOSSES):  # storage is exclusive
+        outcome = f"{answer['rank']} comes before {rival['rank']}"
+        if answer["rank"] == rival["rank"]:
+            outcome = f"both {answer['rank']}, and of equals the first is taken"
         page.say(
             "Lost allocations decide, not the score: the allocations lost (per interval of the "
             f"policy, largest disks first), then the remaining free disk: {outcome}."
         )
         return
+    if decided:
+        page.say(f"Decided: {decided}.")
+        return
 
     # By how much the scores differ, and mainly because of which statistics
-    terms = differences(answer, rival)
+    penalised = any(one["name"] == PENALTY for one in statistics)
     result = "The scores are equal, statistic by statistic; of equals the first is taken."
-    if any(round(one.amount, DECIMALS) for one in terms):
-        gap = rival.total - answer.total
-        what = "Score and penalty" if answer.penalty or rival.penalty else "Score"
+    if any(one["difference"] for one in statistics):
+        gap = comparison["difference"]
+        what = "Score and penalty" if penalised else "Score"
         more = "more" if gap >= 0 else "less"
-        result = f"{what} {page.rounded(rival.scored)}, {page.score(abs(gap))} {more}."
-        against = _named(page, [one for one in terms if one.amount > 0])
+        result = f"{what} {page.rounded(_scored(comparison))}, {page.score(abs(gap))} {more}."
+        against = _named(page, [one for one in statistics if one["difference"] > 0])
         if against:
             result += f" Against it: {against}."
-        favour = _named(page, [one for one in terms if one.amount < 0])
+        favour = _named(page, [one for one in statistics if one["difference"] < 0])
         if favour:
             result += f" In its favour: {favour}."
     page.say(result)
@@ -348,48 +406,40 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
         numeric("difference"),
     )
     equal = []
-    for one in terms:
-        if one.nothing:
+    for one in statistics:
+        if not (one["difference"] or page.verbose or page.hail):
+            equal.append(one["name"])
             continue
-        if not (round(one.amount, DECIMALS) or page.verbose or page.hail):
-            equal.append(one.mine.name)
-            continue
-        mine, other = one.mine, one.other
-        values = (mine.before, mine.after, other.after)
-        shares = (mine.contribution_before, mine.contribution_after, other.contribution_after)
         table.add(
-            mine.name,
-            f"{mine.weight:g}",
-            *(_number(page, value) for value in (*values, *shares)),
-            _signed(page, one.amount),
-            tone="" if round(one.amount, DECIMALS) else "faint",
+            one["name"],
+            f"{one['weight']:g}",
+            *(_number(page, one[name]) for name in (*VALUES, *CONTRIBUTIONS)),
+            _signed(page, one["difference"]),
+            tone="" if one["difference"] else "faint",
         )
-    before = sum(one.mine.contribution_before for one in terms)
-    after = sum(one.mine.contribution_after for one in terms)
-    others = sum(one.other.contribution_after for one in terms)
-    penalty = any(one.mine.name == PENALTY for one in terms)
+    before, after, other = (sum(one[name] for one in statistics) for name in CONTRIBUTIONS)
     table.add(
-        "total" if penalty else "score",
+        "total" if penalised else "score",
         *[""] * 4,
-        *(_number(page, value) for value in (before, after, others)),
-        _signed(page, others - after),
+        *(_number(page, value) for value in (before, after, other)),
+        _signed(page, other - after),
         tone="head",
     )
     page.table(table)
     if equal:
         page.say(f"equal in both, shown with -v: {', '.join(equal)}", tone="faint")
-    zero = [one.mine.name for one in terms if one.nothing]
+    zero = sorted(comparison["zero"], key=list(STATISTICS).index)
     if zero:
         page.say(f"0 everywhere: {', '.join(zero)}", tone="faint")
 
 
-def _named(page: Page, found: Sequence[Difference]) -> str:
-    """Return the statistics that make most of the sum, in words."""
-    total = sum(abs(one.amount) for one in found)
-    telling = [one for one in found if abs(one.amount) >= TELLING * total][:3]
+def _named(page: Page, statistics: Sequence[Json]) -> str:
+    """Return the statistics that make most of the sum of differences, in words."""
+    total = sum(abs(one["difference"]) for one in statistics)
+    largest = [one for one in statistics if abs(one["difference"]) >= TELLING * total][:3]
     return "; ".join(
-        f"{one.mine.name} {_number(page, abs(one.amount))} ({STATISTICS.get(one.mine.name, '')})"
-        for one in telling
+        f"{one['name']} {_number(page, abs(one['difference']))} ({STATISTICS.get(one['name'], '')})"
+        for one in largest
     )
 
 

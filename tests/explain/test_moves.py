@@ -49,8 +49,7 @@ def taken(entry: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
 
 def text(found: Explanation) -> str:
     """Return an explanation as text."""
-    facts = {"explanation": found, "brief": False, "node": ""}
-    return text_of("explanation", {}, facts, Settings())
+    return text_of("explanation", found.document(), {"brief": False, "node": ""}, Settings())
 
 
 def evacuate(document: Json, mode: str, *names: str) -> Json:

@@ -184,7 +184,7 @@ def test_missing_spindles_are_counted_in_the_message(spindles: int, words: str) 
     request = one_node(
         {**EXCLUSIVE, "free_spindles": 0}, disks=[{"size": 1024, "spindles": spindles}]
     )
-    found = explain(json.dumps(request).encode(), Settings()).document(False)
+    found = explain(json.dumps(request).encode(), Settings()).document()
     assert f"needs {words} its own, 0 free" in json.dumps(found)
 
 
@@ -210,7 +210,7 @@ def test_spindles_for_a_forthcoming_instance_are_counted_in_the_message(
     document = cluster(3, instances={"soon": soon}, changes=changes)
     request = {"type": "node-evacuate", "instances": ["soon"], "evac_mode": "secondary-only"}
     raw = json.dumps({**document, "request": request}).encode()
-    found = explain(raw, Settings()).document(False)
+    found = explain(raw, Settings()).document()
     assert f"needs {words} its own, 0 free with forthcoming instances" in json.dumps(found)
 
 
@@ -226,7 +226,7 @@ def test_forthcoming_instance_with_unknown_spindles_is_rejected_everywhere() -> 
 
 def test_too_many_virtual_cpus_are_reported_with_the_number_that_the_ratio_allows() -> None:
     """The limit is cpus times the ratio of the policy, which is 4."""
-    found = explain(json.dumps(one_node(vcpus=33)).encode(), Settings()).document(False)
+    found = explain(json.dumps(one_node(vcpus=33)).encode(), Settings()).document()
     words = "virtual cpus in use would be 33, 8 cpus at ratio 4 allow 32"
     assert words in json.dumps(found)
 

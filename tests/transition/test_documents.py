@@ -163,8 +163,8 @@ def test_explain_reports_the_transition() -> None:
     settings = Explain()
     settings.verbose = True
     settings.n1, settings.ignore_soft_errors = "off", True
-    facts = {"explanation": explain(as_bytes(base), settings), "brief": False, "node": ""}
-    text = text_of("explanation", {}, facts, settings)
+    document = explain(as_bytes(base), settings).document()
+    text = text_of("explanation", document, {"brief": False, "node": ""}, settings)
     _, _, table = text.partition("\nTransition: ")
     assert "1 (memory on node1)" in table
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import many, shown
+from iallocator.render.explained import parts_of
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.topology import add_topology
 from iallocator.render.page.transitions import add_transition
@@ -19,8 +20,6 @@ from iallocator.render.words import RESULT_WORDS, STATISTICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from iallocator.aliases import Json
     from iallocator.render.page.view import PageView
 
@@ -33,9 +32,8 @@ TONES = {"answer": "good", "refused": "bad", "not asked": "faint"}
 """Result for a node -> the tone of its cell."""
 
 
-def explanation(brief: Json, facts: Json, page: PageView) -> None:
-    """Add a whole explanation; `facts` has it, the cluster, and the nodes around the answer."""
-    document = facts["explanation"]
+def explanation(document: Json, facts: Json, page: PageView) -> None:
+    """Add an explanation; `facts` has the cluster, and the nodes before and after the answer."""
     response = document["response"]
     page.command = f"explain {document['request_type']}"
     page.tone = "good" if response["success"] else "bad"
@@ -63,7 +61,7 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
     page.tiles = tiles
     for number, one in enumerate(document["decisions"], start=1):
         grids = []
-        for part in _parts(one):
+        for part in parts_of(one):
             grids += [_nodes(group, page) for group in part["groups"]]
             grids += [_comparison(other, page) for other in part["comparisons"]]
 
@@ -89,13 +87,6 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
 
 def _where(nodes: list[str], page: PageView) -> str:
     return shown(page.placement(nodes))
-
-
-def _parts(decision: Json) -> Iterator[Json]:
-    yield decision
-    for name in ("choice", "elsewhere"):
-        if decision[name]:
-            yield from _parts(decision[name])
 
 
 def _comparison(other: Json, page: PageView) -> Grid:
