@@ -109,6 +109,8 @@ class Table:
         lines = []
         for part in self._parts(cells, most) if split else [whole]:
             found = self._narrowed([widths[k] for k in part], cells, part, most)
+            if split:
+                found = self._with_fewer_lines(found, [widths[k] for k in part], cells, part)
             if lines:
                 lines.append(("", ""))
             lines += self._part(rows, part, found, narrow=split)
@@ -191,6 +193,31 @@ class Table:
                 found[widest] -= room[widest] > 0
         return found
 
+    def _with_fewer_lines(
+        self,
+        narrowed: list[int],
+        widths: Sequence[int],
+        cells: Sequence[Sequence[str]],
+        part: Sequence[int],
+    ) -> list[int]:
+        """Return widths with the total of `narrowed`; one column is narrower if that saves lines.
+
+        `widths` are those without wrapping. A column with few long cells is the usual case: if it
+        alone is narrower, the other rows need one line each. No name is broken for that.
+        """
+        over = _total(widths) - _total(narrowed)
+        columns = [[columns_of(text) for text in cells[k][1:]] for k in part]
+        best, fewest = narrowed, _count_of_lines(columns, narrowed)
+        for number, k in enumerate(part):
+            one = [*widths[:number], widths[number] - over, *widths[number + 1 :]]
+            if self._columns[k].number or one[number] <= 0:
+                continue
+            lines = _count_of_lines([columns[number]], [one[number]])
+            names = (name.strip() for text in set(cells[k]) for name in _names(text))
+            if lines < fewest and max(map(columns_of, names), default=0) <= one[number]:
+                best, fewest = one, lines
+        return best
+
     def _line(self, cells: Sequence[str], part: Sequence[int], widths: Sequence[int]) -> str:
         padded: list[str] = []
         for cell, width, k in zip(cells, widths, part):
@@ -236,6 +263,12 @@ def columns_of(text: str) -> int:
     return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
 
 
+def _count_of_lines(columns: Sequence[Sequence[int]], widths: Sequence[int]) -> int:
+    """Return how many lines the rows of a table need; `columns`: the widths of their cells."""
+    wrapped = ([-(-cell // width) for cell in column] for column, width in zip(columns, widths))
+    return sum(max(1, *row) for row in zip(*wrapped))
+
+
 def _wrapped(
     cells: Sequence[str], widths: Sequence[int], known: dict[tuple[str, int], Sequence[str]]
 ) -> list[list[str]]:
@@ -263,11 +296,16 @@ def _pieces(text: str) -> list[str]:
     return re.findall(r"\s*\S+?(?:(?<=[:,/.-])(?=\w)|(?=\s)|$)", text)
 
 
-def _unbroken(text: str, width: int) -> Iterator[str]:
-    """Yield the parts of `text` between which a line ends: names, and parts of wider names."""
+def _names(text: str) -> list[str]:
+    """Return the words of `text`, and the names in lists, each with the blanks before it."""
     import re
 
-    for name in re.findall(r"\s*\S+?(?:(?<=[:,])(?=\w)|(?=\s)|$)", text):
+    return re.findall(r"\s*\S+?(?:(?<=[:,])(?=\w)|(?=\s)|$)", text)
+
+
+def _unbroken(text: str, width: int) -> Iterator[str]:
+    """Yield the parts of `text` between which a line ends: names, and parts of wider names."""
+    for name in _names(text):
         yield from [name] if columns_of(name.strip()) <= width else _pieces(name)
 
 

@@ -120,6 +120,19 @@ def test_table_wraps_cells_without_losing_anything() -> None:
     )
 
 
+def test_one_long_list_does_not_wrap_the_other_rows() -> None:
+    """Only the rows with a long cell need more than one line."""
+    page = Page(width=44)
+    table = Table("of", "way", "after")
+    for number in range(9):
+        table.add(f"host{number}", "node1:node2 -> node2:node1", "7" if number else "11, 12, 13")
+    page.table(table, indent=0)
+    lines = page.text().splitlines()
+    assert max(map(len, lines)) <= 44
+    assert [line.split()[:1] for line in lines[:3]] == [["of"], ["host0"], ["13"]]
+    assert [line.split()[0] for line in lines[3:]] == [f"host{number}" for number in range(1, 9)]
+
+
 def test_table_that_is_too_wide_continues_below_after_its_first_column() -> None:
     """No number is broken; rows without text in a part are not repeated there."""
     page = Page(width=30)
