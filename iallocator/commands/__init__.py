@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CAMPAIGN", "COMMANDS", "LISTS_GROUP", "OLD_NAMES", "PLAN", "PLANNERS", "PLANS", "PURPOSES",
-    "READS_ITSELF", "SETS_OFFLINE", "UNMEASURED", "Row", "check_command", "find_command", "form_of",
-    "options_of", "settings_of", "shown_name", "unknown_command",
+    "READS_ITSELF", "SETS_OFFLINE", "UNMEASURED", "Row", "check_command", "commands_with",
+    "find_command", "form_of", "options_of", "settings_of", "shown_name", "unknown_command",
 ]  # fmt: skip
 
 ASK, SEE, PLAN, OPERATE, DEVELOP = "ask", "see", "plan", "operate", "develop"
@@ -311,6 +311,11 @@ def unknown_command(word: str) -> str:
         f"{cut(word)}: no such command or file{guesses(word, COMMANDS)}; "
         "iallocator help lists the commands"
     )
+
+
+def commands_with(name: str) -> list[str]:
+    """Return the commands that have the option with this full name."""
+    return [one for one in COMMANDS if any(name in option.names for option in options_of(one))]
 
 
 def options_of(name: str) -> Sequence[Option]:

@@ -58,21 +58,29 @@ def check(command: Command, deadline: Deadline) -> Result:
         plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
         done = GroupPlans("balance", first, plans)
     reasons = {done.plan.reason, *(one.plan.reason for one in done.plans)}
-    for why in (TIME_IS_UP, SIGNALLED):
-        if why in reasons:
-            tell(f"iallocator: {why} before balancing was at its end")
-    if deadline.over() or TIME_IS_UP in reasons:
+    early = next((why for why in (TIME_IS_UP, SIGNALLED) if why in reasons), "")
+    if early == SIGNALLED:
+        tell(f"iallocator: balancing ended early: {SIGNALLED}")
+    elif early:
+        tell(f"iallocator: balancing ended early: {limit_reached(own.planning_seconds)}")
+    elif now.not_analysed:
         tell(f"iallocator: {limit_reached(own.planning_seconds)}")
     if done.moves:
         _leave_out_needless_copies(done, own, deadline)
-    return Checked(done, now, own, trying)
+    return Checked(done, now, own, trying, early)
 
 
 class Checked(Result):
-    """The problems of a cluster, now and after balancing."""
+    """The problems of a cluster, now and after balancing.
 
-    def __init__(self, done: GroupPlans, now: Checkup, settings: Settings, tried: bool) -> None:
+    `early`: the reason, if balancing ended before it was complete; otherwise "".
+    """
+
+    def __init__(
+        self, done: GroupPlans, now: Checkup, settings: Settings, tried: bool, early: str
+    ) -> None:
         super().__init__()
+        self._early = early
         self._done = done
         self._now = now
         self._settings = settings
@@ -85,6 +93,7 @@ class Checked(Result):
         with progress_line("checking"):
             self._checked = self._checkup()
             self._checked.tried = self._tried
+            self._checked.early = self._early
             settings, state = self._settings, self._done.before
             if settings.failures or settings.racks:
                 from iallocator.planners.check.joint_failures import examine_failures

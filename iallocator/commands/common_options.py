@@ -15,7 +15,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["REQUESTS", "WHERE", "accepted", "only_accepted", "rejection_of", "table_of", "why_not"]
+__all__ = [
+    "REQUESTS", "WHERE", "accepted", "only_accepted", "rejection_of",
+    "table_of", "why_not",
+]  # fmt: skip
 
 REQUESTS = frozenset({"ask", "config", "explain", "replay"})
 """The commands that answer requests: options of requests have an effect on them."""
@@ -395,7 +398,10 @@ LACKED: dict[str, Reasons] = {
     "--instance": {"": "it has no part about one instance that could be shown alone"},
     "--node": {"": "it has no part about one node that could be shown alone"},
     "--brief": {"": "it has no short form"},
-    "--all": {"": "nothing is left out that --all could add"},
+    "--all": {
+        "squeeze": "its --all is short for --all-instances; --all-rows prints all rows",
+        "": "nothing is left out that --all could add",
+    },
     "--no-headers": {"": "it leaves out the titles of text tables: --json is for programs"},
     "--disk-template": {"": "it places no new instances that options describe"},
     "--spindle-use": {"": "it places no new instances that options describe"},
@@ -423,16 +429,30 @@ def accepted(command: str, option: Option) -> bool:
     return command in WHERE.get(option.target, IN_REQUESTS)[0]
 
 
-def rejection_of(command: str, table: Sequence[Option], shown: str) -> Callable[[str], str]:
+def rejection_of(
+    command: str,
+    table: Sequence[Option],
+    shown: str,
+    commands_with: Callable[[str], Sequence[str]],
+) -> Callable[[str], str]:
     """Return a function that says why `command` does not have the option with a name.
 
-    `table`: the options of the command; `shown`: its name in messages.
+    `table`: the options of the command; `shown`: its name in messages; `commands_with` returns the
+    commands that have the option with a full name.
     """
 
     def rejection(name: str) -> str:
         own = {other for option in table for other in option.names}
         known = {name for option in COMMON for name in option.names}
         known.update(*(names.split() for names in LACKED))
+        owners = [] if name in own | known else commands_with(name)
+        if owners:
+            have = (
+                f"only {owners[0]} has it" if len(owners) == 1 else f"{', '.join(owners)} have it"
+            )
+            if "--request" in own and "ask" in owners:
+                have += f"; --request 'allocate {name} ...' has it, too"
+            return f"{shown} takes no {name}: {have}"
         longer = [other for other in own | known if other.startswith(name)]
         if name not in known and len(longer) == 1 and name.startswith("--"):
             name = longer[0]

@@ -105,7 +105,7 @@ def config(command: Command, deadline: Deadline) -> Result:
 
 def _command_rows(settings: Settings) -> Iterator[Json]:
     """Yield the settings of single commands in tables of the configuration file."""
-    from iallocator.commands import COMMANDS, options_of, shown_name
+    from iallocator.commands import COMMANDS, commands_with, options_of, shown_name
     from iallocator.commands.common_options import rejection_of
 
     path = configuration_path(settings)
@@ -118,7 +118,7 @@ def _command_rows(settings: Settings) -> Iterator[Json]:
         table = options_of(command)
         names = {option.target: option.names[0] for option in table}
         for target, (value, origin) in file.of(
-            command, table, rejection_of(command, table, shown_name(command))
+            command, table, rejection_of(command, table, shown_name(command), commands_with)
         ).items():
             yield {"command": command, "name": names[target][2:], "value": value, "from": origin}
 

@@ -8,6 +8,7 @@ from iallocator.commands import (
     PLAN,
     PLANNERS,
     Row,
+    commands_with,
     form_of,
     options_of,
     settings_of,
@@ -41,7 +42,8 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     row = COMMANDS[name]
     settings = settings_of(name)()
     table = options_of(name)
-    positional = parse(arguments, settings, table, rejection_of(name, table, shown_name(name)))
+    rejection = rejection_of(name, table, shown_name(name), commands_with)
+    positional = parse(arguments, settings, table, rejection, commands_with)
     positional.remove(typed)
     if settings.version:
         print(f"iallocator {__version__}")
@@ -62,7 +64,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
             files,
             name,
             table,
-            rejection_of(name, table, shown_name(name)),
+            rejection,
         )
     Voice.quiet = settings.quiet
     if settings.validate:

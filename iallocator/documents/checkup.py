@@ -68,6 +68,8 @@ class Checkup:
         The effect of several failures at once; None if it was not requested.
     tried:
         Whether balancing was tried.
+    early:
+        The reason, if balancing ended before it was complete; otherwise "".
     tag_findings:
         Findings about tags; the cluster can be healthy in spite of them.
     data:
@@ -75,7 +77,8 @@ class Checkup:
     """
 
     __slots__ = (
-        "after", "before", "capacity_checks", "data", "failures", "moves", "tag_findings", "tried",
+        "after", "before", "capacity_checks", "data", "early", "failures", "moves", "tag_findings",
+        "tried",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +91,7 @@ class Checkup:
     ) -> None:
         self.tag_findings = tag_findings
         self.tried = True
+        self.early = ""
         self.before = before
         self.after = after
         self.moves = moves
@@ -143,6 +147,7 @@ class Checkup:
                 "tried": self.tried,
                 "helps": self.helps,
                 "moves": self.moves,
+                **({"reason": self.early} if self.early else {}),
             },
             "groups": [
                 {
@@ -221,6 +226,8 @@ class Checkup:
         words = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
         if late:
             words.append(f"{NOT_ANALYSED}: {late}")
+        elif not self.complete:
+            words.append("not all failures of several nodes at once were analysed")
         data = [
             f"{kind}={count};0;{'0' if kind in CRITICAL else ''};0"
             for kind, count in counts.items()
@@ -297,7 +304,9 @@ def _failure_facts(joint: FailuresFound) -> Json:
     def listed(failures: Iterable[Failure]) -> list[Json]:
         return [one.document(cluster) for one in failures]
 
-    facts: Json = {"size": joint.size, "sets": None, "domains": None}
+    facts: Json = {
+        "size": joint.size, "complete": joint.complete, "sets": None, "domains": None,
+    }  # fmt: skip
     if sets is not None:
         facts["sets"] = {
             "count": sets.count,

@@ -39,11 +39,13 @@ def parse(
     settings: Settings,
     table: Sequence[Option] | None = None,
     rejection: Callable[[str], str] = unknown,
+    elsewhere: Callable[[str], object] | None = None,
 ) -> list[str]:
     """Fill `settings` from `arguments` and return what is not an option.
 
     `table`: by default the one of requests.  `rejection` returns why an option that is not in
-    `table` is invalid.
+    `table` is invalid.  `elsewhere` returns whether a name is the full name of an option of another
+    command; such a name is no abbreviation.
 
     Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may carry an empty
     value, ``yes``, or ``no`` to overrule a file.  ``-nVALUE`` and ``-n=VALUE`` are the same; a long
@@ -59,7 +61,7 @@ def parse(
     positional: list[str] = []
     chosen: set[str] = set()
     written: dict[str, str] = {}
-    for option, name, value in _words(arguments, table):
+    for option, name, value in _words(arguments, table, elsewhere):
         if not name:
             positional.append(value or "")
         elif option is None:
@@ -144,11 +146,14 @@ def last_value(arguments: Sequence[str], target: str) -> str | None:
 
 
 def _words(
-    arguments: Sequence[str], table: Sequence[Option] | None
+    arguments: Sequence[str],
+    table: Sequence[Option] | None,
+    elsewhere: Callable[[str], object] | None = None,
 ) -> Iterator[tuple[Option | None, str, str | None]]:
     """Yield option, name and value of each word. The name of a word that is not an option is "".
 
     The option is None if it is not in `table`; the value is None if a required one is missing.
+    `elsewhere`: as of `parse`.
     """
     by_name = _by_name(arguments, table)
     rest = list(arguments)
@@ -168,7 +173,9 @@ def _words(
                 equals = value = ""
         if name not in by_name and name.startswith("--"):
             longer = [other for other in by_name if other.startswith(name)]
-            name = longer[0] if len({id(by_name[other]) for other in longer}) == 1 else name
+            one = len({id(by_name[other]) for other in longer}) == 1
+            if one and not (elsewhere and elsewhere(name)):
+                name = longer[0]
         option = by_name.get(name)
         if option is not None and option.takes_next and not equals:
             yield option, name, rest.pop(0) if rest else None

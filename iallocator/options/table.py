@@ -160,7 +160,9 @@ class CommandSettings(Settings):
     def __init_subclass__(cls) -> None:
         """Collect the options, and set the defaults."""
         own = [one for one in vars(cls).values() if isinstance(one, Option)]
-        inherited = (one for base in cls.__bases__ for one in getattr(base, "options", ()))
+        replaced = {one.target for one in own}
+        every = (one for base in cls.__bases__ for one in getattr(base, "options", ()))
+        inherited = (one for one in every if one.target not in replaced)
         cls.options = tuple(dict.fromkeys((*inherited, *own)))
         for one in own:
             setattr(cls, one.target, one.default)

@@ -40,7 +40,7 @@ def check(document: Json, facts: Json, page: Page) -> None:
     `document` is the health as ``--json`` writes it; `facts` has further data for the text.
     """
     page.leave_out(facts["domains"])
-    page.heading(health_sentence(document, facts["kinds"], page))
+    page.heading(health_sentence(document, facts, page))
     _counts(document, facts, page)
     groups = document["groups"]
     if page.rows and len(groups) > DETAILED:
@@ -59,13 +59,17 @@ def check(document: Json, facts: Json, page: Page) -> None:
         _show_failures(facts["failures"], page)
 
 
-def health_sentence(document: Json, kinds: Mapping[str, str], page: Page | None = None) -> str:
+def health_sentence(document: Json, facts: Json, page: Page | None = None) -> str:
     """Return the health and the effect of balancing in one sentence.
 
-    `kinds`: words of findings. `page`: the text that has the sentence, for the decimals of scores.
+    `facts` are those of `check`. `page`: the text that has the sentence, for the decimals of
+    scores.
     """
     page = Page() if page is None else page
     state, rebalancing = STATES[document["healthy"]], document["rebalancing"]
+    kinds: Mapping[str, str] = facts["kinds"]
+    if document["healthy"] and facts["failures"] and not facts["failures"]["complete"]:
+        state = "Nothing wrong was found, but not all failures of several nodes were analysed"
     present = {kind for kind, count in document["problems"].items() if count}
     if document["healthy"] is False and present == {DATA}:
         state = "The data are inconsistent; nothing else is wrong"
@@ -73,6 +77,9 @@ def health_sentence(document: Json, kinds: Mapping[str, str], page: Page | None 
         return f"{state}; balancing was not tried"
     count = rebalancing["moves"]
     if not count:
+        early = rebalancing.get("reason")
+        if early:
+            return f"{state}; balancing found nothing to move before it ended early ({early})"
         return f"{state}; balancing finds nothing to move"
     fewer = {k: n - document["problems_after"][k] for k, n in document["problems"].items()}
     changes = [

@@ -344,6 +344,25 @@ def test_abbreviated_names_and_options_are_accepted(
     assert output[0].out
 
 
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        ("capacity --memory 2", "capacity takes no --memory: only ask has it"),
+        ("balance --disk 5g", "balance takes no --disk: only ask has it"),
+        (
+            "make-room --memory 1g",
+            "make-room takes no --memory: only ask has it; --request 'allocate --memory ...' has "
+            "it, too",
+        ),
+    ],
+)
+def test_option_of_another_command_is_no_abbreviation(
+    words: str, output: str, document: str
+) -> None:
+    """The size of an instance is not taken for --memory-ratio or --disk-reserve."""
+    assert complaint(run(*words.split(), document)) == output
+
+
 def test_ambiguous_abbreviation_is_rejected(tmp_path: Path) -> None:
     """All possible names are listed."""
     text = as_bytes(cluster(nodes=2)).decode()

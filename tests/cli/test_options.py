@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from iallocator.commands import COMMANDS, settings_of, shown_name
+from iallocator.commands import COMMANDS, options_of, settings_of, shown_name
 from iallocator.commands.common_options import WHERE, accepted, table_of
 from iallocator.options.table import COMMON, Option
 from tests.builders import allocate, as_bytes, cluster, instance
@@ -129,6 +129,13 @@ def test_option_without_effect_on_the_input_is_rejected(
     path.write_bytes(as_bytes(allocate(cluster())))
     assert main([*words, str(path)]) == 2
     assert capsys.readouterr() == ("", f"iallocator: {output}\n")
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_no_two_options_of_a_command_share_a_name(command: str) -> None:
+    """Of an option that a subclass replaces, nothing is left."""
+    names = [name for option in options_of(command) for name in option.names]
+    assert sorted(names) == sorted(set(names))
 
 
 def test_option_that_does_not_exist_is_unknown(capsys: Capture) -> None:

@@ -299,7 +299,35 @@ def test_check_out_of_time_before_balancing_reports_problems(
     output = capsys.readouterr()
     assert findings(json.loads(output.out))
     assert json.loads(output.out)["moves"] == []
-    assert "time is up before balancing was at its end" in output.err
+    assert output.err.startswith("iallocator: balancing ended early: the time limit of 600 s was")
+    assert json.loads(output.out)["balancing"]["reason"] == TIME_IS_UP
+    assert main(["check", "-t", path]) == 1
+    output = capsys.readouterr()
+    assert "balancing found nothing to move before it ended early (time is up)" in output.out
+    assert len(output.err.splitlines()) == 1
+
+
+def test_check_analysed_in_spite_of_a_limit_of_nothing_reports_no_limit(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """A small cluster is analysed by bounds: nothing ended early."""
+    path = stored(tmp_path, [node("n1"), node("n2")], [instance("i", "n1", "n2")])
+    assert main(["check", "--time-limit=0", "-t", path]) == 0
+    output = capsys.readouterr()
+    assert output.out.startswith("Healthy;")
+    assert not output.err
+
+
+def test_check_without_time_for_pairs_of_nodes_does_not_claim_health(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """The text says what was not analysed, and the status is 3."""
+    path = stored(tmp_path, [node("n1"), node("n2")], [instance("i", "n1", "n2")])
+    assert main(["check", "--failures=2", "--time-limit=0", "-t", path]) == 3
+    output = capsys.readouterr().out
+    assert output.startswith(
+        "Nothing wrong was found, but not all failures of several nodes were analysed"
+    )
 
 
 def tight() -> Json:

@@ -35,7 +35,7 @@ def check(document: Json, facts: Json, page: PageView) -> None:
     else:
         _cluster(facts, page)
     page.command = "check"
-    page.details.insert(0, health_sentence(document, facts["kinds"]))
+    page.details.insert(0, health_sentence(document, facts))
     page.headline, page.tone = _headline(document["problems"], len(document["not_analysed"]), facts)
     _failures(facts["failures"], page)
     if facts["tag_findings"]:
