@@ -217,10 +217,13 @@ class Running:
     ----------
     began, read:
         The moments when the run began, and when it had read its input; None before that.
+    reserved:
+        Seconds at the end of the limit that are needed to write the result; see `reserve`.
     """
 
     began: ClassVar[float | None] = None
     read: ClassVar[float | None] = None
+    reserved: ClassVar[float] = 0.0
 
     __slots__ = ("_around",)
 
@@ -228,6 +231,16 @@ class Running:
         self._around = Running.began
         Running.began = monotonic()
         Running.read = None
+        Running.reserved = 0.0
+
+    @staticmethod
+    def reserve(seconds: float) -> None:
+        """Let work end earlier, so that `seconds` are left to write the result.
+
+        This counts for deadlines of the run that are made from now on. Each keeps at least half of
+        the time that it has then.
+        """
+        Running.reserved = seconds
 
     @staticmethod
     def has_read() -> None:
@@ -236,6 +249,7 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         Running.began = self._around
+        Running.reserved = 0.0
         if self._around is None:  # the next run in this process has not been interrupted
             _Signals.came = _Signals.heeded = False
 
@@ -279,8 +293,8 @@ class Deadline:
     current: ClassVar[Deadline | None] = None
 
     __slots__ = (
-        "_accounts", "_clock", "_end", "_had_work", "_most", "_moves", "around", "limit",
-        "raises_at", "seconds", "undecided", "used", "work",
+        "_accounts", "_clock", "_end", "_had_work", "_most", "_moves", "_reserved", "around",
+        "limit", "raises_at", "seconds", "undecided", "used", "work",
     )  # fmt: skip
 
     def __init__(
@@ -300,6 +314,7 @@ class Deadline:
         self.limit = limit or (f"{seconds:g} s" if seconds is not None else "")
         self._most = max(0.0, self._end - now) / 2
         self._moves = 0
+        self._reserved = 0.0
         self.raises_at = self._end
         self._clock: Deadline = self if whole is None or seconds is not None else whole._clock
         self.work: dict[str, float] = {}
@@ -314,8 +329,14 @@ class Deadline:
 
     @classmethod
     def of_run(cls, seconds: float | None, limit: str = "") -> Self:
-        """Return the deadline of a run that may take `seconds` from its beginning."""
-        return cls(seconds, limit, Running.began)
+        """Return the deadline of a run that may take `seconds` from its beginning.
+
+        It leaves the time that is reserved for writing the result.
+        """
+        deadline = cls(seconds, limit, Running.began)
+        deadline._reserved = Running.reserved
+        deadline.spare(0)
+        return deadline
 
     @classmethod
     def of_search(
@@ -396,7 +417,8 @@ class Deadline:
             self.raises_at = self._end - self._spared()
 
     def _spared(self) -> float:
-        return min(self._moves * PER_MOVE, self._most) if self._moves else 0.0
+        needed = self._moves * PER_MOVE + self._reserved
+        return min(needed, self._most) if needed else 0.0
 
     def __enter__(self) -> Self:
         self.around = Deadline.current

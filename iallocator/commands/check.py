@@ -48,7 +48,8 @@ def check(command: Command, deadline: Deadline) -> Result:
     trying = bool(now.hcheck_needs if own.machine_readable else asked) and not own.no_simulation
     if own.behaviour.reports_inconsistent_nodes:
         now.data = data_findings(first)
-    if trying:
+    late = trying and deadline.over()
+    if trying and not late:
         from iallocator.commands.plans import balanced
 
         seconds = own.planning_seconds - (1 - BALANCING) * (deadline.left or 0.0)
@@ -58,6 +59,8 @@ def check(command: Command, deadline: Deadline) -> Result:
         plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
         done = GroupPlans("balance", first, plans)
     reasons = {done.plan.reason, *(one.plan.reason for one in done.plans)}
+    if late:
+        reasons.add(TIME_IS_UP)
     early = next((why for why in (TIME_IS_UP, SIGNALLED) if why in reasons), "")
     if early == SIGNALLED:
         tell(f"iallocator: balancing ended early: {SIGNALLED}")

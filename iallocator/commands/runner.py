@@ -13,7 +13,7 @@ from importlib import import_module
 from iallocator.commands import CAMPAIGN, LISTS_GROUP, PLANS, READS_ITSELF, UNMEASURED
 from iallocator.commands.command import Result, print_json, reject_silent_nodes
 from iallocator.commands.progress import progress_line
-from iallocator.deadline import Deadline, Stopped, limit_reached
+from iallocator.deadline import Deadline, Running, Stopped, limit_reached
 from iallocator.documents.keys import VALIDATION, VERSION, enveloped, time_of_reading
 from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import (
@@ -152,6 +152,10 @@ def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanRes
         source.cluster, asked, settings, command.warnings
     )
     tell(*command.warnings)
+    if getattr(settings, "html", None) is not None:
+        from iallocator.documents.moments import page_seconds
+
+        Running.reserve(page_seconds(source.cluster))
     deadline = Deadline.of_run(effective.planning_seconds)
     if command.row.document not in PLANS:
         found = work(command, deadline)
@@ -239,10 +243,16 @@ def _write_pages(found: Result, command: Command, html: str) -> None:
     """Write the page of `found` to the file `html`, or linked pages into the folder `html`."""
     from shlex import join
 
-    settings = command.settings
+    from iallocator.documents.moments import is_late
+
+    settings, cluster = command.settings, command.cluster
+    assert cluster is not None
     folder = _is_folder(html)
+    facts = found.facts(PAGE)
+    limit = getattr(command, "effective", settings).planning_seconds
     facts = {
-        **found.facts(PAGE),
+        **facts,
+        "late": limit_reached(limit) if is_late(cluster, limit) else "",
         "bandwidth": getattr(settings, "bandwidth", 0.0),
         "identity": {
             "source": source_name(settings, command.positional),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.deadline import Deadline
+from iallocator.deadline import Deadline, Running
 from iallocator.documents.checkup import counts_of
 from iallocator.documents.overview import group_overviews, score_terms
 from iallocator.model.columns import (
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.planners.check.health import GroupHealth
 
-__all__ = ["Examination", "cluster_facts", "health_at", "inventory", "nodes_at"]
+__all__ = [
+    "Examination", "cluster_facts", "health_at", "inventory", "is_late", "nodes_at",
+    "page_seconds",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,28 @@ class Examination:
         modes = {index: own.n1 for index, own in settings.by_group.items()}
         deadline = Deadline.of_run(settings.planning_seconds)
         return cls(settings.n1, modes, min_disk, relations, deadline)
+
+
+PER_INSTANCE = 20e-6
+"""About how many seconds of a page are for one instance."""
+
+PER_NODE = 200e-6
+"""About how many seconds of a page are for one node."""
+
+
+def page_seconds(cluster: Cluster) -> float:
+    """Return about how many seconds it takes to write a page about `cluster`."""
+    return len(cluster.instances) * PER_INSTANCE + len(cluster.nodes) * PER_NODE
+
+
+GRACE = 0.25
+"""Seconds after the time limit within which a page should be written."""
+
+
+def is_late(cluster: Cluster, limit: float) -> bool:
+    """Return whether a whole page about `cluster` would end long after the `limit` of the run."""
+    left = Deadline(limit, since=Running.began).left
+    return page_seconds(cluster) > max(left, 0.0) + GRACE
 
 
 def inventory(cluster: Cluster) -> Json:
@@ -172,7 +197,9 @@ def health_at(
         if health is None and how.deadline.over():
             health = unexamined(state)
         elif health is None:
-            health = examine(state, how.n1, how.min_disk, how.relations, how.deadline, how.modes)
+            health = examine(
+                state, how.n1, how.min_disk, how.relations, how.deadline, how.modes, begun_only=True
+            )
         if only is not None:
             health = [one for one in health if one.group is only]
         found = failures(state, health, how.n1, how.modes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,11 @@ from iallocator.cli import answer, main
 from iallocator.commands import COMMANDS
 from iallocator.commands.command import Command
 from iallocator.deadline import TIME_IS_UP, Deadline, Running, Stopped
+from iallocator.documents import moments
+from iallocator.model.state import State
+from iallocator.planners.check.health import examine
 from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.patience import PATIENCE
 from tests.schemas import conforms
@@ -211,6 +216,19 @@ def test_deadline_leaves_at_most_half_of_the_time_for_moves(
     Deadline(None).spare(7)
 
 
+def test_deadline_of_a_run_leaves_the_reserved_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work ends so much earlier, but not before half of the time; the next run has none."""
+    monkeypatch.setattr(deadline, "monotonic", lambda: 100.0)
+    with Running():
+        Running.reserve(3.0)
+        assert Deadline.of_run(10).left == 7.0
+        assert Deadline.of_run(4).left == 2.0
+        assert Deadline(10).left == 10.0
+        assert Deadline.of_run(10).raises_at == 107.0
+    with Running():
+        assert Deadline.of_run(10).left == 10.0
+
+
 def test_limit_shortened_for_moves_ends_only_loops_of_its_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -323,6 +341,35 @@ def test_page_of_a_plan_without_time_lists_what_is_not_checked(
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["balance", f"--html={page}", str(file)]) == 3
     assert page.read_text().count("Not analysed: time was up.") == 2
+
+
+@pytest.mark.parametrize("command", ["report", "balance", "check", "repair", "capacity"])
+@pytest.mark.parametrize("late", [True, False])
+def test_page_of_a_large_cluster_without_time_leaves_out_its_largest_parts(
+    command: str, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page says what is missing and why, and no link leads to a missing part."""
+    monkeypatch.setattr(moments, "PER_NODE", 1.0 if late else 0.01)  # 8 seconds for all, or 0.08
+    file, page = tmp_path / "document.json", tmp_path / "page.html"
+    file.write_bytes(as_bytes(crowded(8, 2, 4, template="drbd")))
+    assert main([command, "--time-limit=0", f"--html={page}", str(file)]) in (0, 1, 3)
+    text = page.read_text()
+    left_out = "Left out: the time limit of 0 s was reached (--time-limit)"
+    assert text.count(left_out) == (0 if not late else 2 if command == "report" else 1)
+    assert ('id="topology-data"' in text) is not late
+    links = set(re.findall(r'href="#([^"]+)"', text))
+    assert links <= set(re.findall(r' id="([^"]+)"', text))
+    assert "topology" in links
+
+
+@pytest.mark.parametrize("begun_only", [True, False])
+def test_examination_for_a_page_begins_no_group_after_the_deadline(begun_only: bool) -> None:
+    """Its nodes are not analysed; without `begun_only` the findings that need no time are."""
+    state = State(read_cluster(sick(), Reading()))
+    found = examine(state, "no-worse", deadline=Deadline(0.0), begun_only=begun_only)
+    assert [one.examined for one in found] == [not begun_only] * 10
+    assert all(one.not_analysed for one in found) is begun_only
+    assert any(one.findings for one in found) is not begun_only
 
 
 @pytest.mark.parametrize(("seconds", "late"), [(1, True), (9, False)])

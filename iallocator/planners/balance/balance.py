@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from iallocator.constraints import relations_of
-from iallocator.deadline import Stopped
+from iallocator.deadline import Stopped, check
 from iallocator.errors import NotFoundError
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
@@ -161,6 +161,8 @@ class _Balancing:
         else:
             groups = worst_first(self._before)
         for group in groups:
+            if self.plans:  # the first group has a result in any case
+                check()
             behaviour, failures = options.rules.behaviour, None
             instances = movable(
                 state.cluster, group, options.selected, options.excluded, behaviour=behaviour

@@ -262,6 +262,7 @@ def examine(
     relations: Relations | None = None,
     deadline: Deadline | None = None,
     by_group: Mapping[int, str] | None = None,
+    begun_only: bool = False,
 ) -> list[GroupHealth]:
     """Return the health of every group that has nodes, in the order of the groups.
 
@@ -280,16 +281,23 @@ def examine(
         Nodes with a failure that is undecided at this time are in `GroupHealth.not_analysed`.
     by_group:
         Index of a group -> its mode of global N+1, for groups with a tag that sets the mode.
+    begun_only:
+        After the deadline, begin no further group: those are as of `unexamined`.
     """
     units = None if relations is None else relations.units()
     modes = by_group or {}
     rules = {mode: Rules(mode, units, deadline) for mode in {n1, *modes.values()}}
     violated = None if relations is None else ViolatedConstraints(state, relations)
-    return [
-        _Examination(state, group, rules[modes.get(group.index, n1)], min_disk, violated).result()
-        for group in state.cluster.groups
-        if group.nodes
-    ]
+    found = []
+    for group in state.cluster.groups:
+        if not group.nodes:
+            continue
+        if begun_only and deadline is not None and deadline.over():
+            found.append(_unexamined(state, group))
+            continue
+        own = rules[modes.get(group.index, n1)]
+        found.append(_Examination(state, group, own, min_disk, violated).result())
+    return found
 
 
 def data_findings(state: State) -> dict[int, list[Finding]]:
@@ -309,19 +317,13 @@ def unexamined(state: State) -> list[GroupHealth]:
 
     It is used if there is no time to examine a group.
     """
-    nodes = state.cluster.nodes
-    return [
-        GroupHealth(
-            group,
-            [],
-            0.0,
-            sum(1 for index in group.nodes if not nodes[index].online),
-            state.cluster.node_names(group.nodes),
-            examined=False,
-        )
-        for group in state.cluster.groups
-        if group.nodes
-    ]
+    return [_unexamined(state, group) for group in state.cluster.groups if group.nodes]
+
+
+def _unexamined(state: State, group: Group) -> GroupHealth:
+    offline = sum(1 for index in group.nodes if not state.cluster.nodes[index].online)
+    names = state.cluster.node_names(group.nodes)
+    return GroupHealth(group, [], 0.0, offline, names, examined=False)
 
 
 class _Examination:
@@ -394,6 +396,9 @@ class _Examination:
         failing = rules.failing(self._state.cluster, group, group.nodes)
         lost = tolerance.not_tolerated(failing)
         for failure in lost:
+            if rules.effort.spent:
+                self._not_analysed += map(self._name, failure)
+                continue
             try:
                 stranded = tolerance.first_unrestarted(failure, len(lost))
             except UndecidedError:

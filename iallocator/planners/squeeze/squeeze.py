@@ -6,7 +6,7 @@ from copy import copy
 from typing import NamedTuple
 
 from iallocator.constraints import relations_of
-from iallocator.deadline import Deadline, Stopped
+from iallocator.deadline import Deadline, Stopped, check
 from iallocator.errors import FEW_NAMES, NotFoundError, named
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
@@ -190,6 +190,8 @@ class _Work:
         """Power down the nodes that can be freed."""
         done.aim = "offline"
         for group in groups:
+            if done.plans:  # the first group has a result in any case
+                check()
             candidates = self._candidates(group, done)
             state = State(self.cluster)
             before = score_of(state, group.nodes)
@@ -227,8 +229,12 @@ class _Work:
         """Power down the nodes that can be freed while balancing all groups suffices."""
         done.aim = "offline"
         searches: dict[int, NodeSelection] = {}
-        opened, order, state = [], [], State(self.cluster)
+        opened: list[_Open] = []
+        order: list[int] = []
+        state = State(self.cluster)
         for group in groups:
+            if opened:
+                check()
             candidates = self._candidates(group, done)
             relief = self._feasibility(group, self.options.target, state, evacuate=True)
             search = NodeSelection(
@@ -464,6 +470,8 @@ class _Work:
         for group in groups:
             if group not in short:
                 continue
+            if done.plans:
+                check()
             nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.options.behaviour)]
             standby = [node for node in nodes if is_standby(node)]
             for node in standby:

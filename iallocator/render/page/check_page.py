@@ -55,6 +55,9 @@ def report(document: Json, facts: Json, page: PageView) -> None:
     page.headline, page.tone = _headline(now["counts"], now["late"], facts)
     if facts["master"]:
         page.details.append(f"Master: {shown(facts['master'])}")
+    if page.late:
+        page.leave_out("instances", "Instances")
+        return
     grid = Grid(
         "Instance", "Primary", "Secondary", "Group", "State", "Template", numeric("Memory"),
         numeric("Disk"), numeric("Virtual cpus"), empty="There are no instances.",

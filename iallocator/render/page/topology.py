@@ -7,7 +7,7 @@ arrows, which the script of the page draws: only the browser knows where the til
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from math import inf
 
 from iallocator.errors import many, shown
@@ -17,7 +17,7 @@ from iallocator.render.page.view import Section, escaped, gib, natural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from markupsafe import Markup
 
@@ -52,7 +52,7 @@ def tails(names: Sequence[str]) -> dict[str, str]:
     return {name: f"\N{HORIZONTAL ELLIPSIS}{name[alike:]}" for name in names}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # a frozen one takes three times as long to make
 class Block:
     """An instance on a node.
 
@@ -146,7 +146,7 @@ class TopologyView:
 def add_topology(
     page: PageView, facts: Json, healths: Sequence[Json | None], marks: Mapping[str, str]
 ) -> None:
-    """Add the cluster of `facts` as tiles.
+    """Add the cluster of `facts` as tiles, unless the page is late.
 
     Parameters
     ----------
@@ -159,6 +159,9 @@ def add_topology(
     marks:
         Name of a node -> a word that is shown beside it.
     """
+    if page.late:
+        page.leave_out("topology", "Topology")
+        return
     moments, inventory = facts["moments"], facts["cluster"]
     sizes = dict(inventory["instances"])
     for moment in moments:
@@ -169,33 +172,28 @@ def add_topology(
         {name for one in (health or {"failures": ()})["failures"] for name in one["unrestarted"]}
         for health in healths
     ]
+    moving = _moving(moments) if len(moments) == 2 else {}
 
-    # Where each instance is at both ends; an instance that moves is marked on all of its nodes
-    ends: list[dict[str, list[int]]] = []
-    for moment in (moments[0], moments[-1]):
-        where: dict[str, list[int]] = {}
-        for role in (0, 1):
-            for k, node in enumerate(moment["nodes"]):
-                for name in node["held"][role]:
-                    where.setdefault(name, []).append(k)
-        ends.append(where)
-    comparable = len(moments) == 2
-    moving = {
-        name: (ends[0].get(name, []), nodes)
-        for name, nodes in ends[1].items()
-        if comparable and ends[0].get(name) != nodes
-    }
-
-    # The tiles
+    # The tiles; the blocks of a node that does not change are made once
+    kinds = [_kinds(gone, moving) for gone in lost]
+    marked = {name for one in kinds for name, _ in one.items() ^ kinds[0].items()}
     small = len(position) <= DENSE
     labels = tails([*map(page.short, sizes)]) if small else {}
     node_labels = {} if small else tails([*map(page.short, position)])
     tiles: dict[str, NodeTile] = {}
     for k, states in enumerate(zip(*(moment["nodes"] for moment in moments))):
         name = states[0]["name"]
-        blocks = []
+        blocks: list[tuple[list[Block], list[Block]]] = []
         for at, node in enumerate(states):
             total = node["resources"][0][2]
+            if (
+                at
+                and node["held"] == states[0]["held"]
+                and total == states[0]["resources"][0][2]
+                and marked.isdisjoint(chain(*node["held"]))
+            ):
+                blocks.append(blocks[0])
+                continue
             rows = []
             for names in node["held"]:
                 memory = [sizes[one]["memory"] for one in names]
@@ -203,13 +201,8 @@ def add_topology(
                 row = []
                 for one, mib in zip(names, memory):
                     width = round(100 * mib / whole, 1)
-                    kind = " ".join(
-                        letter
-                        for letter, holds in (("x", one in lost[at]), ("v", one in moving))
-                        if holds
-                    )
                     text = shown(labels[page.short(one)]) if small and width >= LEGIBLE else ""
-                    row.append(Block(index_of[one], width, kind, text))
+                    row.append(Block(index_of[one], width, kinds[at].get(one, ""), text))
                 rows.append(row)
             blocks.append((rows[0], rows[1]))
         loads = [round(100 * load_of(node)) for node in states]
@@ -272,6 +265,34 @@ def add_topology(
         len(data["moves"]), analysed, data,
     )  # fmt: skip
     page.sections.append(Section("topology", "topology", "Topology", view, count=str(len(tiles))))
+
+
+def _moving(moments: Sequence[Json]) -> dict[str, tuple[list[int], list[int]]]:
+    """Return the nodes before and after of each instance that moves, or is new.
+
+    Such an instance is marked on all of these nodes.
+    """
+    ends: list[dict[str, list[int]]] = []
+    for moment in moments:
+        where: dict[str, list[int]] = {}
+        for role in (0, 1):
+            for k, node in enumerate(moment["nodes"]):
+                for name in node["held"][role]:
+                    where.setdefault(name, []).append(k)
+        ends.append(where)
+    before, after = ends
+    return {
+        name: (before.get(name, []), nodes)
+        for name, nodes in after.items()
+        if before.get(name) != nodes
+    }
+
+
+def _kinds(lost: Collection[str], moving: Collection[str]) -> dict[str, str]:
+    """Return the kind of block of each instance that is lost or moves, as of `Block`."""
+    kinds = dict.fromkeys(lost, "x")
+    kinds.update((name, "x v" if name in kinds else "v") for name in moving)
+    return kinds
 
 
 def _amounts(node: Json) -> list[str]:

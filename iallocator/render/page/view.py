@@ -98,7 +98,7 @@ class Bar:
     tone: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # a frozen one takes three times as long to make
 class Cell:
     """One cell of a table.
 
@@ -122,7 +122,7 @@ class Cell:
     bar: Bar | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Row:
     """A row; `anchor` is its name for links."""
 
@@ -243,6 +243,8 @@ class PageView:
         The origin of the page.
     bandwidth:
         MiB that can be copied in a second, for estimates.
+    late:
+        Why the largest parts are left out, as the message about the time limit; "" if they are not.
     sizes:
         Name of an instance, also of a new one -> its sizes, as of the inventory of the cluster.
     names:
@@ -259,7 +261,9 @@ class PageView:
         self.sizes = dict(cluster["instances"])
         for moment in facts["moments"]:
             self.sizes |= moment["created"]
-        self.positions = {node["name"]: k for k, node in enumerate(facts["moments"][0]["nodes"])}
+        self.late: str = facts["late"]
+        nodes = () if self.late else facts["moments"][0]["nodes"]
+        self.positions = {node["name"]: k for k, node in enumerate(nodes)}
         self.command = ""
         self.cluster = shown(cluster["name"])
         self.headline = ""
@@ -298,6 +302,10 @@ class PageView:
         """Add a section with a table, or with several."""
         data = [grids] if isinstance(grids, Grid) else grids
         self.sections.append(Section("grids", key, title, data, intro, count))
+
+    def leave_out(self, key: str, title: str) -> None:
+        """Add a section that says that its contents are left out because the page is late."""
+        self.table(key, title, [], f"Left out: {self.late}.")
 
 
 def gib(mib: float) -> str:
