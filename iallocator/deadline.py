@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ITERATIONS", "LISTED", "PLACEMENTS", "SIGNALLED", "SIMULATIONS", "TIME_IS_UP", "TRIALS",
-    "Deadline", "DeadlineError", "Held", "Running", "Stopped", "check", "due", "interrupt",
-    "interrupted", "limit_reached", "pause", "reading_note",
+    "Deadline", "DeadlineError", "Held", "Released", "Running", "Stopped", "check", "due",
+    "interrupt", "interrupted", "limit_reached", "pause", "reading_note",
 ]  # fmt: skip
 
 TIME_IS_UP = "time is up"
@@ -205,6 +205,19 @@ class Held:
             if monotonic() > current.raises_at:
                 current.raises_at = NEVER
             current = current.around
+
+
+class Released:
+    """A ``with`` block inside of `Held` blocks in which `check` raises all the same."""
+
+    __slots__ = ("_held",)
+
+    def __enter__(self) -> None:
+        self._held = _Signals.held
+        _Signals.held = 0
+
+    def __exit__(self, *_: object) -> None:
+        _Signals.held = self._held
 
 
 class Running:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from iallocator.deadline import Deadline, Stopped
+from iallocator.deadline import Deadline, Released, Stopped
 from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
@@ -29,6 +29,9 @@ FREED, FREE_SHARE, PLACED = "freed nodes", "free share", "instances"
 
 BOUND_SECONDS = 10.0
 """The longest time for a bound, in seconds."""
+
+LATE_SECONDS = 0.1
+"""The time for a bound if the time limit has ended the plan. A small cluster needs no more."""
 
 ROUNDING = 1e-12
 """Bound and a result close to 0 that differ by less are equal."""
@@ -100,18 +103,17 @@ class Quality:
 def bounded(bounding: Bounding, deadline: Deadline) -> tuple[float | None, str, Stopped | None]:
     """Return the bound, why there is none, and the signal that ended the work, if one did.
 
-    The work ends after `BOUND_SECONDS`, and when `deadline` is over.
+    The work ends after `BOUND_SECONDS`, and when `deadline` is over, but not before `LATE_SECONDS`.
     """
-    seconds = min(BOUND_SECONDS, deadline.left)
-    if seconds <= 0:
-        return None, NO_TIME, None
+    seconds = min(BOUND_SECONDS, max(deadline.left, LATE_SECONDS))
     try:
-        with Deadline(seconds):
+        with Released(), Deadline(seconds):
             bound = bounding()
     except Stopped as stop:
         if stop.interrupted:
             return None, INTERRUPTED, stop
-        return None, f"it was not found within {seconds:.1f} s", None
+        late = seconds == LATE_SECONDS
+        return None, NO_TIME if late else f"it was not found within {seconds:.1f} s", None
     if bound is None or not isfinite(bound):
         return None, NONE_KNOWN, None
     return bound, "", None

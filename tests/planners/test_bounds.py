@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.gap import STORAGE
 from benchmarks.proofs import cluster_of
-from iallocator.deadline import SIGNALLED, Stopped
+from iallocator.deadline import SIGNALLED, Stopped, check
+from iallocator.planners import quality
 from iallocator.planners.balance import score_bound
 from iallocator.planners.quality import Quality
 from tests.builders import Json, cluster, instance, rbd
@@ -226,14 +227,40 @@ def test_bound_of_several_groups_is_the_sum() -> None:
     assert found["bound"] == pytest.approx(sum(bounds))
 
 
-def test_bound_is_unknown_if_the_time_limit_ends_the_plan() -> None:
+@pytest.mark.parametrize("command", ["balance", "redistribute"])
+def test_quick_bound_is_stated_if_the_time_limit_ends_the_plan(command: str) -> None:
+    """A small cluster has a bound within 0.1 s."""
+    document = uneven()
+    found = json_of(command, "--time-limit=0.000001", "-", document=document, status=3)
+    conforms(found, "plan")
+    assert found["bound"] is not None
+    assert found["bound"] == json_of(command, "-", document=document)["bound"]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "reason"),
+    [
+        (["--time-limit=0"], 3, "the time limit ended the plan first"),
+        ([], 0, "it was not found within 0.2 s"),
+    ],
+)
+def test_bound_is_unknown_if_it_takes_long(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], status: int, reason: str
+) -> None:
     """The document says why; the plan is printed all the same."""
-    found = json_of("balance", "--time-limit=0", "-", document=uneven(), status=3)
+
+    def slow(*_: object) -> float:
+        while True:
+            check()
+
+    monkeypatch.setattr(score_bound, "least_score", slow)
+    monkeypatch.setattr(quality, "BOUND_SECONDS", 0.2)
+    found = json_of("balance", "--n1=off", *options, "-", document=uneven(), status=status)
     conforms(found, "plan")
     assert found["bound"] is None
     assert found["gap"] is None
     assert found["proved"] is False
-    assert found["bound_reason"] == "the time limit ended the plan first"
+    assert found["bound_reason"] == reason
 
 
 @pytest.mark.parametrize("seconds", ["0", "0.000001"])
