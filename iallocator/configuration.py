@@ -70,7 +70,7 @@ class Configuration:
         try:
             whole = tomllib.loads(raw.decode("utf-8-sig"))
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"{path}: no TOML: {error}") from None
+            raise UsageError(f"{path}: invalid TOML: {error}") from None
         self._tables = {name: value for name, value in whole.items() if isinstance(value, dict)}
         self._top = {name: value for name, value in whole.items() if name not in self._tables}
         for name in sorted(self._tables.keys() - commands):

@@ -314,8 +314,9 @@ def unknown_command(word: str) -> str:
 
 
 def commands_with(name: str) -> list[str]:
-    """Return the commands that have the option with this full name."""
-    return [one for one in COMMANDS if any(name in option.names for option in options_of(one))]
+    """Return the commands that have the option with this full name, as messages name them."""
+    having = (one for one in COMMANDS if any(name in option.names for option in options_of(one)))
+    return list(dict.fromkeys(map(shown_name, having)))
 
 
 def options_of(name: str) -> Sequence[Option]:

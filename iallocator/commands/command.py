@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from os import environ
+from os.path import isfile
 from time import monotonic
 
 from iallocator.commands import SETS_OFFLINE
@@ -223,6 +224,12 @@ class Command:
             with InFile(path):
                 self._request_document = decode(raw)
             self.positional, settings.ialloc_src = [], ""
+        elif not (self.positional or settings.ialloc_src or settings.names_another_cluster):
+            taken = next(filter(isfile, self.words), "")
+            if taken:
+                raise UsageError(
+                    f"{taken} is read as the name that {self.name} needs: name FILE after it"
+                )
         try:
             source = load(settings, self.positional, reading_for(settings))
         except IallocatorError as error:

@@ -7,7 +7,7 @@ from iallocator.commands.command import Result
 from iallocator.commands.other_options import words_of_question
 from iallocator.commands.questions import in_group
 from iallocator.engine import read, reading_for
-from iallocator.errors import UsageError
+from iallocator.errors import InFile, UsageError
 from iallocator.explain.explain import explain_request
 from iallocator.planners.eligible import set_offline
 from iallocator.render import TEXT
@@ -41,6 +41,12 @@ def explain(command: Command) -> Result:
         command.settings.group, command.settings.offline = own.group, own.offline
     settings = command.settings
     raw = read_document(settings, path)
+    if raw.strip() and b'"request"' not in raw:
+        with InFile(path):
+            decode(raw)  # reports bytes that are no document
+        raise UsageError(
+            f"{path}: the document has no request; iallocator ask answers questions about a cluster"
+        )
     cluster, request = read(raw, settings, path)
     command.cluster = cluster
     if own.group:
@@ -58,6 +64,7 @@ def ask(command: Command) -> Result:
     from iallocator.commands.questions import request_of
 
     kind, names, command.positional = words_of_question(command.positional)
+    command.words = names
     source = command.read()
     set_offline(source.cluster, command.settings.offline)
     raw = request_of(kind, names, command.settings, source)

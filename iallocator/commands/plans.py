@@ -45,7 +45,7 @@ def balance(command: Command, deadline: Deadline) -> PlanResult:
         tell("Warning: --lookahead has no effect: swaps and chains of moves are always tried")
     done = balanced(cluster, own, command.effective, deadline, own.behaviour.balances_by_swaps)
     others = sum(bool(group.nodes) for group in cluster.groups) - 1
-    if others and own.behaviour.tells_transition and not (own.group or own.all_groups):
+    if others > 0 and own.behaviour.tells_transition and not (own.group or own.all_groups):
         planned = "".join(one.group.name for one in done.plans) or "one group"
         done.remarks += [
             f"Plan for group {planned} only, of {others + 1} groups.",

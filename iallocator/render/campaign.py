@@ -39,7 +39,9 @@ def campaign(plan: Json, facts: Json, page: Page) -> None:
     drained = {one["node"] for one in plan["transition"]["steps"] if one["kind"] == DRAIN}
     names = (move["instance"] for group in groups for move in group["moves"])
     page.leave_out(domains_of(facts["group_of"], names))
-    for text in filter(None, [*campaign_lines(plan), quality_words(plan, page.score)]):
+    reason = plan.get("reason") or "no node can be maintained"
+    summary = [*campaign_lines(plan), quality_words(plan, page.score)]
+    for text in filter(None, summary if groups else [reason[:1].upper() + reason[1:]]):
         page.say(text, indent=0)
     if groups:
         page.heading("Groups, one after the other")

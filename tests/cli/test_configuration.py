@@ -127,8 +127,8 @@ def test_words_of_a_request_are_not_a_cluster(desk: Desk) -> None:
         ("validate = true", "validate: only on the command line"),
         ("luxi = true", "luxi: only in the table of a command"),
         ("[balanse]", "[balanse]: no such command (did you mean balance?)"),
-        ("top = ", "no TOML: "),
-        ("a = " + "[" * 100_000, "no TOML: "),
+        ("top = ", "invalid TOML: "),
+        ("a = " + "[" * 100_000, "invalid TOML: "),
     ],
 )
 @pytest.mark.parametrize("command", ["", "balance"])

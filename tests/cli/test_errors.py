@@ -363,6 +363,30 @@ def test_option_of_another_command_is_no_abbreviation(
     assert complaint(run(*words.split(), document)) == output
 
 
+@pytest.mark.parametrize("words", ["ask evacuate", "ask relocate", "rescue"])
+def test_file_in_the_place_of_a_name_is_reported(words: str, document: str) -> None:
+    """The error does not claim that no cluster is given."""
+    reported = complaint(run(*words.split(), document))
+    command = words.partition(" ")[0]
+    assert reported == (f"{document} is read as the name that {command} needs: name FILE after it")
+
+
+def test_explanation_of_a_document_without_request_names_ask(tmp_path: Path) -> None:
+    """The error says what to do instead."""
+    path = tmp_path / "cluster.json"
+    path.write_bytes(as_bytes(cluster()))
+    assert complaint(run("explain", str(path))) == (
+        f"{path}: the document has no request; iallocator ask answers questions about a cluster"
+    )
+
+
+def test_cluster_without_nodes_has_no_remark_about_other_groups() -> None:
+    """The only group has no node, and is not counted as another group."""
+    done = run("balance", "--simulate", "preferred,0,100g,16g,4")
+    assert done.returncode == 0
+    assert not done.stderr
+
+
 def test_ambiguous_abbreviation_is_rejected(tmp_path: Path) -> None:
     """All possible names are listed."""
     text = as_bytes(cluster(nodes=2)).decode()
