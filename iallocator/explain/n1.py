@@ -135,9 +135,8 @@ class RecordingTolerance(FailureTolerance):
             if stranded is None:
                 continue
             name = stranded.instance.name
-            try:  # whether the same instance cannot be restarted in the present state
-                lost = self.all_unrestarted(stranded.failure)
-                already = any(one.instance.name == name for one in lost)
+            try:
+                already = name in self.lost_before(stranded.failure)
             except UndecidedError:
                 already = False
             failing = " and ".join(self._cluster.node_names(stranded.failure))

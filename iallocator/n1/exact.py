@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         def items(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
             """Return all items that leave after `failure`, and the failed node of each."""
 
-        def lost(self, failing: Sequence[Failure]) -> list[Failure]:
+        def lost(self, failing: Sequence[Failure]) -> Collection[Failure]:
             """Return the failures of `failing` after which some instance cannot be restarted."""
 
     Access = frozenset[int] | None

@@ -165,10 +165,13 @@ class Simulation:
         """
         return not self._failover(instance, failed)
 
-    def lost(self, failing: Sequence[Failure]) -> list[Failure]:
-        """Return the failures in `failing`, all in one group, that lose an instance."""
+    def lost(self, failing: Sequence[Failure]) -> dict[Failure, UnrestartedInstance | None]:
+        """Return the failures in `failing`, all in one group, that lose an instance, and which one.
+
+        It is the first one of the simulation; None if arrays decide, which do not name it.
+        """
         if not failing:
-            return []
+            return {}
         nodes = self._state.cluster.nodes
         group = nodes[failing[0][0]].group
         steps = sum(
@@ -186,8 +189,10 @@ class Simulation:
 
             if batch.suits(self._state, group, self._rules, failing):
                 fixed = self.kernels.fixed
-                return batch.lost_failures(self, self._state, fixed, self._rules, failing)
-        return [failure for failure in failing if self.fail(failure) is not None]
+                lost = batch.lost_failures(self, self._state, fixed, self._rules, failing)
+                return dict.fromkeys(lost)
+        simulated = [(failure, self.fail(failure)) for failure in failing]
+        return {failure: first for failure, first in simulated if first is not None}
 
     def _primaries(self, node: int) -> list[Instance]:
         """Return the instances that must leave `node`, in the order of their restarts.

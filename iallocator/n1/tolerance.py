@@ -52,6 +52,10 @@ if TYPE_CHECKING:
         UnrestartedSearch,
     )
 
+    N1Refuter = tuple[Failure, UnrestartedInstance | None]
+
+    """A failure that rejects a move, and an instance that cannot be restarted, if it is known."""
+
 __all__ = ["FailureTolerance"]
 
 
@@ -118,12 +122,15 @@ class FailureTolerance:
         self._failovers: Kept[int, list[Failover] | None] = {}  # by group
         # What is known of one state
         self._tolerated: dict[Failure, bool] = {}
+        self._unrestarted_now: dict[Failure, UnrestartedInstance | None] = {}
+        self._all_unrestarted_now: dict[Failure, list[UnrestartedInstance]] = {}
+        self._unrestarted_then: dict[Failure, UnrestartedInstance | None] = {}  # after a move
         self._watches: dict[int, FailureWatch] = {}
         self._exact_search: ExactSearch | None = None
         self._refuters: dict[tuple[int, float, bool], Failure] = {}  # by primary, MiB, local disks
         # By instance, nodes before and after. Messages name this failure: a second check may find
         # another one, because the checks of other placements change the order.
-        self._rejections: dict[tuple[str, Nodes, Nodes], Failure] = {}
+        self._rejections: dict[tuple[str, Nodes, Nodes], N1Refuter] = {}
 
     def on(self, state: State) -> FailureTolerance:
         """Return the N+1 of another `state`, compared with the initial state of this one."""
@@ -153,8 +160,10 @@ class FailureTolerance:
         self._exact_search = None
         self._refuters.clear()
         self._rejections.clear()
+        self._all_unrestarted_now = {}
         self._leaving = self.replaced
         self._tolerated = {}
+        self._unrestarted_now = {}
 
     # The state of every failure
 
@@ -269,6 +278,7 @@ class FailureTolerance:
     def first_unrestarted(self, failure: Failure, failures: int = 1) -> UnrestartedInstance | None:
         """Return the first instance that a simulation of `failure` cannot restart, or None.
 
+        It is the one of the simulation that found the failure not tolerated, if there was one.
         `failures`: about how many are simulated.
 
         Raises
@@ -277,6 +287,28 @@ class FailureTolerance:
             If the work is spent before the result is known.
         """
         self._renew()
+        known = self._unrestarted_now.get(failure) if self._leaving is None else None
+        return known or self._naming(failures).fail(failure)
+
+    def all_unrestarted(self, failure: Failure, failures: int = 1) -> list[UnrestartedInstance]:
+        """Return all instances that a simulation of `failure` cannot restart.
+
+        The simulation is done once for each state. `failures`: about how many are simulated.
+
+        Raises
+        ------
+        UndecidedError
+            If the work is spent before the result is known.
+        """
+        self._renew()
+        if failure not in self._all_unrestarted_now:
+            self._all_unrestarted_now[failure] = self._naming(failures).all_lost(failure)
+        return self._all_unrestarted_now[failure]
+
+    def _naming(self, failures: int) -> Simulation:
+        """Return a simulation that names instances, for about so many `failures`."""
+        if failures == 1:
+            return self._simulated()
         state, scope = self.state, self._scope
 
         def compute() -> Simulation:
@@ -287,18 +319,7 @@ class FailureTolerance:
                 kernels = Kernels(state, [(len(scope), 0)] * failures, self._min_disk, scope)
             return Simulation(state, kernels, self.rules, scope)
 
-        return derived(self._explaining, failures, self._power, compute).fail(failure)
-
-    def all_unrestarted(self, failure: Failure) -> list[UnrestartedInstance]:
-        """Return all instances that a simulation of `failure` cannot restart.
-
-        Raises
-        ------
-        UndecidedError
-            If the work is spent before the result is known.
-        """
-        self._renew()
-        return self._simulated().all_lost(failure)
+        return derived(self._explaining, failures, self._power, compute)
 
     def failover_plan(self, group: Group) -> FailoverPlan | None:
         """Return where the instances of `group` restart; None if memory alone does not decide."""
@@ -346,7 +367,7 @@ class FailureTolerance:
             if not effort.spent:
                 failure = self._refuter(move)
                 if failure is not None:
-                    self._rejections[move.instance.name, move.before, move.after] = failure
+                    self._reject(move, failure)
                 return failure is None
         except UndecidedError:
             pass
@@ -387,12 +408,16 @@ class FailureTolerance:
                 return None
             self._renew()
             self._leave(move)
-            failure = self._rejections.get((move.instance.name, move.before, move.after))
-            failure = failure or self._refuter(move)
-            if failure is None:
-                return None
-            lost = self._simulated().all_lost(failure) if self.rules.exact else []
-            known = {one.instance.name for one in lost}
+            rejection = self._rejections.get((move.instance.name, move.before, move.after))
+            if rejection is None:
+                refuter = self._refuter(move)
+                if refuter is None:
+                    return None
+                rejection = self._reject(move, refuter)
+            failure, unrestarted = rejection
+            known = self.lost_before(failure) if self.rules.exact else ()
+            if unrestarted is not None and not known:
+                return unrestarted
             with self.state.trial():
                 self._try_out(move.instance, move.after)
                 if not known:
@@ -403,6 +428,26 @@ class FailureTolerance:
         except UndecidedError:
             return None
 
+    def lost_before(self, failure: Failure) -> set[str]:
+        """Return the instances, by name, that `failure` loses before the move that it rejects.
+
+        Where only failures count that were tolerated before, there are none.
+
+        Raises
+        ------
+        UndecidedError
+            If the work is spent before the result is known.
+        """
+        if not (self.rules.exact or self.rules.requires_all):
+            return set()
+        return {one.instance.name for one in self.all_unrestarted(failure)}
+
+    def _reject(self, move: Move, failure: Failure) -> N1Refuter:
+        """Record that `failure` rejects `move`, with the instance if a simulation named it."""
+        rejection = failure, self._unrestarted_then.get(failure)
+        self._rejections[move.instance.name, move.before, move.after] = rejection
+        return rejection
+
     def _refuter(self, move: Move) -> Failure | None:
         """Return a failure that would not be tolerated after `move`, or None.
 
@@ -412,6 +457,7 @@ class FailureTolerance:
         """
         self._renew()
         self._leave(move)
+        self._unrestarted_then = {}
         instance, nodes = move.instance, move.after
         group = self.state.cluster.nodes[nodes[0]].group
         if self.rules.namesake is not None:
@@ -443,6 +489,7 @@ class FailureTolerance:
         self._exact_search = None
         self._refuters.clear()
         self._tolerated = {}
+        self._unrestarted_now = {}
 
     def _overloaded(self, watch: FailureWatch, taken: float, primary: int) -> Iterator[Failure]:
         """Yield the failures that need more memory of `primary` than it will have left."""
@@ -489,7 +536,8 @@ class FailureTolerance:
             return []
         with self.state.trial():
             self._try_out(instance, nodes)
-            return self._lost(critical, one_is_enough)
+            self._unrestarted_then = self._lost(critical, one_is_enough)
+        return list(self._unrestarted_then)
 
     def _worse_off(
         self, watch: FailureWatch, taken: float, instance: Instance, nodes: Nodes
@@ -644,23 +692,28 @@ class FailureTolerance:
             )
         return self._exact_search
 
-    def _lost(self, failing: Sequence[Failure], one_is_enough: bool = False) -> list[Failure]:
+    def _lost(
+        self, failing: Sequence[Failure], one_is_enough: bool = False
+    ) -> dict[Failure, UnrestartedInstance | None]:
         """Return those of `failing` that are not tolerated now; with exact search, undecided ones.
 
+        Each has its first instance that cannot be restarted, or None if no simulation named it.
         With `one_is_enough`, the result may be incomplete if bounds prove one of them.
         """
         kinds = self._check_bounds(failing)
-        lost = [one for one in failing if kinds[one] == LOST]
+        lost: dict[Failure, UnrestartedInstance | None] = dict.fromkeys(
+            one for one in failing if kinds[one] == LOST
+        )
         if lost and one_is_enough:
             return lost
         unknown = [one for one in failing if kinds[one] == UNKNOWN]
         if self.rules.exact:  # the search is faster, and finds what the simulation does not
-            return lost + unknown
+            return lost | dict.fromkeys(unknown)
         by_group: dict[Group, list[Failure]] = {}
         for one in unknown:
             by_group.setdefault(self.state.cluster.nodes[one[0]].group, []).append(one)
         for some in by_group.values():
-            lost += self._simulated().lost(some)
+            lost |= self._simulated().lost(some)
         return lost
 
     def _tolerated_before(self, failing: Sequence[Failure]) -> list[Failure]:
@@ -669,9 +722,10 @@ class FailureTolerance:
         with self.state.trial():
             if self._leaving is not None:
                 self.state.place(*self._leaving)
-            lost = set(self._lost(new))
+            lost = self._lost(new)
             if self.rules.exact:
-                lost = {one for one in lost if not self._exact().saves(one)}
+                lost = dict.fromkeys(one for one in lost if not self._exact().saves(one))
+        self._unrestarted_now |= lost
         self._tolerated.update((one, one not in lost) for one in new)
         return [one for one in failing if self._tolerated[one]]
 

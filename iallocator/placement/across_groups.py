@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.limit_policy import LimitPolicy
+    from iallocator.placement.results import RankedGroups
     from iallocator.scoring import Kernel
     from iallocator.scoring.candidates import Candidates
 
@@ -50,10 +51,13 @@ class AcrossGroups:
     one pass scores the nodes of all groups.
 
     ``shares_rankings``: whether several instances are to be placed by one ranking.
+    ``offers``: what the groups of the last ranking offered, with their reasons; None if one pass
+    ranked all nodes.
     """
 
     __slots__ = (
-        "_closed", "_exclusive", "_kernel", "_nodes", "_reachable", "context", "shares_rankings",
+        "_closed", "_exclusive", "_kernel", "_nodes", "_reachable", "context", "offers",
+        "shares_rankings",
     )  # fmt: skip
 
     def __init__(self, context: Context) -> None:
@@ -64,17 +68,19 @@ class AcrossGroups:
         self._reachable: dict[tuple[object, ...], frozenset[int]] = {}
         self._exclusive = any(group.exclusive for group in context.cluster.groups)
         self._closed: dict[tuple[object, ...], dict[int, str]] = {}
+        self.offers: RankedGroups | None = None
 
     def ranked(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[Group, Nodes]]:
         """Yield placements, the best first, with their groups."""
         open_groups = self.open(instance, groups)
         context = self.context
+        self.offers = None
         if not context.plain:
             # With strategies: the placements that the groups offer, then all others
             by_uuid = {group.uuid: group for group in open_groups}
-            allocation = AllocationRequest(instance, open_groups, new=False)
             source = context.state.where[instance.name][0]
-            for offer in collect_offers(context, allocation).usable:
+            self.offers = collect_offers(context, AllocationRequest(instance, groups, new=False))
+            for offer in self.offers.usable:
                 group = by_uuid[offer.uuid]
                 barred = move_rejections(context.cluster, source, group.nodes)
                 first = [nodes for nodes in offer.nodes if nodes[0] not in barred]

@@ -11,6 +11,8 @@ import pytest
 from iallocator.aliases import Nodes
 from iallocator.model.instance import Instance
 from iallocator.model.moves import Move
+from iallocator.n1 import Failure
+from iallocator.n1.simulation import Simulation, UnrestartedInstance
 from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
 from tests.conformance.documents import document
 from tests.seeds import seeds
@@ -145,6 +147,39 @@ def test_check_rejects_where_it_can_name_a_lost_instance(mode: str) -> None:
             assert (stranded is None) is check.allows(Move(case.new, (), nodes)), (
                 f"{mode} {seed} {nodes}"
             )
+
+
+@pytest.mark.parametrize("mode", ["strict", "no-new"])
+def test_a_rejection_names_the_instance_that_its_own_simulation_found(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failure that a simulation has decided is not simulated again to name the instance."""
+    unrestarted: dict[Failure, UnrestartedInstance] = {}
+    simulate = Simulation.fail
+
+    def fail(simulation: Simulation, failure: Failure) -> UnrestartedInstance | None:
+        first = simulate(simulation, failure)
+        if first is not None:
+            unrestarted[failure] = first
+        return first
+
+    monkeypatch.setattr(Simulation, "fail", fail)
+    compared = 0
+    for seed in seeds(60, 150):
+        case = tight(seed, mode)
+        check = case.context.tolerance(case.context.all_nodes())
+        for nodes in candidates(case, case.new, 6):
+            move = Move(case.new, (), nodes)
+            unrestarted.clear()
+            if not check.allows(move):
+                simulated = dict(unrestarted)
+                named = check.obstacle(move)
+                assert named is not None
+                if simulated:
+                    assert named is simulated[named.failure], f"{mode} {seed} {nodes}"
+                    assert unrestarted == simulated
+                    compared += 1
+    assert compared > 5
 
 
 @pytest.mark.parametrize("seed", seeds(10, 40))

@@ -266,7 +266,9 @@ class Mover:
                 f"{tried} placements left in the other groups would break N+1, "
                 "or cannot be reached step by step"
             )
-        offers = collect_offers(self.context, AllocationRequest(instance, groups, new=False))
+        offers = self.ranking.offers
+        if offers is None:  # one pass over all nodes does not count the rejections of each group
+            offers = collect_offers(self.context, AllocationRequest(instance, groups, new=False))
         return offers.line or "the other groups have no nodes"
 
 
