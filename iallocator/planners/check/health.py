@@ -203,7 +203,7 @@ def failures(
             )
             not_tolerated.append(one)
             if finding:
-                one.unrestarted = _unrestarted(group, index) or [finding.instance]
+                one.unrestarted = _unrestarted(group, index, len(lost)) or [finding.instance]
             for instance in state.primaries[index].values():
                 if instance.forthcoming:
                     continue
@@ -218,13 +218,16 @@ def failures(
     return not_tolerated
 
 
-def _unrestarted(group: GroupHealth, node: int) -> list[str]:
-    """Return the instances that cannot be restarted if `node` fails; [] if that is undecided."""
+def _unrestarted(group: GroupHealth, node: int, failures: int) -> list[str]:
+    """Return the instances that cannot be restarted if `node` fails; [] if that is undecided.
+
+    `failures`: about how many failures are simulated.
+    """
     tolerance = group.tolerance
     assert tolerance is not None
     try:
         if tolerance.rules.strict:
-            return [one.instance.name for one in tolerance.all_unrestarted((node,))]
+            return [one.instance.name for one in tolerance.all_unrestarted((node,), failures)]
         return [one.name for one in tolerance.unrestarted((node,))]
     except UndecidedError:
         return []
