@@ -1,7 +1,8 @@
 """Batched simulation: many failures simulated at once in arrays, one failure in each row.
 
 The same steps as in `iallocator.n1.simulation`, for instances on one node without tags, where only
-memory and disk decide whether a node accepts them.  The scores are those of
+memory and disk decide whether a node accepts them.  Each node fails alone: the scores of a row
+assume that all instances leave one node.  The scores are those of
 `iallocator.scoring.incremental_batch`.  As soon as all instances left in a row are equal, each of
 them takes one slot, whatever is chosen, and the slots are counted.
 
@@ -20,11 +21,12 @@ from iallocator.n1 import ANY_NUMBER
 from iallocator.scoring.incremental_batch import BatchBasis, BatchScores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.aliases import Floats, Indices, Truths
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1 import Failure
     from iallocator.n1.slots import Leaving, Vector
     from iallocator.scoring.incremental_batch import SharedBatchData
 
@@ -203,7 +205,7 @@ processor."""
 
 
 class _Head(NamedTuple):
-    """The instances of a node before the last run: in order, as an array, and their kinds."""
+    """The instances of a failure before the last run: in order, as an array, and their kinds."""
 
     vectors: list[Vector]
     amounts: Floats
@@ -216,6 +218,11 @@ class BatchedSimulation:
     `matrix`: the capacities of all nodes, see `iallocator.scoring.arrays`.
     """
 
+    @staticmethod
+    def suits(failing: Iterable[Failure]) -> bool:
+        """Return whether `lost` can simulate all of `failing`: each is of one node."""
+        return all(len(failure) == 1 for failure in failing)
+
     def __init__(
         self, state: State, matrix: Floats, scope: Sequence[int], targets: Sequence[int]
     ) -> None:
@@ -224,19 +231,19 @@ class BatchedSimulation:
         self._allowed = np.zeros(len(scope), dtype=bool)
         self._allowed[[self._position[index] for index in targets]] = True
         self._basis = BatchBasis(state, matrix, scope)
-        self._heads: dict[int, _Head] = {}
+        self._heads: dict[Failure, _Head] = {}
 
     def lost(
         self,
-        failing: Sequence[int],
+        failing: Sequence[Failure],
         leaving: Sequence[Leaving],
         coming: Sequence[Arrivals | None],
     ) -> list[bool]:
-        """Return for each failure whether it loses an instance.
+        """Return for each failure, as in `suits`, whether it loses an instance.
 
-        Number i is the failure of node ``failing[i]``, which ``leaving[i]`` leave.  The instances
-        ``coming[i]`` are on their nodes in addition to the state; those on the failed node are part
-        of ``leaving[i]``.
+        The instances ``leaving[i]`` leave the nodes of ``failing[i]``.  The instances ``coming[i]``
+        are on their nodes in addition to the state; those on failed nodes are part of
+        ``leaving[i]``.
         """
         if not failing:  # there may be no node at all that could
             return []
@@ -245,7 +252,8 @@ class BatchedSimulation:
         for start in range(0, len(failing), size):
             part = slice(start, start + size)
             some, came = leaving[part], coming[part]
-            heads = [self._head_of(node, one) for node, one in zip(failing[part], some)]
+            heads = [self._head_of(failure, one) for failure, one in zip(failing[part], some)]
+            own = list(chain.from_iterable(failing[part]))
             vectors = [None if one is None else one[0].as_primary for one in came]
             different = {id(head): head.kinds for head in heads}.values()
             kinds = {one for one in vectors if one is not None}.union(*different)
@@ -253,7 +261,7 @@ class BatchedSimulation:
                 self._basis,
                 self._basis.shared(kinds),
                 self._allowed,
-                np.array(self._positions(failing[part]), dtype=np.intp),
+                np.array(self._positions(own), dtype=np.intp),
                 some,
                 [head.amounts for head in heads],
                 vectors,
@@ -266,10 +274,10 @@ class BatchedSimulation:
         """Return the positions of `nodes` in the scope."""
         return nodes if self._every else [self._position[node] for node in nodes]
 
-    def _head_of(self, node: int, leaving: Leaving) -> _Head:
-        """Return the head of the instances that leave `node`, kept while it is unchanged."""
-        known = self._heads.get(node)
+    def _head_of(self, failure: Failure, leaving: Leaving) -> _Head:
+        """Return the head of the instances that leave `failure`, kept while it is unchanged."""
+        known = self._heads.get(failure)
         if known is None or known.vectors is not leaving.head:
             amounts = np.array(leaving.head, dtype=np.float64).reshape(-1, len(COLUMNS))
-            known = self._heads[node] = _Head(leaving.head, amounts, frozenset(leaving.head))
+            known = self._heads[failure] = _Head(leaving.head, amounts, frozenset(leaving.head))
         return known

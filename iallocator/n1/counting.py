@@ -1,6 +1,7 @@
 """Counting: which placements of equal instances on one node keep N+1, and how many more fit.
 
-The instances of a failed node are restarted in a known order.  Let x be the size of one of them.
+A failure is a set of nodes of one group; usually it is one node.  The instances of the failed nodes
+are restarted in a known order.  Let x be the size of one of them.
 A target with n slots of that size still has at least ``n - ceil(y / x)`` slots after it receives an
 instance of size y.  So an instance has a placement, whatever was chosen for those before it, if all
 targets together have more slots of its size than the instances before it take away.  The last
@@ -18,7 +19,8 @@ next nodes are predicted: each instance is expected on the best node that is not
 All failures that counting leaves undecided are simulated together, which takes little longer than
 one of them.  The first wrong prediction ends the accepted sequence, and is remembered.
 
-Cost: O(n) per placement and size in arrays of *n* nodes, whatever the number of instances.
+Cost: O(n + f) per placement and size in arrays of *n* nodes, and of *f* nodes in all failures,
+whatever the number of instances.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from iallocator.n1.slots import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
@@ -52,8 +54,8 @@ if TYPE_CHECKING:
     from iallocator.n1.slots import Leaving, Margin, Need
     from iallocator.scoring import Kernels
 
-    Undecided = tuple[int, Leaving]
-    """A node that fails, and the instances that leave it then."""
+    Undecided = tuple[Failure, Leaving]
+    """A failure, and the instances that leave its nodes then."""
 
 __all__ = ["CountedTolerance", "GroupCounting", "Speculation"]
 
@@ -75,9 +77,10 @@ class GroupCounting:
     group, targets:
         The group, and its nodes that may take over.
     queues:
-        Node that fails alone -> the instances that leave it then.
+        Failure -> the instances that leave its nodes then.
     intricate:
-        Whether counting never decides in this group, for example if several nodes fail together.
+        Whether counting never decides in this group, for example if nodes of it and of another
+        group fail together.
     """
 
     def __init__(
@@ -89,22 +92,27 @@ class GroupCounting:
         self.group = group
         self.targets = rules.targets(state.cluster, group)
         self._takes_over = frozenset(self.targets)
-        alone = {one[0] for one in failing if len(one) == 1}
-        self.queues = {i: Queue(rules) for i in group.nodes if i in alone}
+        inside = frozenset(group.nodes)
+        mine = [one for one in failing if not inside.isdisjoint(one)]
+        self.queues = {one: Queue(rules) for one in sorted(mine)}
+        self._of_node: dict[int, list[Failure]] = {}
+        for one in self.queues:
+            for node in one:
+                self._of_node.setdefault(node, []).append(one)
         self.intricate = (
             state.access is not None
-            or not all(len(one) == 1 or set(one).isdisjoint(group.nodes) for one in failing)
+            or not all(inside.issuperset(one) for one in mine)
             or bool(other_limits(group, *PACKED_LIMITS))
             or any(nodes[index].migration for index in group.nodes)
             or not all(
                 one.forthcoming or (not one.needs_secondary and self.counts(one))
-                for index in self.queues
+                for index in self._of_node
                 for one in state.primaries[index].values()
             )
         )
         if not self.intricate:
-            for node, queue in self.queues.items():
-                queue.start(state.primaries[node].values())
+            for failure, queue in self.queues.items():
+                queue.start(*(state.primaries[node].values() for node in failure))
         self._totals: Kept[Need, tuple[int, int]] = {}
         self._all_tolerated: Kept[None, bool | None] = {}
         self._margins: Kept[None, dict[Need, Margin]] = {}
@@ -127,27 +135,30 @@ class GroupCounting:
         columns = self._state.columns
         return columns[MEMORY][node] > memory and (not disk or columns[DISK][node] > disk)
 
+    def failures_of(self, node: int) -> Sequence[Failure]:
+        """Return the failures that `node` is in."""
+        return self._of_node.get(node, ())
+
     # Changes of the state
 
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
         """Count instances that were placed on one node each, equal except for names and orders."""
         if not self.intricate:
             for instance, (node,) in arrivals:
-                if node in self.queues:
-                    self.queues[node].add(instance)
+                for failure in self.failures_of(node):
+                    self.queues[failure].add(instance, failure.index(node))
         self._change([node for _, (node,) in arrivals])
 
-    def restore(self, node: int, queue: Queue | None) -> None:
-        """Count `node` again at the end of a trial; `queue`: its queue before the trial.
+    def restore(self, nodes: Collection[int], queues: Mapping[Failure, Queue]) -> None:
+        """Count `nodes` again at the end of a trial; `queues`: those before the trial.
 
         Building the queue again from the state, by change counters, is too slow: ``capacity`` with
         ``--n1 strict`` on 40 nodes with 2400 rbd instances takes 1.61 s instead of 1.46 s.
         """
-        if queue is not None:
-            self.queues[node] = queue
-        self._change([node])
+        self.queues.update(queues)
+        self._change(nodes)
 
-    def _change(self, nodes: Sequence[int]) -> None:
+    def _change(self, nodes: Collection[int]) -> None:
         for changed in self._changed:
             changed.update(nodes)
 
@@ -186,7 +197,7 @@ class GroupCounting:
         if self.intricate or not self.counts(instance):
             return False
         taken = fits_into(instance)
-        if node in self.queues and self.loses(node, taken, node):
+        if any(self.loses(failure, taken, node) for failure in self.failures_of(node)):
             return True
         margins = derived(self._margins, None, self._state.version, self._undecided.margins)
         return any(
@@ -194,69 +205,73 @@ class GroupCounting:
             for need, margin in margins.items()
         )
 
-    def not_tolerated(self, instance: Instance | None, node: int) -> dict[int, bool | None]:
+    def not_tolerated(self, instance: Instance | None, node: int) -> dict[Failure, bool | None]:
         """Return each failure that is not tolerated, or undecided, with `instance` on `node`."""
         return self.not_tolerated_with(instance, node, [])[0]
 
     def not_tolerated_with(
-        self, instance: Instance | None, node: int, others: Sequence[tuple[int, int]]
-    ) -> tuple[dict[int, bool | None], list[bool | None]]:
+        self, instance: Instance | None, node: int, others: Sequence[tuple[Failure, int]]
+    ) -> tuple[dict[Failure, bool | None], list[bool | None]]:
         """Return `not_tolerated`, and for each of `others` whether the failure is tolerated.
 
         `others`: a failure, and the node on which `instance` is instead of `node`.
         """
         taken = fits_into(instance) if instance else (0, 0)
-        apart = [(failing, other) for failing, other in others if failing != other]
+        apart = [(failure, other) for failure, other in others if other not in failure]
         lost, known = self._undecided.after(taken, node, apart)
-        results = {failing: False if sure else None for failing, sure in lost.items()}
-        if node in self.queues:
-            own = self.tolerates_failure(node, instance, node)
-            results = results if own else dict(sorted({**results, node: own}.items()))
+        results = {failure: False if sure else None for failure, sure in lost.items()}
+        for failure in self.failures_of(node):
+            own = self.tolerates_failure(failure, instance, node)
+            results = results if own else dict(sorted({**results, failure: own}.items()))
         rest = iter(known)
         return results, [
-            self.tolerates_failure(failing, instance, other) if failing == other else next(rest)
-            for failing, other in others
+            self.tolerates_failure(failure, instance, other) if other in failure else next(rest)
+            for failure, other in others
         ]
 
     # One failure
 
-    def loses(self, failing: int, taken: Need, node: int) -> bool:
+    def loses(self, failure: Failure, taken: Need, node: int) -> bool:
         """Return whether a failure is certainly intolerable with `taken` in use on `node`."""
-        queue = self.queues[failing]
-        if failing == node:
-            return queue.lost(self._slots(queue, failing, node, (0, 0)), [taken])
-        return queue.lost(self._slots(queue, failing, node, taken))
+        queue = self.queues[failure]
+        if node in failure:
+            return queue.lost(self._slots(queue, failure, node, (0, 0)), [taken])
+        return queue.lost(self._slots(queue, failure, node, taken))
 
-    def tolerates_failure(self, failing: int, instance: Instance | None, node: int) -> bool | None:
+    def tolerates_failure(
+        self, failure: Failure, instance: Instance | None, node: int
+    ) -> bool | None:
         """Return whether one failure is tolerated with `instance` on `node`."""
-        comes_here = instance is not None and failing == node
-        queue = self._queue(failing, instance, node)
+        comes_here = instance is not None and node in failure
+        queue = self._queue(failure, instance, node)
         if not queue.moved:
             return True
         taken = (0, 0) if instance is None or comes_here else fits_into(instance)
         for need, (units, before) in queue.required.items():
-            slots, closing = self._without(need, failing)
+            slots, closing = self._without(need, failure)
             if node >= 0 and any(taken):
                 less = self._taken_slots(need, node, taken)
                 slots, closing = slots - less[0], closing - less[1]
             if slots < units and (queue.disks or closing <= before):
-                return False if queue.lost(self._slots(queue, failing, node, taken)) else None
+                return False if queue.lost(self._slots(queue, failure, node, taken)) else None
         return True
 
-    def leaving(self, failing: int, instance: Instance | None, node: int) -> Leaving:
-        """Return the instances that leave `failing`, with `instance` if `node` is that node."""
-        return self._queue(failing, instance, node).leaving()
+    def leaving(self, failure: Failure, instance: Instance | None, node: int) -> Leaving:
+        """Return the instances that leave `failure`, with `instance` if `node` is one of it."""
+        return self._queue(failure, instance, node).leaving()
 
-    def _queue(self, failing: int, instance: Instance | None, node: int) -> Queue:
-        present = self.queues[failing]
-        return present.with_one(instance) if instance and failing == node else present
+    def _queue(self, failure: Failure, instance: Instance | None, node: int) -> Queue:
+        present = self.queues[failure]
+        if instance is None or node not in failure:
+            return present
+        return present.with_one(instance, failure.index(node))
 
-    def _slots(self, queue: Queue, failing: int, node: int, taken: Need) -> list[int]:
+    def _slots(self, queue: Queue, failure: Failure, node: int, taken: Need) -> list[int]:
         """Return the slots of all targets for each size in `queue`, with `taken` on `node`."""
         counts = []
         for need in queue.required:
             less = self._taken_slots(need, node, taken)[0] if node >= 0 and any(taken) else 0
-            counts.append(self._without(need, failing)[0] - less)
+            counts.append(self._without(need, failure)[0] - less)
         return counts
 
     def _taken_slots(self, need: Need, node: int, taken: Need) -> tuple[int, int]:
@@ -267,9 +282,9 @@ class GroupCounting:
         left, left_closing = slots_of_node(self._state, need, node, taken)
         return slots - left, closing - left_closing
 
-    def _without(self, need: Need, failing: int) -> tuple[int, int]:
-        """Return the slots of all targets but `failing`, and their closing MiB (`slots_left`)."""
-        known = self._undecided.without(need, failing)
+    def _without(self, need: Need, failure: Failure) -> tuple[int, int]:
+        """Return the slots of all targets outside of `failure`, and their closing MiB."""
+        known = self._undecided.without(need, failure)
         if known is not None:
             return known
         slots, closing = derived(
@@ -278,10 +293,10 @@ class GroupCounting:
             self._state.version,
             lambda: slots_of_nodes(self._state, need, self.targets),
         )
-        if failing not in self._takes_over:
-            return slots, closing
-        own, own_closing = slots_of_node(self._state, need, failing, (0, 0))
-        return slots - own, closing - own_closing
+        for node in self._takes_over.intersection(failure):
+            own, own_closing = slots_of_node(self._state, need, node, (0, 0))
+            slots, closing = slots - own, closing - own_closing
+        return slots, closing
 
 
 class _Results:
@@ -301,11 +316,11 @@ class _Results:
     __slots__ = ("before", "instance", "prepared", "rejected", "simulated")
 
     def __init__(self) -> None:
-        self.before: dict[int, bool | None] = {}
+        self.before: dict[Failure, bool | None] = {}
         self.prepared: dict[tuple[float, ...], set[int]] = {}
         self.instance: Instance | None = None
         self.rejected: set[int] = set()
-        self.simulated: set[int] = set()
+        self.simulated: set[Failure] = set()
 
 
 class GroupChecks:
@@ -317,7 +332,8 @@ class GroupChecks:
     Attributes
     ----------
     plain:
-        Whether failures can be simulated in arrays: only amounts distinguish the nodes.
+        Whether failures can be simulated in arrays: each node fails alone, and only amounts
+        distinguish the nodes.
     refuters:
         Node -> the failure that rejected an instance there last.
     """
@@ -330,12 +346,16 @@ class GroupChecks:
         self._rules = rules
         self._counting = counting
         self._simulations: dict[bool, BatchedSimulation] = {}
-        self.plain = not counting.intricate and not any(
-            state.reserved[index]
-            or any(one.exclusion or one.desired for one in state.primaries[index].values())
-            for index in counting.group.nodes
+        self.plain = (
+            not counting.intricate
+            and BatchedSimulation.suits(counting.queues)
+            and not any(
+                state.reserved[index]
+                or any(one.exclusion or one.desired for one in state.primaries[index].values())
+                for index in counting.group.nodes
+            )
         )
-        self.refuters: dict[int, int] = {}
+        self.refuters: dict[int, Failure] = {}
         self._results: Kept[None, _Results] = {}
 
     def allows(self, instance: Instance, node: int) -> bool | None:
@@ -358,14 +378,14 @@ class GroupChecks:
             if against is not False:
                 return None if against is None else False
         undecided: list[Undecided] = []
-        for failing, result in counting.not_tolerated(instance, node).items():
+        for failure, result in counting.not_tolerated(instance, node).items():
             if result is False:
-                against = self._counts_against(failing)
+                against = self._counts_against(failure)
                 if against is not False:
-                    self.refuters[node] = failing
+                    self.refuters[node] = failure
                     return None if against is None else False
             else:
-                undecided.append((failing, counting.leaving(failing, instance, node)))
+                undecided.append((failure, counting.leaving(failure, instance, node)))
         if likely is not None:
             undecided.sort(key=lambda one: one[0] != likely)
         if not undecided:
@@ -373,40 +393,40 @@ class GroupChecks:
         lost = self.lost(undecided, [(instance, (node,))] * len(undecided))
         if lost is None:
             return None
-        for (failing, _), is_lost in zip(undecided, lost):
-            against = is_lost and self._counts_against(failing)
+        for (failure, _), is_lost in zip(undecided, lost):
+            against = is_lost and self._counts_against(failure)
             if against is not False:
-                self.refuters[node] = failing
+                self.refuters[node] = failure
                 if against:
                     self._known().rejected.add(node)
-                    self._simulate_everywhere(failing, instance)
+                    self._simulate_everywhere(failure, instance)
                 return None if against is None else False
         self.refuters.pop(node, None)
         return True
 
-    def _simulate_everywhere(self, failing: int, instance: Instance) -> None:
+    def _simulate_everywhere(self, failure: Failure, instance: Instance) -> None:
         """Simulate a failure that rejects `instance` on a second node for all other nodes."""
         known = self._known()
-        if len(known.rejected) < TWICE or failing in known.simulated:
+        if len(known.rejected) < TWICE or failure in known.simulated:
             return
-        known.simulated.add(failing)
+        known.simulated.add(failure)
         counting, nodes = self._counting, self._state.cluster.nodes
         others = [
             i
             for i in counting.group.nodes
-            if i != failing and nodes[i].online and i not in known.rejected
+            if i not in failure and nodes[i].online and i not in known.rejected
         ]
-        undecided = [(failing, counting.leaving(failing, instance, -1))] * len(others)
+        undecided = [(failure, counting.leaving(failure, instance, -1))] * len(others)
         lost = self.lost(undecided, [(instance, (node,)) for node in others])
         rejected = [node for node, is_lost in zip(others, lost or ()) if is_lost]
         known.rejected.update(rejected)
-        self.refuters.update(dict.fromkeys(rejected, failing))
+        self.refuters.update(dict.fromkeys(rejected, failure))
 
     def _known(self) -> _Results:
         """Return the results for the present state."""
         return derived(self._results, None, self._state.version, _Results)
 
-    def learn(self, node: int, refuter: int | None) -> None:
+    def learn(self, node: int, refuter: Failure | None) -> None:
         """Remember the failure that rejects every instance on `node`; None: no failure does."""
         if refuter is None:
             self.refuters.pop(node, None)
@@ -421,15 +441,15 @@ class GroupChecks:
         known = self._known()
         fresh = [one for one in instances if one.as_primary not in known.prepared]
         rows = [
-            (one, node, failing)
+            (one, node, failure)
             for one in fresh
             if self._counting.counts(one)
-            for node, failing in self.refuters.items()
-            if self._counting.holds(one, node) and self._counts_against(failing)
+            for node, failure in self.refuters.items()
+            if self._counting.holds(one, node) and self._counts_against(failure)
         ]
         leaving = self._counting.leaving
         lost = self.lost(
-            [(failing, leaving(failing, one, node)) for one, node, failing in rows],
+            [(failure, leaving(failure, one, node)) for one, node, failure in rows],
             [(one, (node,)) for one, node, _ in rows],
         )
         known.prepared |= {one.as_primary: set() for one in fresh}
@@ -453,7 +473,7 @@ class GroupChecks:
             batch = instances[count : count + size]
             rows = [(one, node, self.refuters[node]) for one in batch for node in nodes]
             lost = self.lost(
-                [(failing, counting.leaving(failing, one, node)) for one, node, failing in rows],
+                [(failure, counting.leaving(failure, one, node)) for one, node, failure in rows],
                 [(one, (node,)) for one, node, _ in rows],
             )
             if lost is None:
@@ -469,23 +489,23 @@ class GroupChecks:
         result = self._counting.tolerates_all()
         if result is not None or self._counting.intricate:
             return result
-        results = {self._tolerated_before(failing) for failing in self._counting.queues}
+        results = {self._tolerated_before(failure) for failure in self._counting.queues}
         return False if False in results else None if None in results else True
 
-    def _counts_against(self, failing: int) -> bool | None:
+    def _counts_against(self, failure: Failure) -> bool | None:
         """Return whether a placement is rejected if this failure is not tolerated with it."""
-        return True if self._rules.strict else self._tolerated_before(failing)
+        return True if self._rules.strict else self._tolerated_before(failure)
 
-    def _tolerated_before(self, failing: int) -> bool | None:
+    def _tolerated_before(self, failure: Failure) -> bool | None:
         """Return whether a failure is tolerated in the present state."""
         known = self._known()
-        if failing not in known.before:
-            result = self._counting.tolerates_failure(failing, None, -1)
+        if failure not in known.before:
+            result = self._counting.tolerates_failure(failure, None, -1)
             if result is None:
-                lost = self.lost([(failing, self._counting.leaving(failing, None, -1))], [None])
+                lost = self.lost([(failure, self._counting.leaving(failure, None, -1))], [None])
                 result = None if lost is None else not lost[0]
-            known.before[failing] = result
-        return known.before[failing]
+            known.before[failure] = result
+        return known.before[failure]
 
     def lost(
         self, undecided: Sequence[Undecided], coming: Sequence[Arrivals | None]
@@ -506,7 +526,7 @@ class GroupChecks:
             self._simulations[whole] = BatchedSimulation(
                 state, self._kernels.matrix(), scope, counting.targets
             )
-        failing, leaving = [node for node, _ in undecided], [one for _, one in undecided]
+        failing, leaving = [one for one, _ in undecided], [one for _, one in undecided]
         return self._simulations[whole].lost(failing, leaving, coming)
 
 
@@ -664,8 +684,10 @@ class Speculation:
         self._counting = counting
         self._predictions: list[list[_Prediction]] = []
         self._path: tuple[int, ...] = ()
-        self._queues: dict[int, Queue] = {}
-        self._recent: list[int] = []  # failures that showed a prediction to be wrong, the last ones
+        self._queues: dict[Failure, Queue] = {}
+        self._recent: list[
+            Failure
+        ] = []  # failures that showed a prediction to be wrong, the last ones
         self._wrong: _Prediction | None = None  # the one that ended what is believed
 
     def suits(self, instance: Instance) -> bool:
@@ -691,38 +713,40 @@ class Speculation:
         predictions: list[_Prediction] = []
         asked = [(self._checks.refuters[other], other) for other in rejected]
         uncertain, results = self._counting.not_tolerated_with(instance, node, asked)
-        for (failing, other), tolerated in zip(asked, results):
+        for (failure, other), tolerated in zip(asked, results):
             if tolerated:
                 self._checks.learn(other, None)
             elif tolerated is None:
-                predictions.append(self._predict(failing, instance, other, True))
+                predictions.append(self._predict(failure, instance, other, True))
         if True in results:
             return False
-        for failing, tolerated in uncertain.items():
+        for failure, tolerated in uncertain.items():
             if tolerated is False:
-                self._checks.learn(node, failing)
+                self._checks.learn(node, failure)
                 return False
-            predictions.append(self._predict(failing, instance, node, False))
+            predictions.append(self._predict(failure, instance, node, False))
         self._predictions.append(predictions)
         return True
 
-    def _predict(self, failing: int, instance: Instance, node: int, rejected: bool) -> _Prediction:
-        undecided = failing, self._counting.leaving(failing, instance, node)
+    def _predict(
+        self, failure: Failure, instance: Instance, node: int, rejected: bool
+    ) -> _Prediction:
+        undecided = failure, self._counting.leaving(failure, instance, node)
         return _Prediction(undecided, (instance, (*self._path, node)), rejected)
 
     def placed(self, instance: Instance, node: int) -> None:
         """Count an instance that was placed on `node` in the trial."""
         queues = self._counting.queues
-        if node in queues and node not in self._queues:
-            self._queues[node] = queues[node]
-            queues[node] = queues[node].copy()
+        for failure in self._counting.failures_of(node):
+            if failure not in self._queues:
+                self._queues[failure] = queues[failure]
+                queues[failure] = queues[failure].copy()
         self._path = *self._path, node
         self._counting.placed([(instance, (node,))])
 
     def end(self) -> None:
         """Restore the counting at the end of the trial."""
-        for node in set(self._path):
-            self._counting.restore(node, self._queues.get(node))
+        self._counting.restore(self._path, self._queues)
 
     def confirmed(self) -> int | None:
         """Return how many predictions precede the first wrong one; None if that is undecided.
@@ -746,17 +770,17 @@ class Speculation:
         A failure that rejects an instance on one node mostly rejects it on many nodes.
         """
         wrong, self._wrong = self._wrong, None
-        if wrong is None or wrong.node == wrong.undecided[0]:
+        if wrong is None or wrong.node in wrong.undecided[0]:
             return
-        failing, leaving = wrong.undecided
-        others = [node for node in nodes if node not in (failing, wrong.node)]
+        failure, leaving = wrong.undecided
+        others = [node for node in nodes if node not in (*failure, wrong.node)]
         instance, path = wrong.coming
         coming = [(instance, (*path[:-1], node)) for node in others]
-        lost = self._checks.lost([(failing, leaving)] * len(others), coming)
+        lost = self._checks.lost([(failure, leaving)] * len(others), coming)
         for node, gone in zip(others, lost or ()):
             if gone:
-                self._checks.learn(node, failing)
-            elif self._checks.refuters.get(node) == failing:
+                self._checks.learn(node, failure)
+            elif self._checks.refuters.get(node) == failure:
                 self._checks.learn(node, None)
 
     def _so(self, count: int, asked: Callable[[_Prediction], bool]) -> int | None:

@@ -1,6 +1,6 @@
 """Slots for equal instances: how many a failure requires, how many the targets have.
 
-The queue of a node has the instances that leave it when it fails, in the order they are restarted.
+The queue of a failure has the instances that leave its nodes, in the order they are restarted.
 Equal instances that are restarted one after the other are one run, so that a queue of *m* instances
 of *r* sizes costs O(r^2) instead of O(m).
 
@@ -14,6 +14,7 @@ again.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
     from iallocator.aliases import Indices, Truths
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1 import Rules
+    from iallocator.n1 import Failure, Rules
 
     Need = tuple[int, int]
     """Memory and disk of an instance, MiB."""
 
-    Turn = tuple[bool, float, float]
+    Turn = tuple[bool, int, float, float]
     """When an instance is restarted, compared with others: the lowest is first."""
 
     Vector = tuple[float, ...]
@@ -76,7 +77,7 @@ class _Run:
 
 
 class Leaving(NamedTuple):
-    """The instances that leave a node, whatever comes to that node later.
+    """The instances that leave the nodes of a failure, whatever comes to these nodes later.
 
     Attributes
     ----------
@@ -95,7 +96,10 @@ class Leaving(NamedTuple):
 
 
 class Queue:
-    """The instances of one node, except those on two nodes, in runs of equal ones.
+    """The instances of the nodes of a failure, except those on two nodes, in runs of equal ones.
+
+    `place` is everywhere the position in the failure of the node that an instance is on: instances
+    of the first node are restarted before those of the next one, and those created anew come last.
 
     Attributes
     ----------
@@ -131,16 +135,23 @@ class Queue:
 
     @property
     def moved(self) -> bool:
-        """Return whether the node has an instance that must restart if the node fails."""
+        """Return whether an instance must restart after the failure."""
         return bool(self._runs)
 
-    def start(self, instances: Iterable[Instance]) -> None:
-        """Build the queue from all of `instances`."""
-        self._take(sorted(self._entry(one) for one in instances if not one.forthcoming))
+    def start(self, *primaries: Iterable[Instance]) -> None:
+        """Build the queue from the primaries of each node of the failure."""
+        self._take(
+            sorted(
+                self._entry(one, place)
+                for place, instances in enumerate(primaries)
+                for one in instances
+                if not one.forthcoming
+            )
+        )
 
-    def add(self, instance: Instance) -> None:
-        """Count an instance that was placed on the node."""
-        entry = self._entry(instance)
+    def add(self, instance: Instance, place: int = 0) -> None:
+        """Count an instance that was placed on a node of the failure."""
+        entry = self._entry(instance, place)
         self._leaving = None
         if self._goes_last(entry):
             need = entry[1]
@@ -162,10 +173,10 @@ class Queue:
         twin.required = dict(self.required)
         return twin
 
-    def with_one(self, instance: Instance) -> Queue:
+    def with_one(self, instance: Instance, place: int = 0) -> Queue:
         """Return a queue with `instance` in it, too."""
         twin = Queue(self._rules)
-        entry = self._entry(instance)
+        entry = self._entry(instance, place)
         if self._goes_last(entry):
             need = entry[1]
             twin._runs, twin._more, twin.disks = self._runs, [need], self.disks
@@ -176,33 +187,33 @@ class Queue:
             twin._take(sorted([*self._entries, entry]))
         return twin
 
-    def position(self, instance: Instance) -> int:
+    def position(self, instance: Instance, place: int = 0) -> int:
         """Return how many instances are restarted before `instance`."""
-        return bisect_right(self._entries, self._entry(instance))
+        return bisect_right(self._entries, self._entry(instance, place))
 
-    def required_with(self, instance: Instance) -> Required:
+    def required_with(self, instance: Instance, place: int = 0) -> Required:
         """Return what `required` would be with `instance` in the queue."""
         need = fits_into(instance)
         # The run at its position, and whether the position lies inside the run
-        position = self.position(instance)
-        place, inside, start = len(self._runs), False, 0
+        position = self.position(instance, place)
+        first, inside, start = len(self._runs), False, 0
         for number, run in enumerate(self._runs):
             if position < start + run.count:
-                place, inside = number, position > start
+                first, inside = number, position > start
                 break
             start += run.count
-        if (inside and self._runs[place].need != need) or not any(need):
-            return self.with_one(instance).required
+        if (inside and self._runs[first].need != need) or not any(need):
+            return self.with_one(instance, place).required
         required = dict(self.required)
-        for other in dict.fromkeys(run.need for run in self._runs[place:]):
+        for other in dict.fromkeys(run.need for run in self._runs[first:]):
             units, before = required[other]
             required[other] = units + cost_of(need, other), before + need[0]
-        beside = {run.need for run in self._runs[max(0, place - 1) :]}
+        beside = {run.need for run in self._runs[max(0, first - 1) :]}
         if need not in beside:
-            earlier = self._runs[:place]
+            earlier = self._runs[:first]
             units = sum(run.count * cost_of(run.need, need) for run in earlier)
             required[need] = units + 1, sum(run.count * run.need[0] for run in earlier)
-        elif all(run.need != need for run in self._runs[place:]):
+        elif all(run.need != need for run in self._runs[first:]):
             units, before = required[need]
             required[need] = units + 1, before + need[0]
         return required
@@ -210,7 +221,7 @@ class Queue:
     def lost(self, slots: Sequence[int], others: Sequence[Need] = ()) -> bool:
         """Return whether an instance certainly cannot restart; `slots`: for each required size.
 
-        `others` are sizes that leave the node in addition.
+        `others` are sizes that leave the nodes in addition.
         """
         return any(
             self.taken(size) + sum(_least(need, size) for need in (*self._more, *others)) > room
@@ -235,7 +246,7 @@ class Queue:
             count = self._runs[-1].count + len(self._more) if self._runs else 0
             need = self._runs[-1].need if self._runs else (0, 0)
             ends = [*self._entries[:1], *self._entries[-1:]]  # those created anew come last
-            recreated = frozenset(key[0] for key, _, _ in ends)
+            recreated = frozenset(turn[0] for turn, _, _ in ends)
             self._leaving = Leaving(self._head(), need, count, recreated)
         return self._leaving
 
@@ -246,10 +257,10 @@ class Queue:
             self._before = [vector for _, _, vector in self._entries[:count]]
         return self._before
 
-    def _entry(self, instance: Instance) -> Entry:
+    def _entry(self, instance: Instance, place: int) -> Entry:
         recreated = self._rules.recreates(instance)
-        key = recreated, -instance.memory if recreated else 0, instance.order
-        return key, fits_into(instance), instance.as_primary
+        turn = recreated, place, -instance.memory if recreated else 0, instance.order
+        return turn, fits_into(instance), instance.as_primary
 
     def _goes_last(self, entry: Entry) -> bool:
         """Return whether `entry` extends the last run."""
@@ -270,9 +281,9 @@ class Queue:
         self.disks = any(run.need[1] for run in self._runs)
         required: Required = {}
         memory = 0
-        for place, run in enumerate(self._runs):
+        for number, run in enumerate(self._runs):
             before = sum(
-                earlier.count * cost_of(earlier.need, run.need) for earlier in self._runs[:place]
+                earlier.count * cost_of(earlier.need, run.need) for earlier in self._runs[:number]
             )
             own = run.count if any(run.need) else 1
             required[run.need] = before + own, memory + (run.count - 1) * run.need[0]
@@ -337,14 +348,15 @@ ABSENT = -1
 class _FailureSlots:
     """The failures of one group (sizes × failures), and slots (sizes × nodes).
 
-    The nodes that may fail come first, then other targets.  `queues` have the instances that leave
-    each node, `targets` take over; `changed` receives every node that changes, and is emptied here.
+    The nodes that may fail come first, then other targets.  `queues` have the instances that each
+    failure affects, `targets` take over; `changed` receives every node that changes, and is emptied
+    here.
     """
 
     def __init__(
         self,
         state: State,
-        queues: Mapping[int, Queue],
+        queues: Mapping[Failure, Queue],
         targets: Sequence[int],
         changed: set[int],
     ) -> None:
@@ -352,8 +364,19 @@ class _FailureSlots:
         self._queues = queues
         self._changed = changed
         self._failing = list(queues)
-        nodes = list(dict.fromkeys((*queues, *targets)))
+        self._number = {failure: k for k, failure in enumerate(queues)}
+        self._affecting: dict[int, list[int]] = {}  # node -> the numbers of its failures
+        for failure, number in self._number.items():
+            for node in failure:
+                self._affecting.setdefault(node, []).append(number)
+        fallible = list(chain.from_iterable(queues))
+        nodes = list(dict.fromkeys((*fallible, *targets)))
         self._place = {node: k for k, node in enumerate(nodes)}
+        self._alone = all(len(failure) == 1 for failure in queues)  # failure k is that of node k
+        # The places of the nodes of all failures, and where those of each failure start
+        self._fallible: Indices = np.array([self._place[i] for i in fallible], dtype=np.intp)
+        lengths = [len(failure) for failure in queues]
+        self._starts: Indices = np.cumsum([0, *lengths[:-1]], dtype=np.intp)[: len(queues)]
         self._targets = np.isin(nodes, targets)
         self._sizes: dict[Need, int] = {}
         self._needs: Integers = np.empty((0, 2), dtype=np.int64)
@@ -365,12 +388,12 @@ class _FailureSlots:
         self._disks = np.zeros(len(queues), dtype=bool)
         changed.update(nodes)
 
-    def _required(self, node: int) -> Required:
-        """Return what the failure of `node` requires; see `Queue.required`."""
-        return self._queues[node].required
+    def _required(self, failure: Failure) -> Required:
+        """Return what `failure` requires; see `Queue.required`."""
+        return self._queues[failure].required
 
-    def _needs_disks(self, node: int) -> bool:
-        return self._queues[node].disks
+    def _needs_disks(self, failure: Failure) -> bool:
+        return self._queues[failure].disks
 
     def _renew(self) -> None:
         """Count the instances that leave the changed nodes, and the slots there, again."""
@@ -379,17 +402,17 @@ class _FailureSlots:
         if not nodes:
             return
         at = [self._place[node] for node in nodes]
-        failing = [place for place in at if place < len(self._failing)]
+        failing = list({k: None for node in nodes for k in self._affecting.get(node, ())})
         self._wanted[:, failing] = self._before[:, failing] = self._taken[:, failing] = ABSENT
-        for place in failing:
-            self._note(place, self._failing[place])
+        for number in failing:
+            self._note(number, self._failing[number])
         self._slots[:, at], self._closing[:, at] = self._room(nodes, (0, 0))
         self._totals = self._slots.sum(axis=1), self._closing.sum(axis=1)
 
-    def _note(self, place: int, node: int) -> None:
-        """Count the instances that leave `node`."""
-        self._disks[place] = self._needs_disks(node)
-        for need, (units, before) in self._required(node).items():
+    def _note(self, number: int, failure: Failure) -> None:
+        """Count the instances that must restart after `failure`, which has this number."""
+        self._disks[number] = self._needs_disks(failure)
+        for need, (units, before) in self._required(failure).items():
             size = self._sizes.get(need)
             if size is None:
                 size = self._sizes[need] = len(self._sizes)
@@ -402,7 +425,7 @@ class _FailureSlots:
                 slots, closing = slots_left(self._state, self._needs[-1:], nodes, (0, 0))
                 self._slots = np.concatenate((self._slots, slots * self._targets))
                 self._closing = np.concatenate((self._closing, closing * self._targets))
-            self._wanted[size, place], self._before[size, place] = units, before
+            self._wanted[size, number], self._before[size, number] = units, before
 
     def _room(self, nodes: Sequence[int], taken: Need) -> tuple[Integers, Integers]:
         """Return sizes × nodes: slots without `taken`, and closing MiB (`slots_left`)."""
@@ -413,21 +436,27 @@ class _FailureSlots:
     @property
     def _others(self) -> tuple[Integers, Integers]:
         """Return sizes × failures: slots and closing MiB (`slots_left`) of all other targets."""
-        count = len(self._failing)
         slots, closing = self._totals
-        return slots[:, None] - self._slots[:, :count], closing[:, None] - self._closing[:, :count]
+        return slots[:, None] - self._own(self._slots), closing[:, None] - self._own(self._closing)
+
+    def _own(self, amounts: Integers) -> Integers:
+        """Return sizes × failures: the sum of `amounts`, sizes × nodes, over each failure."""
+        if self._alone:
+            return amounts[:, : len(self._failing)]
+        found: Integers = np.add.reduceat(amounts[:, self._fallible], self._starts, axis=1)
+        return found
 
 
 class UndecidedFailures(_FailureSlots):
     """The failures that counting does not decide, or proves intolerable."""
 
     def after(
-        self, taken: Need, node: int, others: Sequence[tuple[int, int]] = ()
-    ) -> tuple[dict[int, bool], list[bool | None]]:
+        self, taken: Need, node: int, others: Sequence[tuple[Failure, int]] = ()
+    ) -> tuple[dict[Failure, bool], list[bool | None]]:
         """Return the failures not proved tolerable with `taken` on `node`, and if they are lost.
 
-        The failure of `node` itself is left out.  The second result is for `others`: for a failure
-        and another node that gives `taken` instead, whether the failure is tolerated; None:
+        The failures of `node` itself are left out.  The second result is for `others`: for a
+        failure and another node that gives `taken` instead, whether the failure is tolerated; None:
         undecided.
         """
         self._renew()
@@ -443,16 +472,16 @@ class UndecidedFailures(_FailureSlots):
         undecided = {
             self._failing[k]: bool(lost[k])
             for k in np.flatnonzero(~sure).tolist()
-            if self._failing[k] != node
+            if node not in self._failing[k]
         }
         if not others:
             return undecided, []
-        at = np.array([self._place[failing] for failing, _ in others], dtype=np.intp)
+        at = np.array([self._number[failure] for failure, _ in others], dtype=np.intp)
         known = zip(*(found.tolist() for found in self._known_by_bound(at, less[:, :, 1:])))
         return undecided, [True if one else False if no else None for one, no in known]
 
-    def without(self, need: Need, failing: int) -> tuple[int, int] | None:
-        """Count the slots for `need` on all targets except `failing`.
+    def without(self, need: Need, failure: Failure) -> tuple[int, int] | None:
+        """Count the slots for `need` on all targets outside of `failure`.
 
         Return the number of slots, and the memory in MiB that would fill them; None if no failure
         requires this size.
@@ -461,12 +490,14 @@ class UndecidedFailures(_FailureSlots):
         size = self._sizes.get(need)
         if size is None:
             return None
-        at = self._place[failing]
         slots, closing = (one[size] for one in self._totals)
-        return int(slots - self._slots[size, at]), int(closing - self._closing[size, at])
+        for node in failure:
+            at = self._place[node]
+            slots, closing = slots - self._slots[size, at], closing - self._closing[size, at]
+        return int(slots), int(closing)
 
     def _known_by_bound(self, failing: slice | Indices, less: Integers) -> tuple[Truths, Truths]:
-        """Return which failures at these places are certainly tolerated, and which are lost.
+        """Return which failures with these numbers are certainly tolerated, and which are lost.
 
         `less`: the lost slots, and the lost closing MiB, for each failure or for all.
         """
@@ -483,27 +514,32 @@ class UndecidedFailures(_FailureSlots):
         left = np.where(self._wanted == ABSENT, ANY_NUMBER, self._others[0] - self._taken)
         return {need: Margin(self._failing, left[size]) for need, size in self._sizes.items()}
 
-    def _note(self, place: int, node: int) -> None:
-        super()._note(place, node)
-        queue = self._queues[node]
+    def _note(self, number: int, failure: Failure) -> None:
+        super()._note(number, failure)
+        queue = self._queues[failure]
         for need in queue.required:
-            self._taken[self._sizes[need], place] = queue.taken(need)
+            self._taken[self._sizes[need], number] = queue.taken(need)
 
 
 class Margin:
-    """The least of the amounts of some nodes, and the least without one of them."""
+    """The least of the amounts of some failures, and the least without those of a node."""
 
-    __slots__ = ("_least", "_node", "_second")
+    __slots__ = ("_amounts", "_failing", "_first", "_least", "_without")
 
-    def __init__(self, nodes: Sequence[int], amounts: Integers) -> None:
+    def __init__(self, failing: Sequence[Failure], amounts: Integers) -> None:
         at = int(amounts.argmin())
-        self._node, self._least = nodes[at], int(amounts[at])
-        others = np.delete(amounts, at)
-        self._second = int(others.min(initial=ANY_NUMBER))
+        self._failing, self._amounts = failing, amounts
+        self._first, self._least = failing[at], int(amounts[at])
+        self._without: dict[int, int] = {}  # the results for the nodes of the first failure
 
     def but(self, node: int) -> int:
-        """Return the least amount without that of `node`."""
-        return self._second if node == self._node else self._least
+        """Return the least amount without the failures of `node`."""
+        if node not in self._first:
+            return self._least
+        if node not in self._without:
+            others = [k for k, failure in enumerate(self._failing) if node not in failure]
+            self._without[node] = int(self._amounts[others].min(initial=ANY_NUMBER))
+        return self._without[node]
 
 
 class SpareSlots(_FailureSlots):
@@ -512,13 +548,13 @@ class SpareSlots(_FailureSlots):
     def __init__(
         self,
         state: State,
-        queues: Mapping[int, Queue],
+        queues: Mapping[Failure, Queue],
         targets: Sequence[int],
         changed: set[int],
     ) -> None:
         super().__init__(state, queues, targets, changed)
         self._instance: Instance | None = None
-        self._positions: dict[int, int] = {}
+        self._positions: dict[Failure, list[int]] = {}
 
     def count(self, instance: Instance) -> int:
         """Return the number for `instance`, which may be another one in each call."""
@@ -528,12 +564,12 @@ class SpareSlots(_FailureSlots):
             or known.as_primary != instance.as_primary
             or known.local != instance.local
         ):
-            self._changed.update(self._queues)
-        for node, queue in self._queues.items():
-            position = queue.position(instance)
-            if self._positions.get(node) != position:
-                self._positions[node] = position
-                self._changed.add(node)
+            self._changed.update(self._affecting)
+        for failure, queue in self._queues.items():
+            positions = [queue.position(instance, place) for place in range(len(failure))]
+            if self._positions.get(failure) != positions:
+                self._positions[failure] = positions
+                self._changed.add(failure[0])
         self._renew()
         own = fits_into(instance)
         slots, closing = self._others
@@ -546,10 +582,20 @@ class SpareSlots(_FailureSlots):
         found[self._wanted == ABSENT] = ANY_NUMBER
         return max(0, int(found.min(initial=ANY_NUMBER)))
 
-    def _required(self, node: int) -> Required:
-        assert self._instance is not None
-        return self._queues[node].required_with(self._instance)
+    def _required(self, failure: Failure) -> Required:
+        """Return what `failure` requires with the instance on any one of its nodes.
 
-    def _needs_disks(self, node: int) -> bool:
+        Each further instance on any of the nodes requires no more than on the worst of them.
+        """
         assert self._instance is not None
-        return self._queues[node].disks or bool(fits_into(self._instance)[1])
+        queue = self._queues[failure]
+        required = queue.required_with(self._instance)
+        for place in range(1, len(failure)):
+            for need, (units, before) in queue.required_with(self._instance, place).items():
+                most = required.get(need, (0, 0))
+                required[need] = max(most[0], units), max(most[1], before)
+        return required
+
+    def _needs_disks(self, failure: Failure) -> bool:
+        assert self._instance is not None
+        return self._queues[failure].disks or bool(fits_into(self._instance)[1])

@@ -16,7 +16,7 @@ from benchmarks.clusters import Shape, as_text, document
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
-from iallocator.n1 import Rules
+from iallocator.n1 import Failure, Rules
 from iallocator.n1.batched_simulation import BatchedSimulation
 from iallocator.n1.counting import GroupCounting
 from iallocator.n1.slots import Leaving, Queue, slots_of_node, slots_of_nodes
@@ -28,7 +28,7 @@ from iallocator.wire.reading import Reading
 from tests.builders import cluster
 from tests.command import run
 
-from .tight import SIZES, newcomer
+from .tight import SIZES, alone, newcomer
 
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
@@ -40,11 +40,11 @@ def test_simulation_equals_one_without_kept_values(
     plain = BatchedSimulation.lost
 
     def checked(
-        self: BatchedSimulation, failing: Sequence[int], leaving: Sequence[Leaving], coming: Any
+        self: BatchedSimulation, failing: Sequence[Failure], leaving: Sequence[Leaving], coming: Any
     ) -> list[bool]:
         seen["head"] += sum(
-            node in self._heads and self._heads[node].vectors is one.head
-            for node, one in zip(failing, leaving)
+            failure in self._heads and self._heads[failure].vectors is one.head
+            for failure, one in zip(failing, leaving)
         )
         seen["form"] += len(self._basis._shared._known)
         found = plain(self, failing, leaving, coming)
@@ -55,8 +55,8 @@ def test_simulation_equals_one_without_kept_values(
         fresh._basis._shared = SharedBatchCache(per_amount, counted)
         assert plain(fresh, failing, leaving, coming) == found
         seen.update(map(str, found))
-        for node, one in zip(failing, leaving):
-            assert self._head_of(node, one).amounts.tolist() == [list(row) for row in one.head]
+        for failure, one in zip(failing, leaving):
+            assert self._head_of(failure, one).amounts.tolist() == [list(row) for row in one.head]
         return found
 
     monkeypatch.setattr(BatchedSimulation, "lost", checked)
@@ -94,8 +94,8 @@ def test_undecided_failures_checked_at_once_equal_those_one_by_one(
     plain = GroupCounting.not_tolerated_with
 
     def checked(
-        self: GroupCounting, one: Instance | None, node: int, others: Sequence[tuple[int, int]]
-    ) -> tuple[dict[int, bool | None], list[bool | None]]:
+        self: GroupCounting, one: Instance | None, node: int, others: Sequence[tuple[Failure, int]]
+    ) -> tuple[dict[Failure, bool | None], list[bool | None]]:
         pairs = [*others, *((failing, other) for failing in self.queues for other in range(5))]
         found, reported = plain(self, one, node, pairs)
         if one is not None:
@@ -127,12 +127,12 @@ def test_failures_simulated_together_equal_one_by_one(grown: int) -> None:
         state.place(newcomer(chance, number), (chance.randrange(6),))
         if number % 10:
             continue
-        rows: list[tuple[int, Leaving, Any]] = []
+        rows: list[tuple[Failure, Leaving, Any]] = []
         for node in [*range(6), *range(6)]:
             queue = Queue(Rules("strict", None))
             queue.start(state.primaries[node].values())
             came = newcomer(chance, 99), [other for other in range(6) if other != node][::2]
-            rows.append((node, queue.leaving(), chance.choice((None, came))))
+            rows.append(((node,), queue.leaving(), chance.choice((None, came))))
         matrix = Kernels(state, [(6, 0)], 0.0).matrix()
         simulation = BatchedSimulation(state, matrix, range(6), range(6))
         together = simulation.lost(*zip(*rows))
@@ -156,7 +156,7 @@ def test_failures_without_capacity_on_any_node_are_not_tolerated() -> None:
     simulation = BatchedSimulation(
         state, Kernels(state, [(3, 0)], 0.0).matrix(), range(3), range(3)
     )
-    assert simulation.lost(range(3), leaving, [None] * 3) == [True] * 3
+    assert simulation.lost(alone(range(3)), leaving, [None] * 3) == [True] * 3
 
 
 def test_extended_queue_requires_the_amounts_of_a_new_one() -> None:

@@ -16,7 +16,9 @@ from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from iallocator.model.state import State
 from iallocator.n1 import Failure, Rules, simulation
+from iallocator.n1.counting import GroupCounting
 from iallocator.n1.simulation import Simulation
+from iallocator.n1.slots import fits_into
 from iallocator.n1.tolerance import FailureTolerance
 from tests.builders import Json, allocate, cluster, instance
 
@@ -222,6 +224,69 @@ def test_headroom_of_equal_instances_counts_failures_together(mode: str, racks: 
             state.place(new, nodes)
             tolerance.placed([(new, nodes)])
     assert min(seen[True], seen[False]) > 3, seen
+
+
+SUPPLIES: list[Failure] = [(0, 1), (1, 2), (2, 3, 4), (5,), (6, 7)]
+"""Nodes of one group that fail together: of one power supply, or of two, or alone."""
+
+
+@pytest.mark.parametrize("kind", ["rbd", "plain"])
+def test_counting_of_failures_together_equals_the_simulation(kind: str) -> None:
+    """Counting decides as the simulation; arrays decide as one failure after the other."""
+    seen: Counter[object] = Counter()
+    for seed in range(14):
+        rng = Random(f"{kind}/{seed}")
+        memory = rng.choice((80, 100, 150))
+        held = {
+            f"i{k}": instance(
+                f"node{k % 8 + 1}",
+                memory=rng.choice((10, 20, 30)),
+                disk=10,
+                disk_template=kind,
+            )
+            for k in range(rng.randrange(12, 24))
+        }
+        made = cluster(8, memory=memory, disk=10**6, cpus=640, instances=held)
+        case = context_of(allocate(made, memory=20, disk=10, disk_template=kind), "off")
+        state, rules = case.state, Rules("strict", failures=SUPPLIES)
+        counting = GroupCounting(state, rules, case.cluster.groups[0], SUPPLIES)
+        tolerance = tolerance_of(case, rules)
+        assert counting.counts(case.new)
+        assert not counting.intricate
+        for number in range(4):
+            new = case.new.as_template(case.new.template)
+            new.name, new.order = f"new{number}", rng.choice((1000 + number, -1000 - number))
+            places = [node for node in range(8) if counting.holds(new, node)]
+            promised = counting.count(new)
+            seen["promised"] += promised > 0
+            for node in places:
+                results = {one: counting.tolerates_failure(one, new, node) for one in SUPPLIES}
+                open_ones = {one: kept for one, kept in results.items() if not kept}
+                assert counting.not_tolerated(new, node) == open_ones, (seed, node)
+                pairs = [(one, node) for one in SUPPLIES]
+                assert counting.not_tolerated_with(None, -1, [])[0].keys() <= open_ones.keys()
+                assert counting.not_tolerated_with(new, places[0], pairs)[1] == [*results.values()]
+                lost = any(counting.loses(one, fits_into(new), node) for one in SUPPLIES)
+                assert counting.certainly_lost(new, node) is lost, (seed, node)
+                with state.trial():
+                    state.place(new, (node,))
+                    kept = {one: simulated(case, rules, one) for one in SUPPLIES}
+                for one, found in results.items():
+                    assert found is None or found is kept[one], (seed, node, one)
+                    seen[found, len(one) > 1] += 1
+                assert tolerance.accepts(new, (node,)) is all(kept.values()), (seed, node)
+                assert all(kept.values()) or not promised, (seed, node)
+            if not places:
+                break
+            node = rng.choice(places)
+            state.place(new, (node,))
+            counting.placed([(new, (node,))])
+            tolerance.placed([(new, (node,))])
+            fresh = GroupCounting(state, rules, case.cluster.groups[0], SUPPLIES)
+            assert counting.count(new) == fresh.count(new), (seed, number)
+            assert counting.not_tolerated(None, -1) == fresh.not_tolerated(None, -1), seed
+    assert seen["promised"] > 3
+    assert min(seen[found, True] for found in (True, False, None)) > 3, seen
 
 
 @pytest.mark.parametrize("racks", RACKS)

@@ -276,8 +276,11 @@ def test_counting_while_nodes_fill_equals_a_new_one() -> None:
             assert not fresh.intricate
             for failing in range(4):
                 other = newcomer(chance, 100)
-                expected = fresh.tolerates_failure(failing, other, failing)
-                assert kept.tolerates_failure(failing, other, failing) is expected, (seed, number)
+                expected = fresh.tolerates_failure((failing,), other, failing)
+                assert kept.tolerates_failure((failing,), other, failing) is expected, (
+                    seed,
+                    number,
+                )
                 seen.add(expected)
             state.place(one, (node,))
             kept.placed([(one, (node,))])
