@@ -94,11 +94,11 @@ class Finder:
         stem = f"{self._library}/{name.replace('.', '/')}"
         source = f"{stem}/__init__.py" if package else f"{stem}.py"
         try:
-            found = os.stat(source)
+            status = os.stat(source)
             code = os.pread(self._file, length, self._codes + begin)
         except OSError:
             return None
-        if found[6] != size or found[8] != seconds or digest(code) != expected:
+        if status[6] != size or status[8] != seconds or digest(code) != expected:
             return None
         spec = ModuleSpec(name, Loader(name, source, code), origin=source, is_package=package)
         if package:

@@ -121,7 +121,7 @@ class Configuration:
     ) -> Found:
         options = {name[2:]: one for one in table for name in one.names if name.startswith("--")}
         origin = f"{self._path} [{command}]" if command else self._path
-        found: Found = {}
+        values: Found = {}
         for key, value in given.items():
             if key == "master" and "master-node" in options:
                 raise UsageError(
@@ -147,10 +147,10 @@ class Configuration:
                 meant = suggestion(option, str(value))
                 raise UsageError(f"{origin}: {key}: expected {error}, got {shown}{meant}") from None
             if option.target != "no_capacity_checks":
-                found[option.target] = meant, origin
+                values[option.target] = meant, origin
             elif meant:
-                found["n1"] = "off", f"{origin}: no-capacity-checks"
-        return found
+                values["n1"] = "off", f"{origin}: no-capacity-checks"
+        return values
 
 
 def configure(
@@ -173,10 +173,10 @@ def configure(
     """
     file = Configuration(path, commands)
     acting = {option.target for option in table} if command != "replay" else set()
-    found = {target: what for target, what in file.top().items() if target in acting}
+    options_set = {target: what for target, what in file.top().items() if target in acting}
     own = file.of(command, table, rejection) if command else {}
     settings.of_table = frozenset(own)
-    found |= own
+    options_set |= own
 
     # Leave out what the command line overrides
     gone = set(settings.chosen)
@@ -186,19 +186,19 @@ def configure(
         gone |= {"ialloc_src", *(CLUSTERS if command not in ASKING else ())}
     if gone.intersection(CLUSTERS):
         gone |= {*CLUSTERS, *(("ialloc_src",) if command not in ASKING else ())}
-    left = {target: what for target, what in found.items() if target not in gone}
+    left = {target: what for target, what in options_set.items() if target not in gone}
     address = left["rapi"][0] if "rapi" in left else settings.rapi
     if not address or address.startswith("file:"):  # there is no connection
         left = {target: what for target, what in left.items() if target not in REACHING}
     apply(settings, left)
 
 
-def apply(settings: Settings, found: Found) -> None:
-    """Apply `found` to `settings`, and record the origins."""
-    for target, (value, _) in found.items():
+def apply(settings: Settings, values: Found) -> None:
+    """Apply `values` to `settings`, and record the origins."""
+    for target, (value, _) in values.items():
         setattr(settings, target, value)
-    settings.origins = {target: origin for target, (_, origin) in found.items()}
-    if "n1" not in found and not settings.chosen & {"n1", "no_capacity_checks"}:
+    settings.origins = {target: origin for target, (_, origin) in values.items()}
+    if "n1" not in values and not settings.chosen & {"n1", "no_capacity_checks"}:
         settings.n1 = settings.behaviour.n1_mode
 
 

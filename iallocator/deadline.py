@@ -394,9 +394,9 @@ class Deadline:
 
     def take(self, items: Iterable[Item], kind: str) -> list[Item]:
         """Return as many of `items` as the budget of that `kind` of work allows; spend it."""
-        found = list(islice(items, max(0, min(int(self.work[kind]), maxsize))))
-        self.spend(len(found), kind)
-        return found
+        items_taken = list(islice(items, max(0, min(int(self.work[kind]), maxsize))))
+        self.spend(len(items_taken), kind)
+        return items_taken
 
     @property
     def spent(self) -> bool:

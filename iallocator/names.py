@@ -41,11 +41,11 @@ def whole_names(words: Iterable[str], known: Iterable[str], option: str, what: s
 
 def whole_name(word: str, known: Sequence[str], option: str, what: str) -> str:
     """Return the full name in `known` of the short name `word`; see `whole_names`."""
-    found = meant(word, known)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        some = ", ".join(found[:FEW_NAMES]) + (", ..." if len(found) > FEW_NAMES else "")
+    matches = meant(word, known)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        some = ", ".join(matches[:FEW_NAMES]) + (", ..." if len(matches) > FEW_NAMES else "")
         raise NotFoundError(f"{option}: {cut(word)} may be any of the {what}s {some}")
     raise NotFoundError(f"{option}: unknown {what} {cut(word)}{guesses(word, known)}")
 
@@ -58,12 +58,12 @@ def meant(word: str, known: Iterable[str]) -> list[str]:
 
 def short_names(known: Iterable[str]) -> dict[str, list[str]]:
     """Return beginning up to a dot -> the names in `known` that begin so."""
-    found: dict[str, list[str]] = {}
+    by_short_name: dict[str, list[str]] = {}
     for name in known:
         labels = name.split(".")
         for count in range(1, len(labels)):
-            found.setdefault(".".join(labels[:count]), []).append(name)
-    return found
+            by_short_name.setdefault(".".join(labels[:count]), []).append(name)
+    return by_short_name
 
 
 def guesses(word: str, known: Iterable[str]) -> str:
@@ -78,9 +78,9 @@ def guesses(word: str, known: Iterable[str]) -> str:
         by_word.setdefault(name.partition(".")[0], name)
         by_word[name] = name
     close = get_close_matches(cut(word), list(by_word), 2 * FEW_NAMES, ALIKE)
-    found = list(dict.fromkeys(by_word[one] for one in close))[:FEW_NAMES]
-    words = " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
-    return f" (did you mean {words}?)" if found else ""
+    near_names = list(dict.fromkeys(by_word[one] for one in close))[:FEW_NAMES]
+    words = " or ".join(filter(None, (", ".join(near_names[:-1]), *near_names[-1:])))
+    return f" (did you mean {words}?)" if near_names else ""
 
 
 def domain_of(names: Iterable[str]) -> str:
@@ -94,8 +94,8 @@ def domains_of(*kinds: Iterable[str]) -> list[str]:
 
     Kinds without a common domain are left out.
     """
-    found = {domain_of(names) for names in kinds} - {""}
-    return sorted(found, key=lambda domain: (-len(domain), domain))
+    domains = {domain_of(names) for names in kinds} - {""}
+    return sorted(domains, key=lambda domain: (-len(domain), domain))
 
 
 def common_domain(names: Sequence[str]) -> str:

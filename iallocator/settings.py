@@ -151,12 +151,12 @@ def _read(
     return values
 
 
-def _completed(settings: Settings, found: Found) -> Settings:
-    """Return a copy of `settings` with the values in `found`, and with their origins."""
+def _completed(settings: Settings, values: Found) -> Settings:
+    """Return a copy of `settings` with the values in `values`, and with their origins."""
     from copy import copy
 
     whole = copy(settings)
-    for target, (value, _) in found.items():
+    for target, (value, _) in values.items():
         setattr(whole, target, value)
-    whole.origins = {**settings.origins, **{target: found[target][1] for target in found}}
+    whole.origins = {**settings.origins, **{target: values[target][1] for target in values}}
     return whole

@@ -53,15 +53,15 @@ def numbered(folder: str) -> dict[int, list[str]]:
     OSError
         If the folder cannot be read.
     """
-    found: dict[int, list[str]] = {}
+    by_number: dict[int, list[str]] = {}
     for name in os.listdir(folder):
         digits, _, kind = name.removeprefix(".").partition(".")
         whole = kind in KINDS and not name.startswith(".")
         half = name.startswith(".") and name.endswith(".new")
         known = DIGITS <= len(digits) <= LONGEST and digits.isascii() and digits.isdigit()
         if (whole or half) and known and digits == f"{int(digits):0{DIGITS}}":
-            found.setdefault(int(digits), []).append(name)
-    return found
+            by_number.setdefault(int(digits), []).append(name)
+    return by_number
 
 
 def next_number(taken: Collection[int]) -> int:

@@ -61,8 +61,8 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 """Names of nodes that are safe in a command of a shell."""
 
 
-def carry_out_campaign(command: Command, found: Result) -> int:
-    """Execute the campaign of which `found` is the plan; return the exit status.
+def carry_out_campaign(command: Command, result: Result) -> int:
+    """Execute the campaign of which `result` is the plan; return the exit status.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def carry_out_campaign(command: Command, found: Result) -> int:
         If nothing was begun.
     """
     settings = command.settings
-    plan = found.json()
+    plan = result.json()
     nodes = [node for group in plan["reboots"] for node in group["nodes"]]
     if settings.run or settings.check_command:
         odd = [name for name in nodes if not PLAIN_NAME.fullmatch(name)]

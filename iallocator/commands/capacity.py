@@ -63,13 +63,13 @@ def capacity(command: Command, deadline: Deadline) -> Result:
         wanted.extent = replace(wanted.extent, seconds=part)
     bought: list[Bought] = []
     with progress_line("filling"):
-        found = study(cluster, wanted, _say_filling)
+        report = study(cluster, wanted, _say_filling)
         for number, one in enumerate(purchases):
-            if found.interrupted or (bought and bought[-1].report.interrupted):
+            if report.interrupted or (bought and bought[-1].report.interrupted):
                 break
             part = deadline.part(1 / (len(purchases) - number)).seconds
             bought.append(_after(one, command, wanted, part))
-        return Filled(found, command, bought, full)
+        return Filled(report, command, bought, full)
 
 
 def _after(
@@ -106,30 +106,30 @@ class Filled(Result):
 
     def __init__(
         self,
-        found: CapacityReport,
+        report: CapacityReport,
         command: Command,
         bought: Sequence[Bought] = (),
         full: FullForecast | None = None,
     ) -> None:
-        reports = [found, *(one.report for one in bought)]
+        reports = [report, *(one.report for one in bought)]
         late = any(one.late for one in reports)
-        super().__init__(status=1 if found.nowhere else INCOMPLETE if late else 0)
+        super().__init__(status=1 if report.nowhere else INCOMPLETE if late else 0)
         self._bought = bought
         self._full = full
         settings = command.settings
-        self._study = found
+        self._study = report
         self._settings = settings
         self._tagged = command.effective
         self.interrupted = any(one.interrupted for one in reports)
-        self.before = [ShownState("Initial", "", lambda: found.before)]
+        self.before = [ShownState("Initial", "", lambda: report.before)]
         self.before += (
             ShownState(kind.capitalize(), kind, partial(getattr, run, "state"))
-            for kind, run in (("tiered", found.tiered), ("standard", found.standard))
+            for kind, run in (("tiered", report.tiered), ("standard", report.standard))
             if run is not None
         )
         if late:
             self.problems.append(limit_reached(settings.planning_seconds))
-        if found.nowhere:
+        if report.nowhere:
             self.problems.append("no online nodes for instances of this kind")
 
     def complete(self) -> bool:
@@ -163,17 +163,17 @@ class Filled(Result):
             return {}
         from iallocator.documents.moments import Examination, health_at, inventory, nodes_at
 
-        settings, found = self._settings, self._study
-        relations = enforced_relations(found.before.cluster, settings)
+        settings, report = self._settings, self._study
+        relations = enforced_relations(report.before.cluster, settings)
         how = Examination.of(self._tagged, settings.min_disk, relations)
-        filled = (("Tiers", found.tiered), ("Standard", found.standard))
+        filled = (("Tiers", report.tiered), ("Standard", report.standard))
         ends = [nodes_at(run.state, title) for title, run in filled if run is not None]
-        full = None if found.standard is None else health_at(found.standard.state, how)
+        full = None if report.standard is None else health_at(report.standard.state, how)
         return {
-            "cluster": inventory(found.before.cluster),
-            "moments": [nodes_at(found.before, "Now"), *ends],
+            "cluster": inventory(report.before.cluster),
+            "moments": [nodes_at(report.before, "Now"), *ends],
             "after": full,
-            "before": health_at(found.before, how),
+            "before": health_at(report.before, how),
         }
 
 

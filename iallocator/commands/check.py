@@ -109,16 +109,16 @@ class Checked(Result):
                     enforced_relations(state.cluster, settings),
                     Deadline.of_run(settings.planning_seconds),
                 )
-        found, done = self._checked, self._done
-        after = done.after if found.moves else lambda: done.before
+        checkup, done = self._checked, self._done
+        after = done.after if checkup.moves else lambda: done.before
         self.after = [ShownState("Final", "balanced", after)]
         if settings.machine_readable:
-            wrong = found.hcheck_needs and not settings.no_simulation
+            wrong = checkup.hcheck_needs and not settings.no_simulation
         else:
-            wrong = found.healthy is False
-        self.status = 1 if wrong else 0 if found.complete else INCOMPLETE
+            wrong = checkup.healthy is False
+        self.status = 1 if wrong else 0 if checkup.complete else INCOMPLETE
         if settings.nagios:
-            self.status = found.nagios_status
+            self.status = checkup.nagios_status
         return True
 
     def _checkup(self) -> Checkup:
@@ -132,9 +132,9 @@ class Checked(Result):
             tell(f"iallocator: {TIME_IS_UP} before the health after balancing is known")
             return now
         moves = len(done.moves)
-        found = Checkup(now.before, then.before, moves, now.capacity_checks, now.tag_findings)
-        found.data = now.data
-        return found
+        checkup = Checkup(now.before, then.before, moves, now.capacity_checks, now.tag_findings)
+        checkup.data = now.data
+        return checkup
 
     def document(self) -> Json:
         """Return the findings, without those of several failures at once, which may be many."""
@@ -148,8 +148,8 @@ class Checked(Result):
 
     def json(self) -> Json:
         """Return the findings, and the moves that balancing makes, as plain data."""
-        found = self._with_scores(self._checked.document())
-        return {**self._done.document(), "command": "check", **found}
+        document = self._with_scores(self._checked.document())
+        return {**self._done.document(), "command": "check", **document}
 
     def machine_lines(self) -> Iterable[str]:
         """Return the findings as hcheck's keys, or as the line of a Nagios plugin."""
@@ -172,23 +172,23 @@ class Checked(Result):
 
         The findings are known already and are not computed again.
         """
-        done, found, settings = self._done, self._checked, self._settings
+        done, checkup, settings = self._done, self._checked, self._settings
         if medium == TEXT:
             nodes, instances = done.cluster.nodes, done.cluster.instances
             domains = domains_of((n.name for n in nodes), (i.name for i in instances))
-            return {**found.facts(), "domains": domains}
+            return {**checkup.facts(), "domains": domains}
         from iallocator.documents.moments import Examination, cluster_facts
         from iallocator.documents.plan import plan_facts
         from iallocator.ganeti.jobs import transition_document
 
         how = Examination.of(settings, settings.min_disk)
-        if found.moves:
-            facts = plan_facts(done, how, health=(found.before, found.after))
+        if checkup.moves:
+            facts = plan_facts(done, how, health=(checkup.before, checkup.after))
         else:
             only = group_named(done.cluster, settings.group) if settings.group else None
-            facts = cluster_facts(done.before, how, found.before, only)
+            facts = cluster_facts(done.before, how, checkup.before, only)
         plan = {**done.document(), "transition": transition_document(done.transition)}
-        return {**facts, **found.facts(), "plan": plan}
+        return {**facts, **checkup.facts(), "plan": plan}
 
 
 def _leave_out_needless_copies(done: GroupPlans, settings: Settings, whole: Deadline) -> None:

@@ -316,8 +316,8 @@ class Command:
         envelope["time"] = self.time
         return enveloped(kind, document, envelope)
 
-    def measured(self, found: list[Json]) -> list[Json]:
-        """Return the metrics `found`, after those about the reading of the cluster.
+    def measured(self, metrics: list[Json]) -> list[Json]:
+        """Return the metrics `metrics`, after those about the reading of the cluster.
 
         A frozen clock shows no duration.
         """
@@ -327,7 +327,7 @@ class Command:
         began = Running.began
         timed = began is not None and FROZEN not in environ
         seconds = monotonic() - began if timed and began is not None else 0.0
-        return [*source_metrics(self.cluster.name, self.time, seconds), *found]
+        return [*source_metrics(self.cluster.name, self.time, seconds), *metrics]
 
     @property
     def master(self) -> str:
@@ -410,11 +410,11 @@ def _take_loads(cluster: Cluster, path: str, limit: int) -> None:
     if unknown:
         more = ", ..." if len(unknown) > 1 else ""
         tell(f"{path}: {len(unknown)} unknown: {cut(unknown[0])}{more}; left out")
-    found = {name: load for name, load in loads.items() if name in known}
+    known_loads = {name: load for name, load in loads.items() if name in known}
     for word, load_of in loads.items():
         if word not in known and word in short:
-            found.setdefault(whole_name(word, short[word], path, "instance"), load_of)
-    set_loads(cluster, found)
+            known_loads.setdefault(whole_name(word, short[word], path, "instance"), load_of)
+    set_loads(cluster, known_loads)
 
 
 def _load(text: str) -> float:

@@ -280,12 +280,12 @@ for _commands, _reasons in WHERE.values():
 def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:
     """Return the common options with an effect on `command`, without names of its `own` options."""
     taken = {name for option in own for name in option.names}
-    found: list[Option] = []
+    options: list[Option] = []
     for option in COMMON:
         if not accepted(command, option) or taken.issuperset(option.names):
             continue
         if taken.isdisjoint(option.names):
-            found.append(option)
+            options.append(option)
             continue
         names = " ".join(name for name in option.names if name not in taken)
         other = Option(
@@ -293,8 +293,8 @@ def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:
             group=option.group, rare=option.rare,
         )  # fmt: skip
         other.target = option.target
-        found.append(other)
-    return tuple(found)
+        options.append(other)
+    return tuple(options)
 
 
 NO_MOVES = "it plans no moves"

@@ -53,7 +53,7 @@ def demand_history(command: Command) -> tuple[list[DemandSample], float]:
     own: Capacity = command.settings
     now = time() if own.now is None else own.now
     present = DemandSample(now, demand_of(command.source.cluster))
-    found: list[DemandSample] = []
+    known_samples: list[DemandSample] = []
     if own.history:
         history = DayFiles(own.history, WINDOW)
         for _, line in history.lines(now, own.max_input):
@@ -61,20 +61,20 @@ def demand_history(command: Command) -> tuple[list[DemandSample], float]:
             if sample is None:
                 history.damaged += 1
             elif sample.time < now:
-                found.append(sample)
+                known_samples.append(sample)
         history.warn_of_damage()
         groups = {uuid: demand._asdict() for uuid, demand in present.groups.items()}
         history.add(now, {"time": time_words(now), "groups": groups})
     if not own.forecast:
         return [], now
     if own.capture:
-        found += _captured(own, now)
-    found.append(present)
+        known_samples += _captured(own, now)
+    known_samples.append(present)
     if own.job_archive:
-        known = {int(one.time // DAY) for one in found}
+        known = {int(one.time // DAY) for one in known_samples}
         past = _archived(command, now)
-        found += [one for one in past if int(one.time // DAY) not in known]
-    samples = daily(found, now)
+        known_samples += [one for one in past if int(one.time // DAY) not in known]
+    samples = daily(known_samples, now)
     lacking = too_few(samples)
     if lacking:
         recorded = "; this run is recorded" if own.history else ""
@@ -99,23 +99,23 @@ def _sample(line: str) -> DemandSample | None:
 
 def _captured(own: Capacity, now: float) -> list[DemandSample]:
     """Return the demand in the last readable request of each day before `now`."""
-    found: dict[int, DemandSample] = {}
+    by_day: dict[int, DemandSample] = {}
     damaged = 0
     reading = reading_for(own)
     for entry in reversed(read_history(own.capture)):
         check()
         day = int(entry.time // DAY)
-        if day in found or not now - WINDOW * DAY <= entry.time < now:
+        if day in by_day or not now - WINDOW * DAY <= entry.time < now:
             continue
         try:
             cluster = read_cluster(decode(read_file(entry.request, own.max_input)), reading)
         except IallocatorError:
             damaged += 1
             continue
-        found[day] = DemandSample(entry.time, demand_of(cluster))
+        by_day[day] = DemandSample(entry.time, demand_of(cluster))
     if damaged:
         tell(f"Warning: {own.capture}: {damaged} requests cannot be read, and are left out")
-    return list(found.values())
+    return list(by_day.values())
 
 
 def _archived(command: Command, now: float) -> list[DemandSample]:
@@ -131,7 +131,7 @@ def _archived(command: Command, now: float) -> list[DemandSample]:
             f"Warning: {own.job_archive}: {past.unknown} removed instances have no size or group "
             "in the archive: the mean size counts, or they are left out if there are several groups"
         )
-    found = []
+    samples = []
     for moment, sizes in past.days:
         if moment < now - WINDOW * DAY:
             break
@@ -141,5 +141,5 @@ def _archived(command: Command, now: float) -> list[DemandSample]:
                 old = groups.get(size.group, GroupDemand(0, 0, 0, 0))
                 parts = (1.0, size.memory or 0.0, size.disk or 0.0, size.vcpus or 0.0)
                 groups[size.group] = GroupDemand(*(a + b for a, b in zip(old, parts)))
-        found.append(DemandSample(moment, groups))
-    return found
+        samples.append(DemandSample(moment, groups))
+    return samples

@@ -46,7 +46,7 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
     UsageError
         If there is none.
     """
-    found: list[Past] = []
+    requests: list[Past] = []
     known: dict[str, Settings] = {}  # what a request sets -> the settings that follow
     groups = {group.name for group in cluster.groups}
     paths = [entry.request for entry in read_history(folder)]
@@ -74,14 +74,14 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
                         "request", f"there is no group {request.group_name} any more"
                     )
                 again.append((request, known[key]))
-            found += again
+            requests += again
         except RequestError as error:
             tell(f"iallocator: {path}: {error}; left out")
         except UsageError as error:  # which names the file, or what the cluster does not have
             tell(f"iallocator: {error}; left out")
-    if not found:
+    if not requests:
         raise UsageError(f"--replay {folder}: no request for new instances")
-    return found
+    return requests
 
 
 def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:

@@ -189,9 +189,9 @@ def resume(
         raise UsageError(f"{settings.resume}: of iallocator {head['command']}")
     if not settings.execute and not settings.dry_run:
         execution = _read(settings, head, None)
-        found = execution.report(load if runs(settings) else None)
-        _print(found, settings, versioned)
-        return 0 if found["complete"] or _stopped_as_planned(execution.records) else 1
+        report = execution.report(load if runs(settings) else None)
+        _print(report, settings, versioned)
+        return 0 if report["complete"] or _stopped_as_planned(execution.records) else 1
     queue = None
     if runs(settings):
         queue, name = open_queue(settings)
@@ -208,8 +208,8 @@ def resume(
     with ClusterLock(head["cluster"]):
         journal = Journal.reopen(settings.resume)
         execution = _read(settings, head, queue)
-        found, status = _carry_out(execution, journal, load, followed, None, again=True)
-    _print(found, settings, versioned)
+        report, status = _carry_out(execution, journal, load, followed, None, again=True)
+    _print(report, settings, versioned)
     return status
 
 
@@ -279,7 +279,7 @@ def _carry_out(
             session.work.close()
         journal.close()
         look = load if trouble else lambda: session.patiently(load)
-        found = execution.report(look)  # a second Ctrl-C ends waiting for the answer, too
+        report = execution.report(look)  # a second Ctrl-C ends waiting for the answer, too
     if trouble:
         _complain(f"{trouble}; {goes_on}")
     elif interrupts.came and not complete(execution.records):
@@ -288,7 +288,7 @@ def _carry_out(
         what = ", ".join(map(describe, due))
         goes_on = goes_on.removesuffix(" goes on")
         _complain(f"now by hand: {what}; then go on with {goes_on} --done-by-hand")
-    return found, _status(execution, trouble, interrupts)
+    return report, _status(execution, trouble, interrupts)
 
 
 def _progress_line(transition: Json) -> Callable[[str], str]:
@@ -341,17 +341,17 @@ def _shown(execution: _Execution) -> Json:
     return execution.report(None)
 
 
-def _print(found: Json, settings: Execution, versioned: Callable[[Json], Json]) -> None:
+def _print(report: Json, settings: Execution, versioned: Callable[[Json], Json]) -> None:
     if settings.json:
-        print_json(versioned({"execution": found}))
+        print_json(versioned({"execution": report}))
         return
-    show_report(found, settings)
+    show_report(report, settings)
 
 
-def show_report(found: Json, settings: Execution, anew: bool = True) -> None:
+def show_report(report: Json, settings: Execution, anew: bool = True) -> None:
     """Print the result of an execution as plain text; `anew` as of `report_lines`."""
     if not settings.dry_run:
-        for line in report_lines(found, anew):
+        for line in report_lines(report, anew):
             print(shown(line))
 
 

@@ -53,10 +53,10 @@ def explain(command: Command) -> Result:
         asked = in_group(decode(raw)["request"], cluster, settings)
         request = read_request({"request": asked}, cluster, reading_for(settings))
     set_offline(cluster, own.offline)
-    found = Explained(settings, cluster, request)
+    result = Explained(settings, cluster, request)
     if case is not None:
-        found.explanation.remarks += since_then(case, found.explanation.response)
-    return found
+        result.explanation.remarks += since_then(case, result.explanation.response)
+    return result
 
 
 def ask(command: Command) -> Result:

@@ -71,11 +71,11 @@ def plan_for(
         """Return the moves that balance these node groups."""
         how = Balancing()
         how.tag_prefix, how.ignore_soft_errors = own.tag_prefix, own.ignore_soft_errors
-        found: list[PlanEntry] = []
+        entries: list[PlanEntry] = []
         for group in groups:
             how.group = group
-            found += balanced(cluster, how, settings, deadline, True).entries
-        return found
+            entries += balanced(cluster, how, settings, deadline, True).entries
+        return entries
 
     limits = PlanLimits(settings, enforced_relations(cluster, settings))
     return plan_campaign(
@@ -90,5 +90,5 @@ def _local_node(command: Command, names: Sequence[str]) -> str:
         return whole_name(own.local_node, names, "--local-node", "node")
     if not runs(own):
         return ""
-    found = meant(gethostname(), names)
-    return found[0] if len(found) == 1 else ""
+    matches = meant(gethostname(), names)
+    return matches[0] if len(matches) == 1 else ""

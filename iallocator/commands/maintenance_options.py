@@ -35,14 +35,14 @@ def moment(text: str) -> float:
         if len(text) == 5:
             now = datetime.now().astimezone()
             hour, minute = map(int, (text[:2], text[3:]))
-            found = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
-            return (found if found > now else found + timedelta(days=1)).timestamp()
-        found = datetime.fromisoformat(text)
+            time = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+            return (time if time > now else time + timedelta(days=1)).timestamp()
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(expected) from None
-    if found.tzinfo is None:
+    if time.tzinfo is None:
         raise ValueError(expected)
-    return found.timestamp()
+    return time.timestamp()
 
 
 class CampaignSettings(CommandSettings):

@@ -54,38 +54,38 @@ def metrics(command: Command, deadline: Deadline) -> Result:
     if own.group:
         only = group_named(cluster, own.group)
         health = [one for one in health if one.group is only]
-    found = health_metrics(state, health, data_findings(state), how)
+    metric_list = health_metrics(state, health, data_findings(state), how)
     late = any(one.not_analysed for one in health)
     if not own.no_capacity:
         wanted = capacity_options(command.settings, command.effective, command.source)
         wanted.largest = []
         with progress_line("filling"):
             report = study(cluster, wanted, lambda kind, filling: None)
-        found += capacity_metrics(report, own.group)
+        metric_list += capacity_metrics(report, own.group)
         late = late or report.late
     if own.log == SYSLOG and not own.capture:
         tell("Warning: --log=syslog: the system log is not read: no requests are counted")
     log = "" if own.log == SYSLOG else own.log
-    found += request_metrics(logged_calls(log, own.capture, own.max_input))
+    metric_list += request_metrics(logged_calls(log, own.capture, own.max_input))
     if runs(command.settings):
-        found.append(silent_metric(cluster))
+        metric_list.append(silent_metric(cluster))
         state_folder = os.path.dirname(default_path("maintain", ""))
         campaign = CampaignState.latest(state_folder, cluster.name)
-        found += campaign_metrics(campaign.progress()) if campaign else []
-    return Measured(found, command, late)
+        metric_list += campaign_metrics(campaign.progress()) if campaign else []
+    return Measured(metric_list, command, late)
 
 
 class Measured(Result):
     """The metrics of a cluster."""
 
-    def __init__(self, found: list[Json], command: Command, late: bool) -> None:
+    def __init__(self, metrics: list[Json], command: Command, late: bool) -> None:
         settings: Any = command.settings
         super().__init__(
-            {"metrics": command.measured(found)},
+            {"metrics": command.measured(metrics)},
             {"file": settings.metrics},
             INCOMPLETE if late else 0,
         )
-        self._metrics = found
+        self._metrics = metrics
         if late:
             self.problems.append(limit_reached(settings.planning_seconds))
 

@@ -71,10 +71,10 @@ def instance_size(text: str) -> tuple[int, ...]:
     fields = text.split(",")
     numbers = [parse_size(field) for field in fields[:2]]
     counts = [whole(field) for field in fields[2:]]
-    found = [number for number in (*numbers, *counts) if number is not None]
-    if len(found) != len(fields) or len(fields) not in (3, 4):
+    amounts = [number for number in (*numbers, *counts) if number is not None]
+    if len(amounts) != len(fields) or len(fields) not in (3, 4):
         raise ValueError("disk,memory,cpus[,spindles] like 20g,2g,1")
-    return (*found, 1)[:4]
+    return (*amounts, 1)[:4]
 
 
 def reject_master_node(settings: CommandSettings, positional: Sequence[str]) -> None:
@@ -167,12 +167,12 @@ def utc_time(text: str) -> float:
     from datetime import datetime
 
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
         raise ValueError("a time with its zone, like 2026-01-02T03:10:00Z")
-    return found.timestamp()
+    return parsed.timestamp()
 
 
 def hours_of_day(text: str) -> tuple[int, int]:

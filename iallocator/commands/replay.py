@@ -39,17 +39,17 @@ def replay(command: Command) -> Result:
     cases = find_cases(command.positional)
     if settings.verbose:
         tell(f"read {len(cases)} cases")
-    found = command.partial = Replayed(settings.junit)
+    result = command.partial = Replayed(settings.junit)
     for outcome in run(cases, how, settings.jobs):
-        found.outcomes.append(outcome)
+        result.outcomes.append(outcome)
         details = [line for detail in outcome.details for line in detail.splitlines()]
         lines = [f"{outcome.status:18}  {outcome.case.name}"]
         lines += (f"    {line}" for line in details)
         text = "\n".join(map(shown, lines))
         encoding = sys.stdout.encoding or "utf-8"  # print what the terminal can show of it
         print(text.encode(encoding, "replace").decode(encoding), flush=True)
-    found.interrupted = False
-    return found
+    result.interrupted = False
+    return result
 
 
 class Replayed(Result):

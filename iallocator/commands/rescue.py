@@ -101,8 +101,8 @@ def _evidence(command: Command, node: Node, marked: bool) -> Json:
 
     def addresses(name: str) -> Sequence[str]:
         raw = document["nodes"].get(name, {})
-        found = (raw.get("primary_ip"), raw.get("secondary_ip"))
-        return list(dict.fromkeys(one for one in found if isinstance(one, str) and one))
+        own_addresses = (raw.get("primary_ip"), raw.get("secondary_ip"))
+        return list(dict.fromkeys(one for one in own_addresses if isinstance(one, str) and one))
 
     known = [one for one in command.source.cluster.nodes if one is node or not one.offline]
     queue, _ = open_queue(own)

@@ -84,7 +84,7 @@ def run(command: Command) -> int:
         return _resume(command, again, silent)
     try:
         reads_itself = READS_ITSELF in command.row.traits
-        found: Result = work(command) if reads_itself else _find(command, work)
+        result: Result = work(command) if reads_itself else _find(command, work)
     except IallocatorError as error:
         if not getattr(settings, "nagios", False):
             raise
@@ -93,26 +93,26 @@ def run(command: Command) -> int:
     except Stopped:
         if command.partial is None:
             return INTERRUPTED
-        found = command.partial
+        result = command.partial
     execute = getattr(settings, "execute", False) or getattr(settings, "dry_run", False)
     with WholeOutput():
-        sound = _show(found, command, put_off=execute and settings.json)
-    status = INTERRUPTED if found.interrupted else found.status
-    if not (execute and sound and found.executable) or found.interrupted:
+        sound = _show(result, command, put_off=execute and settings.json)
+    status = INTERRUPTED if result.interrupted else result.status
+    if not (execute and sound and result.executable) or result.interrupted:
         return status
     if CAMPAIGN in command.row.traits and not settings.dry_run:
         campaign = import_module("iallocator.commands.campaign")
-        return int(campaign.carry_out_campaign(command, found))
+        return int(campaign.carry_out_campaign(command, result))
     from iallocator.commands.execution import begin, show_report
 
     cluster = command.source.cluster
     report, ended = begin(
-        settings, command.name, found.transition(), cluster, again, command.follower
+        settings, command.name, result.transition(), cluster, again, command.follower
     )
     with WholeOutput():
-        _write_metrics(found, command, report)
+        _write_metrics(result, command, report)
         if settings.json:
-            _write({**found.json(), "execution": report}, found, command)
+            _write({**result.json(), "execution": report}, result, command)
         else:
             show_report(report, settings)
     return ended or status
@@ -158,9 +158,9 @@ def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanRes
         Running.reserve(page_seconds(source.cluster))
     deadline = Deadline.of_run(effective.planning_seconds)
     if command.row.document not in PLANS:
-        found = work(command, deadline)
-        assert isinstance(found, Result)
-        return found
+        result = work(command, deadline)
+        assert isinstance(result, Result)
+        return result
     from iallocator.commands.planning import Planned
 
     with progress_line("planning"):
@@ -187,36 +187,36 @@ def read_source(command: Command) -> Source:
     return source
 
 
-def _show(found: Result, command: Command, put_off: bool) -> bool:
-    """Show `found` in every form that options ask for; return whether it is sound.
+def _show(result: Result, command: Command, put_off: bool) -> bool:
+    """Show `result` in every form that options ask for; return whether it is sound.
 
     `put_off`: its document is written later, with the report of its execution.
     """
     settings = command.settings
-    tell(*_few(list(found.remarks), settings))
-    _show_states(found.before, command)
-    sound = found.complete()
+    tell(*_few(list(result.remarks), settings))
+    _show_states(result.before, command)
+    sound = result.complete()
     if sound:
-        if not (put_off and found.executable) or found.interrupted:
-            _write(None, found, command)
-        _show_states(found.after, command)
-        _write_metrics(found, command)
+        if not (put_off and result.executable) or result.interrupted:
+            _write(None, result, command)
+        _show_states(result.after, command)
+        _write_metrics(result, command)
         html = getattr(settings, "html", None)
         if html is not None:
-            _write_pages(found, command, html)
-    tell(*_few([f"iallocator: {problem}" for problem in found.problems], settings))
+            _write_pages(result, command, html)
+    tell(*_few([f"iallocator: {problem}" for problem in result.problems], settings))
     return sound
 
 
-def _write_metrics(found: Result, command: Command, report: Json | None = None) -> None:
-    """Write the metrics of `found`, and of the `report` of its execution, to the file for them."""
+def _write_metrics(result: Result, command: Command, report: Json | None = None) -> None:
+    """Write the metrics of `result`, and of the `report` of its execution, to the file for them."""
     path = getattr(command.settings, "metrics", "")
     if not path:
         return
     from iallocator.documents.metrics import job_metrics
 
     jobs = [] if report is None else job_metrics(command.name, report)
-    write_metrics(path, command.measured([*found.metrics(), *jobs]))
+    write_metrics(path, command.measured([*result.metrics(), *jobs]))
 
 
 def write_metrics(path: str, metrics: list[Json]) -> None:
@@ -239,8 +239,8 @@ def _few(lines: list[str], settings: Any) -> list[str]:
     return [*lines[:WARNED], f"iallocator: {len(lines) - WARNED} more such lines (-v)"]
 
 
-def _write_pages(found: Result, command: Command, html: str) -> None:
-    """Write the page of `found` to the file `html`, or linked pages into the folder `html`."""
+def _write_pages(result: Result, command: Command, html: str) -> None:
+    """Write the page of `result` to the file `html`, or linked pages into the folder `html`."""
     from shlex import join
 
     from iallocator.documents.moments import is_late
@@ -248,7 +248,7 @@ def _write_pages(found: Result, command: Command, html: str) -> None:
     settings, cluster = command.settings, command.cluster
     assert cluster is not None
     folder = _is_folder(html)
-    facts = found.facts(PAGE)
+    facts = result.facts(PAGE)
     limit = getattr(command, "effective", settings).planning_seconds
     facts = {
         **facts,
@@ -265,7 +265,7 @@ def _write_pages(found: Result, command: Command, html: str) -> None:
 
         source = command.source
         facts["rules"] = constraint_list(source.cluster, command.effective)
-    pages = pages_of(command.row.document, found.document(), facts, folder)
+    pages = pages_of(command.row.document, result.document(), facts, folder)
     for name, page in pages.items():
         if is_stdout(html):
             print(page)
@@ -306,28 +306,30 @@ def _is_folder(html: str) -> bool:
     return html.endswith(os.sep) or os.path.isdir(html)
 
 
-def _write(document: Json | None, found: Result, command: Command) -> None:
-    """Write the document for ``--json``, by default that of `found`, the script, and the drawing.
+def _write(document: Json | None, result: Result, command: Command) -> None:
+    """Write the document for ``--json``, by default that of `result`, the script, and the drawing.
 
     Without ``--json`` the document is written as text, unless standard output takes the page.
     """
     settings = command.settings
     nagios = getattr(settings, "nagios", False)
     if getattr(settings, "json", False):
-        print_json(command.versioned(found.json() if document is None else document), found.finite)
+        print_json(
+            command.versioned(result.json() if document is None else document), result.finite
+        )
     elif getattr(settings, "machine_readable", "no") in (True, "yes") or nagios:
-        print("".join(f"{line}\n" for line in found.machine_lines()), end="")
+        print("".join(f"{line}\n" for line in result.machine_lines()), end="")
     elif TEXT in RENDERERS[command.row.document] and not is_stdout(getattr(settings, "html", None)):
-        text = text_of(command.row.document, found.document(), found.facts(TEXT), settings)
+        text = text_of(command.row.document, result.document(), result.facts(TEXT), settings)
         print(text, end="")
     commands = getattr(settings, "commands", None)
     if commands is not None and not is_stdout(commands):
-        write_file(commands, "\n".join(["#!/bin/sh", "set -e", *found.script(), ""]))
+        write_file(commands, "\n".join(["#!/bin/sh", "set -e", *result.script(), ""]))
     elif commands is not None and not settings.json:
-        print("\n".join(["", *found.script()]))
+        print("\n".join(["", *result.script()]))
     graph = getattr(settings, "graph", None)
     if graph is not None:
-        drawing = drawing_of(command.row.document, found.transition(), graph)
+        drawing = drawing_of(command.row.document, result.transition(), graph)
         if is_stdout(graph):
             print(drawing, end="")
         else:
@@ -445,32 +447,34 @@ def validate(
         if option.target in settings.chosen - INPUTS:
             raise UsageError(f"--validate only checks the input: no {option.names[0]}")
     files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
-    found: dict[str, Sequence[str]] = {}
+    problems_by_file: dict[str, Sequence[str]] = {}
     elsewhere = settings.names_another_cluster
     if files or request == NEEDED or not elsewhere:
         path = document_path(settings, positional)
         raw = read_file(path, settings.max_input)
         empty = path == STDIN and not raw.strip()
-        found[path] = [NO_INPUT] if empty else problems(raw, request)
+        problems_by_file[path] = [NO_INPUT] if empty else problems(raw, request)
     if elsewhere:
         wrong: list[str] = []
         try:
             substitute(settings, reading_for(settings))
         except IallocatorError as error:  # the reader stops at the first problem
             wrong.append(str(error))
-        found[settings.text_data or " ".join(named(settings))] = wrong
+        problems_by_file[settings.text_data or " ".join(named(settings))] = wrong
     with WholeOutput():
         if getattr(settings, "json", False):
-            inputs = [{"name": path, "problems": [*some]} for path, some in found.items()]
-            document = {"valid": not any(found.values()), "inputs": inputs}
+            inputs = [
+                {"name": path, "problems": [*some]} for path, some in problems_by_file.items()
+            ]
+            document = {"valid": not any(problems_by_file.values()), "inputs": inputs}
             if getattr(settings, "json", 0) == VERSION:
                 envelope = {"command": name, "version": VERSION, "time": time_of_reading()}
                 document = enveloped(VALIDATION, document, envelope)
             print_json(document)
         else:
-            for path, problems_of in found.items():
+            for path, problems_of in problems_by_file.items():
                 for problem in problems_of:
                     say(f"iallocator: {one_line(problem)}")
                 if not problems_of:
                     sys.stdout.buffer.write(f"{one_line(path)}: valid\n".encode())
-    return MISTAKE if any(found.values()) else 0
+    return MISTAKE if any(problems_by_file.values()) else 0

@@ -161,7 +161,7 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     everything = bool(own.all_rows or own.instance or own.kind)
     only = group_named(cluster, own.group) if own.group else None
     listed = ListingFacts(cluster, wanted, relations, command.effective, problems, everything, only)
-    found = [
+    rows = [
         one
         for one in list_constraints(listed)
         if (not own.instance or one.binds(own.instance))
@@ -184,7 +184,7 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     names = [node.name for node in cluster.nodes]
     domains = domains_of(names, (instance.name for instance in named))
     document = {
-        "constraints": [constraint.document() for constraint in found],
+        "constraints": [constraint.document() for constraint in rows],
         "unusable": unusable,
         "tag_findings": [one.document() for one in findings],
     }
@@ -203,12 +203,12 @@ def history(command: Command) -> Result:
     from iallocator.files import read_file
 
     folder, settings = command.positional[0], command.settings
-    found = read_history(folder)
-    if not found:
+    calls = read_history(folder)
+    if not calls:
         raise UsageError(f"{folder}: no captured calls; --capture FOLDER keeps them")
     if settings.verbose:
-        tell(f"read {len(found)} calls")
-    for entry in found:
+        tell(f"read {len(calls)} calls")
+    for entry in calls:
         if entry.facts:
             continue
         try:  # the call was not noted when it ended: find out what was asked
@@ -219,7 +219,7 @@ def history(command: Command) -> Result:
     since = 0.0 if settings.days is None else time.time() - settings.days * DAY
     wanted = [
         entry
-        for entry in found
+        for entry in calls
         if settings.type in ("", entry.text("type"))
         and settings.outcome in ("", entry.outcome)
         and settings.text in f"{entry.text('asked')}\n{entry.answer_text}"
@@ -227,5 +227,5 @@ def history(command: Command) -> Result:
     ]
     wanted = wanted[-(settings.last or 0) :]
     if not wanted:
-        tell(f"none of {len(found)} captured calls matches")
+        tell(f"none of {len(calls)} captured calls matches")
     return Result({"calls": [entry.document() for entry in wanted]})

@@ -47,9 +47,9 @@ def snapshot(command: Command) -> Result:
     _, source = next(sources)
     if isinstance(source, IallocatorError):
         raise source
-    found = Result(facts={"text": _written(source, settings)})
-    found.remarks = _lists(source, settings)
-    return found
+    result = Result(facts={"text": _written(source, settings)})
+    result.remarks = _lists(source, settings)
+    return result
 
 
 def _write_all(

@@ -64,7 +64,7 @@ class LoadHistory(DayFiles):
         UsageError
             If the folder cannot be made or read.
         """
-        found = {}
+        by_time = {}
         recent = day_file(now - 24 * HOUR)
         day = hour = ""
         for name, line in self.lines(now, limit):
@@ -77,8 +77,8 @@ class LoadHistory(DayFiles):
                 self.damaged += 1
             elif sample.time < now:
                 hour = line[: len(HOUR_OF_LINE)]
-                found[sample.time] = sample
-        return [found[moment] for moment in sorted(found)]
+                by_time[sample.time] = sample
+        return [by_time[moment] for moment in sorted(by_time)]
 
     def add_sample(self, sample: LoadSample, planned: Sequence[Json]) -> None:
         """Add a sample to the file of its day, with the moves that were `planned`.
@@ -161,12 +161,12 @@ class SteadyRound:
         own: Balance = command.settings
         cluster = command.source.cluster
         now = time() if own.now is None else own.now
-        found: dict[str, tuple[Measured | None, tuple[str, ...]]] = {}
+        loads_by_node: dict[str, tuple[Measured | None, tuple[str, ...]]] = {}
         for one in cluster.instances:  # one without a load of its own is not measured
             nodes = tuple(cluster.node_names(one.nodes))
             measured = None if one.load is UNIT_LOAD else Measured(one.load, one.vcpus, nodes)
-            found[one.name] = measured, nodes
-        present = LoadSample(now, found)
+            loads_by_node[one.name] = measured, nodes
+        present = LoadSample(now, loads_by_node)
         if not any(measured for measured, _ in present.instances.values()):
             raise UsageError("--steady needs measured loads: -U FILE, --mond or --mond-data FILE")
         self._own, self._cluster = own, cluster

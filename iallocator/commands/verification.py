@@ -127,10 +127,10 @@ def without_needless_copies(
         instance_moves=not getattr(settings, "no_instance_moves", False),
         restricted=getattr(settings, "restricted_migration", False),
     )
-    found = direct_moves(done, limits, failures, rules, over)
-    if found is None:
+    shorter = direct_moves(done, limits, failures, rules, over)
+    if shorter is None:
         return False
-    before = done.replace_moves(found)
+    before = done.replace_moves(shorter)
     if check():
         done.replace_moves(before)
         return False

@@ -45,13 +45,13 @@ def followed() -> str:
 
     It is that of the installed Ganeti, else that for which the package was built, else the oldest.
     """
-    found = _version(os.path.basename(os.path.realpath(os.path.join(GANETI, "default"))))
-    if not found and os.path.isdir(GANETI):
-        found = max(map(_version, os.listdir(GANETI)), default=())
-    if not found and os.path.isfile(BUILT_FOR):
-        found = _version(Path(BUILT_FOR).read_text(encoding="ascii").strip())
+    release = _version(os.path.basename(os.path.realpath(os.path.join(GANETI, "default"))))
+    if not release and os.path.isdir(GANETI):
+        release = max(map(_version, os.listdir(GANETI)), default=())
+    if not release and os.path.isfile(BUILT_FOR):
+        release = _version(Path(BUILT_FOR).read_text(encoding="ascii").strip())
     versions = list(RELEASES)
-    known = [version for version in versions if _version(version) <= found]
+    known = [version for version in versions if _version(version) <= release]
     return (known or versions)[-1 if known else 0]
 
 

@@ -77,15 +77,15 @@ def findings_for(
     That module is loaded only if some tag of the cluster, of groups, nodes or `instances` begins
     with `prefix`. A tag of the cluster that is nearly one of htools' is reported, too.
     """
-    found: Sequence[TagFinding] = ()
+    findings: Sequence[TagFinding] = ()
     owners: Iterable[Any] = (*cluster.groups, *cluster.nodes, *instances)
     some = (cluster.tags, *(owner.tags for owner in owners))
     if any(tag.startswith(prefix) for tags in some if tags for tag in tags):
         from iallocator.constraints.tag_findings import tag_findings
 
-        found = tag_findings(cluster, instances, prefix, relations, settings, shared, keys)
+        findings = tag_findings(cluster, instances, prefix, relations, settings, shared, keys)
     if shared and any(map(doubtful, cluster.tags)):
         from iallocator.tags.foreign import misspelt_of_cluster
 
-        return [*found, *misspelt_of_cluster(cluster)]
-    return found
+        return [*findings, *misspelt_of_cluster(cluster)]
+    return findings

@@ -95,8 +95,8 @@ class LiveAffinity(NoAffinity):
         """Return `instance` and the unplaced members of its colocation group; [] if in none."""
         unit = self._relations.units().get(instance.name, ()) if self.pending else ()
         names = sorted(name for name in unit if name in self.pending and name != instance.name)
-        found = [one for name in names if (one := self._named(name)) is not None]
-        return [instance, *found] if found else []
+        companions = [one for name in names if (one := self._named(name)) is not None]
+        return [instance, *companions] if companions else []
 
     def _room_for_all(self, companions: Sequence[Instance], index: int) -> bool:
         """Return whether node `index` can host all `companions` as primaries, in turn."""
@@ -117,8 +117,8 @@ class LiveAffinity(NoAffinity):
         """Return by node the penalty of the instance with its unplaced group members."""
         costs: dict[int, float] = {}
         for one in self._companions(instance) or [instance]:
-            found = self._relations.costs(one.name, nodes, self._now())
-            for index, cost in found.items():
+            node_costs = self._relations.costs(one.name, nodes, self._now())
+            for index, cost in node_costs.items():
                 costs[index] = costs.get(index, 0.0) + cost
         return costs
 

@@ -170,8 +170,10 @@ class Locations:
         optional: bool,
     ) -> None:
         """Read the scores and the stickiness of `instance`."""
-        name, found = instance.name, facts.of(instance)
-        scores = {index: s for index, s in found.scores.items() if self._scored[index] and s}
+        name, instance_facts = instance.name, facts.of(instance)
+        scores = {
+            index: s for index, s in instance_facts.scores.items() if self._scored[index] and s
+        }
         online = cluster.nodes
         required = [i for i, s in scores.items() if s >= INFINITY and i not in self.forbidden(name)]
         if any(online[i].online for i in required):
@@ -184,11 +186,11 @@ class Locations:
         origin = ""
         stickiness: float = 0
         if home is not None and self._scored[home]:
-            if found.stickiness is None:
+            if instance_facts.stickiness is None:
                 own = settings.by_group.get(cluster.nodes[home].group.index, settings)
                 stickiness, origin = max(0, own.stickiness), "setting stickiness"
             else:
-                stickiness = max(0, found.stickiness)
+                stickiness = max(0, instance_facts.stickiness)
                 origin = f"tag {self._prefix}stickiness:{shown(stickiness)}"
         if stickiness >= INFINITY and home is not None and online[home].online:
             stays = Constraint(LOCATION, MUST, name, f"on {self._names[home]}", origin)
@@ -250,10 +252,10 @@ class Locations:
         if pin is not None:
             return [] if confined and node in confined else [pin]
         must = self.forbidden(instance).get(node)
-        found = [] if must is None else [must]
+        constraints = [] if must is None else [must]
         if confined is not None and node not in confined:
-            found.append(self._required[instance])
-        return found
+            constraints.append(self._required[instance])
+        return constraints
 
     # Soft constraints
 

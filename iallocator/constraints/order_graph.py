@@ -25,10 +25,10 @@ def dependents(orders: Iterable[Order], name: str) -> list[str]:
 
 def _following(orders: Iterable[Order]) -> dict[str, list[str]]:
     """Return instance -> the instances that come directly after it."""
-    found: dict[str, list[str]] = {}
+    followers: dict[str, list[str]] = {}
     for one, other, _ in orders:
-        found.setdefault(one, []).append(other)
-    return found
+        followers.setdefault(one, []).append(other)
+    return followers
 
 
 def circular(orders: Sequence[Order]) -> list[list[str]]:

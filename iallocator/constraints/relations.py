@@ -199,8 +199,8 @@ class Relations:
 
     def of(self, instance: str, kind: str = "") -> list[Constraint]:
         """Return the `constraints` of an instance; only those of one kind if `kind` is given."""
-        found = self._bound.get(instance, [])
-        return [c for c in found if c.kind == kind] if kind else found
+        constraints = self._bound.get(instance, [])
+        return [c for c in constraints if c.kind == kind] if kind else constraints
 
     @property
     def bound(self) -> Collection[str]:
@@ -375,28 +375,28 @@ class Relations:
         self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
     ) -> dict[int, Constraint]:
         """Return the nodes that reject `instance`, with the first hard constraint it violates."""
-        found = ((node, self.first_broken(instance, node, rule_counts)) for node in nodes)
-        return {node: constraint for node, constraint in found if constraint is not None}
+        broken = ((node, self.first_broken(instance, node, rule_counts)) for node in nodes)
+        return {node: constraint for node, constraint in broken if constraint is not None}
 
     def violated_hard(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
         """Return the hard constraints that `instance` on `node` violates, for messages.
 
         If one tag is violated with many others, one constraint counts all and names some of them.
         """
-        found = self._out(instance, node)
+        violated = self._out(instance, node)
         for one in self._violations(instance, rule_counts):
-            found += self._violated(one.member, node, rule_counts, True, one.hard(node), 0.0)
-        return found
+            violated += self._violated(one.member, node, rule_counts, True, one.hard(node), 0.0)
+        return violated
 
     def violated_soft(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
         """Return the soft constraints that `instance` on `node` violates, for messages."""
-        found = self.missing_labels(instance, node)
+        violated = self.missing_labels(instance, node)
         for one in self._violations(instance, rule_counts):
             count, cost = one.soft(node), one.cost(node)
-            found += self._violated(one.member, node, rule_counts, False, count, cost)
+            violated += self._violated(one.member, node, rule_counts, False, count, cost)
         if self.locations is not None:
-            found += self.locations.violated_soft(instance, node)
-        return found
+            violated += self.locations.violated_soft(instance, node)
+        return violated
 
     def _violated(
         self,
@@ -414,9 +414,9 @@ class Relations:
             some = list(islice(self._in_turn(member, node, rule_counts, must), FEW_NAMES))
             return [constraint_to_many(some, count, cost)]
         pairs = others_broken(member, node, rule_counts, self.domains)
-        found = [pair for pair in pairs if (pair[0].must and pair[1].must) == must]
-        found.sort(key=lambda pair: (pair[1].position, pair[2]))
-        return [constraint_between(*pair) for pair in found]
+        chosen_pairs = [pair for pair in pairs if (pair[0].must and pair[1].must) == must]
+        chosen_pairs.sort(key=lambda pair: (pair[1].position, pair[2]))
+        return [constraint_between(*pair) for pair in chosen_pairs]
 
     def _in_turn(
         self, member: Member, node: int, rule_counts: RuleCounts, must: bool
@@ -453,17 +453,17 @@ class Relations:
 
         Of instances that hard constraints separate by group, the first stays.
         """
-        found: list[str] = []
+        names: list[str] = []
         kept: dict[Rule, set[str]] = {}  # the domains that members named which stay
         for name in instances if self.group_rules else ():
             mine = [m for m in self.memberships(name) if m.must and m.rule in self.group_rules]
             there = [(kept.get(member.rule, set()), member) for member in mine]
             if any(GROUP in some or (some and one.domain == GROUP) for some, one in there):
-                found.append(name)
+                names.append(name)
                 continue
             for member in mine:
                 kept.setdefault(member.rule, set()).add(member.domain)
-        return found
+        return names
 
     def newly_broken(
         self, moved: Mapping[str, int | None], where: Where, rule_counts: RuleCounts

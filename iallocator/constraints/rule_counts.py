@@ -240,12 +240,12 @@ class Domains:
     def zones(self, domain: str) -> Zones:
         """Return the failure domains of one prefix."""
         prefix = domain if domain in self._prefixes else ""
-        found = self._known.get(prefix)
-        if found is None:
+        zones = self._known.get(prefix)
+        if zones is None:
             every = range(len(self._nodes))
             sites = [frozenset(self.sites(index, prefix)) for index in every]
-            found = self._known[prefix] = Zones(sites)
-        return found
+            zones = self._known[prefix] = Zones(sites)
+        return zones
 
     def known(self, domain: str) -> str:
         """Return `domain`, or `UNUSED_PREFIX` for a prefix that no node has."""
@@ -257,5 +257,5 @@ class Domains:
         if domain == GROUP:
             return [f"group {node.group.name}"]
         known = domain and domain in self._prefixes
-        found = [tag for tag in node.tags if tag.startswith(prefix)] if known else []
-        return found or [f"node {node.name}"]
+        tags = [tag for tag in node.tags if tag.startswith(prefix)] if known else []
+        return tags or [f"node {node.name}"]

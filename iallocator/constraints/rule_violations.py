@@ -44,25 +44,25 @@ class _Term:
 
     def broken(self, node: int) -> int:
         """Return the number of members with which the rule is violated on `node`."""
-        zones, found = self._zones, self._by_zone
-        near = sum(found.get(zone, 0) for zone in zones.touching[zones.of[node]])
+        zones, by_zone = self._zones, self._by_zone
+        near = sum(by_zone.get(zone, 0) for zone in zones.touching[zones.of[node]])
         return near if self._apart else self._total - near
 
     def cost(self, node: int) -> float:
         """Return the penalty of the violations on `node`."""
         if not self.broken(node):
             return 0.0
-        zones, found = self._zones, self._costs
-        near = sum(found.get(zone, 0.0) for zone in zones.touching[zones.of[node]])
+        zones, costs = self._zones, self._costs
+        near = sum(costs.get(zone, 0.0) for zone in zones.touching[zones.of[node]])
         return near if self._apart else self._cost - near
 
     def parts(self, before: int, now: int) -> bool:
         """Return whether node `now` violates the rule with a member with which `before` did not."""
-        zones, found = self._zones, self._by_zone
+        zones, by_zone = self._zones, self._by_zone
         near, far = zones.touching[zones.of[now]], zones.touching[zones.of[before]]
         if not self._apart:
             near, far = far, near
-        return any(found.get(zone, 0) and zone not in far for zone in near)
+        return any(by_zone.get(zone, 0) and zone not in far for zone in near)
 
 
 class RuleViolations:
@@ -91,15 +91,15 @@ class RuleViolations:
     @property
     def _hard(self) -> list[_Term]:
         if self._hard_terms is None:
-            found = _hard_terms(self.member, self._rule_counts, self._domains)
-            self._hard_terms = list(found) if self.member.must else []
+            terms = _hard_terms(self.member, self._rule_counts, self._domains)
+            self._hard_terms = list(terms) if self.member.must else []
         return self._hard_terms
 
     @property
     def _soft(self) -> list[_Term]:
         if self._soft_terms is None:
-            found = _soft_terms(self.member, self._rule_counts, self._domains)
-            self._soft_terms = list(found.values())
+            terms = _soft_terms(self.member, self._rule_counts, self._domains)
+            self._soft_terms = list(terms.values())
         return self._soft_terms
 
     def hard(self, node: int) -> int:
@@ -134,9 +134,9 @@ def _hard_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> It
         others = dict(counts)
         if home is not None and mine:
             others[home] -= mine
-        found = _Term(rule.kind == APART, zones)
-        found.add(others, 0.0)
-        return found
+        hard_term = _Term(rule.kind == APART, zones)
+        hard_term.add(others, 0.0)
+        return hard_term
 
     counted = [one.domain for one in own if one.must and (domain or not one.domain)]
     mine = domains.zones(domain)
@@ -253,7 +253,7 @@ def _new(
 
 def _asked(member: Member, rule_counts: RuleCounts, domains: Domains) -> set[Zones]:
     """Return all failure domains that apply between `member` and other members of its rule."""
-    found = set(rule_counts.named(member.rule, domains))
+    zone_sets = set(rule_counts.named(member.rule, domains))
     if member.domain or any(not domain for _, domain in rule_counts.counts(member.rule)):
-        found.add(domains.zones(member.domain))
-    return found
+        zone_sets.add(domains.zones(member.domain))
+    return zone_sets

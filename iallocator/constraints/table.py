@@ -357,8 +357,8 @@ class NodeLabels(TaggedAccess):
 
     def required(self, instance: Instance, prefix: str) -> tuple[str, ...] | None:
         start = f"{prefix}nodes:{self._word}:"
-        found = [tag[len(start) :] for tag in instance.tags if tag.startswith(start)]
-        return tuple(sorted(set(filter(None, found)))) or None if found else None
+        labels = [tag[len(start) :] for tag in instance.tags if tag.startswith(start)]
+        return tuple(sorted(set(filter(None, labels)))) or None if labels else None
 
     def accepts(self, node: Node, required: Hashable, prefix: str) -> bool:
         labels = _labels(required)
@@ -836,10 +836,10 @@ def entry_words(cluster: Cluster, instance: Instance, index: int, brief: bool = 
 
 def move_rejections(cluster: Cluster, source: int, targets: Iterable[int]) -> dict[int, str]:
     """Return target -> reason for the `targets` that running instances of `source` must avoid."""
-    found: dict[int, str] = {}
+    rejections: dict[int, str] = {}
     for one in _ON_MOVES:
-        found = one.move_rejections(cluster, source, targets) | found
-    return found
+        rejections = one.move_rejections(cluster, source, targets) | rejections
+    return rejections
 
 
 def move_words(cluster: Cluster, source: int, target: int) -> str:
@@ -873,14 +873,14 @@ def read_access(cluster: Cluster, instances: Iterable[Instance], prefix: str) ->
 def closed_nodes(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> dict[int, str]:
     """Return the nodes of `nodes` that an access constraint closes, with the first reason."""
     reasons = {one.name: one.reason for one in CONSTRAINTS if isinstance(one, AccessConstraint)}
-    found: dict[int, str] = {}
+    closed: dict[int, str] = {}
     for name, restriction in cluster.restrictions.items():
         allowed = restriction.nodes_for(instance)
         if allowed is not None:
             for index in nodes:
                 if index not in allowed:
-                    found.setdefault(index, reasons[name])
-    return found
+                    closed.setdefault(index, reasons[name])
+    return closed
 
 
 def out_of_reach(

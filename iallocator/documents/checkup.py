@@ -179,8 +179,8 @@ class Checkup:
 
     def _findings(self, health: GroupHealth) -> list[Json]:
         """Return the findings in a group as plain data, those about its data last."""
-        found = (*health.findings, *self.data.get(health.group.index, ()))
-        return [one.document() for one in found]
+        findings = (*health.findings, *self.data.get(health.group.index, ()))
+        return [one.document() for one in findings]
 
     def facts(self) -> Json:
         """Return what text and page show beside the document."""
@@ -257,7 +257,7 @@ def score_assessment(state: State, group: Group) -> Json:
     reserved in all is part of both scores: no move avoids it. Other sums are 0 on such nodes.
     """
     nodes = state.cluster.nodes
-    found = terms_of(state, group.nodes)
+    score_terms = terms_of(state, group.nodes)
 
     primaries = sum(len(state.primaries[index]) for index in group.nodes)
     both = primaries + sum(len(state.secondaries[index]) for index in group.nodes)
@@ -275,15 +275,15 @@ def score_assessment(state: State, group: Group) -> Json:
         if statistic.spread:
             used = sum(abs(now[k] - then[k]) for now, then in zip(full, empty))
             even += statistic.weight * EVEN * used / max(both if statistic.disk else primaries, 1)
-    certain = found[RESERVED_TOTAL]
-    avoidable = sum(found) - certain
+    certain = score_terms[RESERVED_TOTAL]
+    avoidable = sum(score_terms) - certain
     level = "high" if avoidable > HIGH * even else "moderate" if avoidable > even else "low"
     return {
         "score_level": level,
         "score_reference": certain + even,
         "score_terms": [
             {"name": one.name, "term": term}
-            for one, term in zip(STATISTICS, found, strict=True)
+            for one, term in zip(STATISTICS, score_terms, strict=True)
             if term
         ],
     }

@@ -293,10 +293,12 @@ class _Level:
             return [known[id(one)] if id(one) in known else self.of(one) for one in value]
         if not isinstance(value, dict):
             return value
-        found = dict(zip(map(self.names.get, value, value), value.values()))  # in C: there are many
-        self._known[id(value)] = found
-        found.pop("", None)
+        renamed = dict(
+            zip(map(self.names.get, value, value), value.values())
+        )  # in C: there are many
+        self._known[id(value)] = renamed
+        renamed.pop("", None)
         for old, new, level in self.below:
             if new and value.get(old):
-                found[new] = level.of(value[old])
-        return found
+                renamed[new] = level.of(value[old])
+        return renamed

@@ -165,10 +165,10 @@ def node_table(
     """
     names = choose_fields(wanted)
     domain = None if backwards else domain_of(node.name for node in state.cluster.nodes)
-    found = node_rows(state, names, backwards, group, domain)
+    rows = node_rows(state, names, backwards, group, domain)
     return {
         "titles": [FIELDS[name][0] for name in names],
-        "rows": [[str(cell) for cell in row] for row in found],
+        "rows": [[str(cell) for cell in row] for row in rows],
         "left": [name in LEFT for name in names],
         "any_width": backwards,
     }
@@ -253,16 +253,18 @@ def instance_table(state: State, backwards: bool = False, group: Group | None = 
     `backwards`: as of `node_table`. `group`: only instances with their primary node in this group.
     """
     nodes = range(len(state.primaries)) if group is None else group.nodes
-    found = [instance for index in nodes for instance in state.primaries[index].values()]
-    found.sort(key=lambda instance: instance.order, reverse=backwards)
+    instances = [instance for index in nodes for instance in state.primaries[index].values()]
+    instances.sort(key=lambda instance: instance.order, reverse=backwards)
     domains = (
         []
         if backwards
-        else domains_of([node.name for node in state.cluster.nodes], [one.name for one in found])
+        else domains_of(
+            [node.name for node in state.cluster.nodes], [one.name for one in instances]
+        )
     )
     return {
         "titles": INSTANCE_TITLES,
-        "rows": [_instance_row(instance, state, domains) for instance in found],
+        "rows": [_instance_row(instance, state, domains) for instance in instances],
         "left": [position < INSTANCE_LEFT for position in range(len(INSTANCE_TITLES))],
         "any_width": backwards,
     }

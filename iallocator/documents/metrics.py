@@ -227,15 +227,15 @@ def health_metrics(
     return [_metric(name, samples) for name, samples in rows.items()]
 
 
-def capacity_metrics(found: CapacityReport, group: str) -> list[Json]:
+def capacity_metrics(report: CapacityReport, group: str) -> list[Json]:
     """Return how many instances of the standard size fit in each group, or in `group` alone.
 
     `group` is a name or uuid; "" for all groups.
     """
-    run, cluster = found.standard, found.before.cluster
+    run, cluster = report.standard, report.before.cluster
     if run is None:
         return []
-    counts = found.placed_by_group()
+    counts = report.placed_by_group()
     complete = not (run.filling.ended or run.filling.interrupted)
     return [
         _metric(

@@ -202,7 +202,7 @@ def health_at(
             )
         if only is not None:
             health = [one for one in health if one.group is only]
-        found = failures(state, health, how.n1, how.modes)
+        node_failures = failures(state, health, how.n1, how.modes)
         modes = {how.modes.get(one.group.index, how.n1) for one in health}
         return {
             "n1": modes.pop() if len(modes) == 1 else how.n1,
@@ -228,11 +228,11 @@ def health_at(
                     "moved": one.moved,
                     "recreated": one.recreated,
                 }
-                for one in found
+                for one in node_failures
             ],
-            "survived": sum(one.tolerated for one in found),
-            "analysed": sum(one.analysed for one in found),
-            "late": sum(one.late for one in found),
+            "survived": sum(one.tolerated for one in node_failures),
+            "analysed": sum(one.analysed for one in node_failures),
+            "late": sum(one.late for one in node_failures),
             "groups": group_overviews(state, only),
             "terms": score_terms(state, None if only is None else only.nodes),
         }

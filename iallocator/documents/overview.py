@@ -33,11 +33,11 @@ __all__ = [
 
 def bad_items(state: State, nodes: Iterable[int]) -> tuple[list[int], set[str]]:
     """Return the bad online nodes, and the names of the instances on them."""
-    found = [
+    bad_nodes = [
         index for index in nodes if state.cluster.nodes[index].online and state.fails_n1(index)
     ]
-    held = {name for index in found for name in state.primaries[index]}
-    return found, held.union(*(state.secondaries[index] for index in found))
+    held = {name for index in bad_nodes for name in state.primaries[index]}
+    return bad_nodes, held.union(*(state.secondaries[index] for index in bad_nodes))
 
 
 def constraint_list(cluster: Cluster, settings: Settings) -> Json:
@@ -48,8 +48,8 @@ def constraint_list(cluster: Cluster, settings: Settings) -> Json:
     relations = relations_of(cluster, (), settings.tag_prefix, settings)
     unusable: list[str] = []
     listed = ListingFacts(cluster, (), relations, settings, unusable, False)
-    found = [one.document() for one in list_constraints(listed)]
-    return {"constraints": found, "unusable": unusable}
+    constraints = [one.document() for one in list_constraints(listed)]
+    return {"constraints": constraints, "unusable": unusable}
 
 
 def total_score(state: State) -> float:

@@ -64,14 +64,14 @@ def _steps(move: Move, cluster: Cluster) -> list[tuple[str, str]]:
 
     The target is the name of a node; of a change of roles it is "".
     """
-    found = []
+    steps = []
     for step in chain(
         move.instance, Place(move.before, move.instance.uses_memory), move.steps, cluster
     ):
         assert step.move is not None
         kind, target = step.move
-        found.append((step.kind, "" if kind == FAILOVER else cluster.nodes[target].name))
-    return found
+        steps.append((step.kind, "" if kind == FAILOVER else cluster.nodes[target].name))
+    return steps
 
 
 def changes_of_moves(state: State, moves: Sequence[Move]) -> list[Changes]:

@@ -160,12 +160,12 @@ class CampaignState:
 
         Files that are not readable, or are not the state of a campaign, are left out.
         """
-        found: list[tuple[float, str]] = []
+        states: list[tuple[float, str]] = []
         with suppress(OSError):
             for entry in os.scandir(folder):
                 if entry.name.startswith("maintain-") and entry.name.endswith(".journal"):
-                    found.append((entry.stat().st_mtime, entry.path))
-        for _, path in sorted(found, reverse=True):
+                    states.append((entry.stat().st_mtime, entry.path))
+        for _, path in sorted(states, reverse=True):
             with suppress(UsageError):
                 state = cls.read(path)
                 if state.cluster == cluster:

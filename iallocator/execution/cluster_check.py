@@ -101,7 +101,7 @@ def expectations(transition: Json, before: Places) -> Json:
     a node that is dead, these are all), and those that run on it when it is rebooted.
     """
     after = Places(dict(before.instances))
-    found: Json = {}
+    expected: Json = {}
     during: dict[str, list[str]] = {}
     for step in transition["steps"]:
         if step["kind"] == kinds.REBOOT:
@@ -110,10 +110,10 @@ def expectations(transition: Json, before: Places) -> Json:
         if "node" in step:
             name = step["node"]
             here = sorted(one for one, nodes in after.instances.items() if name in nodes)
-            found[name] = {
+            expected[name] = {
                 "offline": name in before.offline, "stay": here, "during": during.get(name, [])
             }  # fmt: skip
-    return found
+    return expected
 
 
 def dead_nodes(head: Json) -> list[str]:
@@ -145,10 +145,12 @@ class LiveClusterCheck:
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
         """Return job -> why it cannot be done now."""
         cluster = self._load()
-        found = rejections(waiting, places_of(cluster), self._expected)
+        reasons = rejections(waiting, places_of(cluster), self._expected)
         if jobs:
-            found |= rejections(jobs, places_of(cluster), self._expected, _Model(cluster).carry_out)
-        return found
+            reasons |= rejections(
+                jobs, places_of(cluster), self._expected, _Model(cluster).carry_out
+            )
+        return reasons
 
 
 def rejections(
@@ -206,9 +208,9 @@ def _node_hindrance(step: Json, places: Places, expected: Json) -> str:
         return f"{name} is offline"
     if kind == kinds.REBOOT:
         here = _running_on(name, places.instances, places.running)
-        found = [one for one in here if one not in expected.get("during", here)]
-        if found:
-            return f"{', '.join(found[:3])} would stop with {name}"
+        unexpected = [one for one in here if one not in expected.get("during", here)]
+        if unexpected:
+            return f"{', '.join(unexpected[:3])} would stop with {name}"
     if kind in LEAVING:
         stay = expected.get("stay", ())
         here = sorted(i for i, on in places.instances.items() if name in on and i not in stay)

@@ -109,15 +109,15 @@ def _power_status(queue: JobQueue, name: str, reason: str) -> str:
     if isinstance(number, str):
         return f"not known: {number}"
     deadline = Deadline(POWER_SECONDS)
-    while (found := queue.statuses([number])[number]).status not in ENDED:
+    while (job := queue.statuses([number])[number]).status not in ENDED:
         if deadline.over():
             return f"not known: job {number} takes more than {POWER_SECONDS:g} s"
         queue.wait([number], PATIENCE)
-    why = failed_out_of_band(found.results) or found.why
-    if found.status != SUCCESS or why:
-        return f"not known: {why or found.status}"
+    why = failed_out_of_band(job.results) or job.why
+    if job.status != SUCCESS or why:
+        return f"not known: {why or job.status}"
     try:
-        ((_, (_, answer)),) = found.results[-1]
+        ((_, (_, answer)),) = job.results[-1]
         return "on" if answer["powered"] else "off"
     except (TypeError, ValueError, KeyError, IndexError):
         return "not known: the out-of-band program reports none"

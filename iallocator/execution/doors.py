@@ -104,12 +104,12 @@ class LuxiJobs:
         except LiveError as error:
             raise UnknownOutcomeError(str(error)) from None
         try:
-            found = [int(value) if accepted else str(value) for accepted, value in answer]
+            submitted = [int(value) if accepted else str(value) for accepted, value in answer]
         except (TypeError, ValueError):
-            found = []
-        if len(found) != len(jobs):
+            submitted = []
+        if len(submitted) != len(jobs):
             raise UnknownOutcomeError("SubmitManyJobs: an unexpected answer")
-        return found
+        return submitted
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
         """Return the status of these jobs, also of archived ones."""
@@ -117,9 +117,9 @@ class LuxiJobs:
         with expecting("QueryJobs"):
             if len(rows) != len(ids):
                 raise ValueError
-            found = {job_id: row or (None, None, None) for job_id, row in zip(ids, rows)}
-            self._last |= {job_id: row[0] for job_id, row in found.items()}
-            return {job_id: job_status(*row) for job_id, row in found.items()}
+            rows_by_job = {job_id: row or (None, None, None) for job_id, row in zip(ids, rows)}
+            self._last |= {job_id: row[0] for job_id, row in rows_by_job.items()}
+            return {job_id: job_status(*row) for job_id, row in rows_by_job.items()}
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
         """Wait until the first of these jobs changes its status, or for `seconds`."""
@@ -149,8 +149,8 @@ class LuxiJobs:
         wanted = ["|", *(["=", "name", node] for node in nodes)]
         answer = self._client.call("Query", ["node", ["name", "mtotal"], wanted])
         with expecting("Query"):
-            found = {str(name[1]) for name, memory in answer["data"] if memory[0] == 0}
-        return found & set(nodes)
+            names = {str(name[1]) for name, memory in answer["data"] if memory[0] == 0}
+        return names & set(nodes)
 
     def drained(self) -> bool:
         """Return whether the queue accepts no job."""
@@ -163,9 +163,9 @@ class LuxiJobs:
         """Return the jobs of an execution; if there are none, those among the archived jobs."""
         rows = self._client.call("QueryJobs", [[], ["id", "ops"]])
         with expecting("QueryJobs"):
-            found = _marked(rows, run)
-        if found:
-            return found
+            jobs = _marked(rows, run)
+        if jobs:
+            return jobs
         answer = self._client.call("Query", ["job", ["id", "ops"], ["?", "archived"]])
         with expecting("Query"):
             return _marked([[cell[1] for cell in row] for row in answer["data"]], run)
@@ -220,23 +220,23 @@ class RapiJobs:
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
         """Submit jobs of one opcode each."""
-        found: list[int | str] = []
+        submitted: list[int | str] = []
         for (opcode,) in jobs:
             call = call_of(opcode)
             assert call is not None
             try:
-                found.append(int(self._client.call(*call)))
+                submitted.append(int(self._client.call(*call)))
             except ServerError as error:
                 if error.status in NOT_HEARD or DRAINED in error.problem:
                     raise
                 if error.status >= 500:
                     raise UnknownOutcomeError(str(error)) from None
-                found.append(error.problem)
+                submitted.append(error.problem)
             except LiveError as error:
                 raise UnknownOutcomeError(str(error)) from None
             except (TypeError, ValueError):
                 raise UnknownOutcomeError("RAPI answers with no job id") from None
-        return found
+        return submitted
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
         """Return the status of these jobs."""
@@ -278,13 +278,13 @@ class RapiJobs:
 
     def answering(self, nodes: Collection[str]) -> set[str]:
         """Return the `nodes` that report their memory."""
-        found = set()
+        names = set()
         for node in nodes:
             known = self._client.get(f"/2/nodes/{_quoted(node)}")
             with expecting("/2/nodes"):
                 if isinstance(known["mtotal"], int):
-                    found.add(node)
-        return found
+                    names.add(node)
+        return names
 
     def drained(self) -> bool:
         """Return false: RAPI has no resource for this flag. A submission reports it."""

@@ -123,13 +123,13 @@ def _own_directory(path: str) -> int:
         raise UsageError(
             f"{path}: expected a directory for locks, not a link or a file: remove it"
         ) from None
-    found = os.fstat(handle)
-    if found.st_uid != os.geteuid():
+    status = os.fstat(handle)
+    if status.st_uid != os.geteuid():
         os.close(handle)
         raise UsageError(
-            f"{path}: the directory for locks belongs to user {found.st_uid}, who could remove a "
+            f"{path}: the directory for locks belongs to user {status.st_uid}, who could remove a "
             f"lock: remove it, or set XDG_RUNTIME_DIR to a directory of your own"
         )
-    if stat.S_IMODE(found.st_mode) != 0o700:
+    if stat.S_IMODE(status.st_mode) != 0o700:
         os.fchmod(handle, 0o700)
     return handle

@@ -108,13 +108,13 @@ class NodeWork:
         session, records = self._session, self._session.records
         if not (self._tasks or records.in_state(SENT, SENDING)):
             due = self._due()
-            found = session.patiently(lambda: session.cluster_check.look(due, [])) if due else {}
+            reasons = session.patiently(lambda: session.cluster_check.look(due, [])) if due else {}
             for job in due:
-                if job.number in found:
-                    self._fail(job.number, _Failure(found[job.number]))
+                if job.number in reasons:
+                    self._fail(job.number, _Failure(reasons[job.number]))
                 else:
                     self._tasks[job.number] = self._maintain(job)
-            if found:
+            if reasons:
                 return True
         ended = [self._step(self._tasks, number) for number in list(self._tasks)]
         return any(ended)
@@ -296,13 +296,13 @@ class NodeWork:
                 if clock() >= end:
                     return ""
                 yield
-            found = process.stdout.read(200).decode("ascii", "replace").strip()
+            boot_id = process.stdout.read(200).decode("ascii", "replace").strip()
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
             process.stdout.close()
-        return found if process.returncode == 0 and found.isprintable() else ""
+        return boot_id if process.returncode == 0 and boot_id.isprintable() else ""
 
     def _ended(self, node: str, process: subprocess.Popen[bytes]) -> Task:
         """Wait until the command of `node` has ended."""

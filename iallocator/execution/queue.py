@@ -202,11 +202,11 @@ def reason_trail(text: str, mark: str, now: int) -> list[list[Any]]:
 
 def marks_in(opcodes: Iterable[Any], run: str) -> set[str]:
     """Return the marks ``JOB/ATTEMPT`` of `run` in the reason trails of opcodes in the queue."""
-    found = set()
+    marks = set()
     for opcode in opcodes:
         trail = opcode.get("reason") if isinstance(opcode, dict) else None
         for entry in trail or ():
             mark = MARK.search(str(entry[1])) if len(entry) > 1 else None
             if mark and mark[1] == run:
-                found.add(f"{mark[2]}/{mark[3]}")
-    return found
+                marks.add(f"{mark[2]}/{mark[3]}")
+    return marks

@@ -215,14 +215,14 @@ class Records:
             for number, job in self.jobs.items()
             if self.of[number].begun or self.of[number].state == DONE or job != self.whole[number]
         } - {""}
-        found: set[int] = set()
+        steps: set[int] = set()
         while True:
-            waited_for = {other for number in found for other in self.jobs[number].after}
+            waited_for = {other for number in steps for other in self.jobs[number].after}
             more = {n for n in possible if n in waited_for or self.jobs[n].instance in moving}
-            if more == found:
-                return found
-            found = more
-            moving |= {self.jobs[n].instance for n in found} - {""}
+            if more == steps:
+                return steps
+            steps = more
+            moving |= {self.jobs[n].instance for n in steps} - {""}
 
     def blocked(self) -> dict[int, int]:
         """Return job -> the failed or rejected job that it waits for, directly or not.

@@ -54,10 +54,10 @@ class RepairJobs:
 
     def ended(self, jobs: Iterable[int]) -> bool | None:
         """Return whether all `jobs` succeeded; None as long as one of them has not ended."""
-        found = self._queue.statuses(list(jobs)).values()
-        if any(status.status not in ENDED for status in found):
+        statuses = self._queue.statuses(list(jobs)).values()
+        if any(status.status not in ENDED for status in statuses):
             return None
-        return all(status.status == SUCCESS for status in found)
+        return all(status.status == SUCCESS for status in statuses)
 
     def retag(self, instance: str, added: Sequence[str], removed: Sequence[str]) -> None:
         """Change the tags of an instance, and wait until that is done.

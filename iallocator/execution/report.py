@@ -141,17 +141,17 @@ def _job_entry(job: Job, records: Records) -> Json:
         word, why = "not done", f"it waits for: {describe(records.jobs[blocker])}"
     else:
         word, why = ("by hand" if due_by_hand(job, records) else "not begun"), record.why
-    found: Json = {
+    entry: Json = {
         "number": job.number,
         "steps": [step["number"] for step in job.steps],
         "what": describe(job),
         "state": word,
     }
     if record.id is not None:
-        found["id"] = record.id
+        entry["id"] = record.id
     if why:
-        found["why"] = why
-    return found
+        entry["why"] = why
+    return entry
 
 
 def _progress(now: Sequence[str], runs: bool, chain: Sequence[Json]) -> str:

@@ -235,14 +235,16 @@ class Returning:
         orders = self._session.orders
         trail = [[SOURCE, orders.reason or "disks after a reboot", orders.clock.nanoseconds()]]
         try:
-            (found,) = self._session.queue.submit([[{**code, "reason": trail} for code in opcodes]])
+            (submitted,) = self._session.queue.submit(
+                [[{**code, "reason": trail} for code in opcodes]]
+            )
         except UnknownOutcomeError:
             return None
         except ServerError as error:
             raise ExecutionError(str(error)) from None
-        if isinstance(found, str):
-            raise ExecutionError(f"{opcodes[0]['OP_ID']} is rejected: {found}")
-        return found
+        if isinstance(submitted, str):
+            raise ExecutionError(f"{opcodes[0]['OP_ID']} is rejected: {submitted}")
+        return submitted
 
 
 def _problems(name: str, reported: Any) -> Iterator[tuple[float, str, str, bool]]:

@@ -181,8 +181,8 @@ class Waves:
             # them that wait in the queue
             again = waiting if look_again else []
             staying = [job for job in again if not records.of[job.number].withdrawal]
-            found = session.patiently(partial(session.cluster_check.look, wave, staying))
-            for number, why in found.items():
+            reasons = session.patiently(partial(session.cluster_check.look, wave, staying))
+            for number, why in reasons.items():
                 if records.of[number].state == SENT:
                     session.withdraw([number], REJECTED, why)
                     continue
@@ -190,7 +190,7 @@ class Waves:
                 session.orders.console.complain(
                     f"not done: {describe(records.jobs[number])}: {why}"
                 )
-            self._send([job for job in wave if job.number not in found])
+            self._send([job for job in wave if job.number not in reasons])
             return True
         return not stopping and self._first is None and self.done_by_hand()
 
@@ -267,13 +267,13 @@ class Waves:
         missing = self._records.in_state(SENDING)
         if not missing:
             return
-        found = session.patiently(lambda: session.queue.find(session.run))
-        if any(self._mark(job) not in found for job in missing):
+        jobs = session.patiently(lambda: session.queue.find(session.run))
+        if any(self._mark(job) not in jobs for job in missing):
             session.orders.clock.pause(SETTLE_SECONDS)
-            found = session.patiently(lambda: session.queue.find(session.run))
+            jobs = session.patiently(lambda: session.queue.find(session.run))
         marks = {job.number: self._mark(job) for job in missing}
-        ids = [[number, found[mark]] for number, mark in marks.items() if mark in found]
-        absent = [number for number, mark in marks.items() if mark not in found]
+        ids = [[number, jobs[mark]] for number, mark in marks.items() if mark in jobs]
+        absent = [number for number, mark in marks.items() if mark not in jobs]
         if ids:
             session.event("accepted", ids=ids)
             session.orders.console.say(

@@ -241,15 +241,16 @@ def placed_by(
     order: OrderedCandidates,
     cluster: Cluster,
     group: str,
-    found: Sequence[tuple[Nodes, float, list[Term]]],
+    scored: Sequence[tuple[Nodes, float, list[Term]]],
 ) -> list[Placed]:
-    """Return the placements in `found` (nodes, score, terms).
+    """Return the placements in `scored` (nodes, score, terms).
 
     The first one has the criteria that put it before each other placement.
     """
-    names = ["/".join(cluster.node_names(nodes)) for nodes, _, _ in found]
+    names = ["/".join(cluster.node_names(nodes)) for nodes, _, _ in scored]
     over = {
-        name: order.decided(found[0][0], nodes) for name, (nodes, _, _) in zip(names[1:], found[1:])
+        name: order.decided(scored[0][0], nodes)
+        for name, (nodes, _, _) in zip(names[1:], scored[1:])
     }
     return [
         Placed(
@@ -260,7 +261,7 @@ def placed_by(
             over if k == 0 else {},
             ", ".join(f"{name} {value}" for name, value in order.criteria(nodes)),
         )
-        for k, (nodes, score, terms) in enumerate(found)
+        for k, (nodes, score, terms) in enumerate(scored)
     ]
 
 

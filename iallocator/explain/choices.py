@@ -166,25 +166,25 @@ def entries_of(response: Mapping[str, Any]) -> dict[str, Any]:
 
 def request_notes(settings: Settings, request: Allocate) -> list[str]:
     """Return notes on the restrictions by the request and the options."""
-    found = []
+    notes = []
     if request.group_name is not None:
-        found.append(f"The request names group {request.group_name}.")
+        notes.append(f"The request names group {request.group_name}.")
     option = settings.restrict_allocation_to
     allowed = request.restrict_to if option is None else option
     if allowed is not None:
         source = "the request" if option is None else "--restrict-allocation-to"
-        found.append(f"Restricted by {source} to {', '.join(allowed)}.")
-    return found + option_notes(settings)
+        notes.append(f"Restricted by {source} to {', '.join(allowed)}.")
+    return notes + option_notes(settings)
 
 
 def option_notes(settings: Settings) -> list[str]:
     """Return notes on options that change the limits for a new instance."""
-    found = []
+    notes = []
     if settings.ignore_soft_errors:
-        found.append("Soft limits are not checked.")
+        notes.append("Soft limits are not checked.")
     if settings.n1 in N1_MODES:
-        found.append(N1_MODES[settings.n1])
-    return found
+        notes.append(N1_MODES[settings.n1])
+    return notes
 
 
 def limit_notes(cluster: Cluster, settings: Settings, instance: Instance) -> list[str]:

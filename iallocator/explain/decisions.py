@@ -86,9 +86,9 @@ def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[st
     if not choices:
         why = f"group {request.group_name} does not exist"
         left_out = dict.fromkeys((g.uuid for g in cluster.groups), f"not asked: {why}")
-        found = nowhere(cluster, request.instance, notes, left_out)
-        found.reason = why
-        return found
+        decision = nowhere(cluster, request.instance, notes, left_out)
+        decision.reason = why
+        return decision
     if request.recreated is not None and settings.behaviour.recreates_in_place:
         notes.append("The instance exists: what it uses now is free for it.")
     if taken is None:
@@ -113,8 +113,8 @@ def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Deci
     for name, entry in entries.items():
         nodes = tuple(map(noted.index_of, entry["nodes"]))
         every = noted.asked_of.get(name, ())
-        found = [said for said in every if said.kind == "new" and nodes and said.best == nodes]
-        taken[name] = (found[-1 if together else 0] if found else None), together
+        matching = [said for said in every if said.kind == "new" and nodes and said.best == nodes]
+        taken[name] = (matching[-1 if together else 0] if matching else None), together
     numbers = {name: said.number for name, (said, _) in taken.items() if said is not None}
     decisions = []
     for one in request.wanted:
@@ -196,30 +196,30 @@ class Moves:
         done, entry = self._first[name], self._entries[name]
         request, rejected = self._request, done.outcome.best is None
         targets = request.target_groups(self._cluster)
-        found = self._decision(done) if targets is None else self._to_a_group(done, targets)
+        decision = self._decision(done) if targets is None else self._to_a_group(done, targets)
 
         # Notes on the limits that were enforced, and on the instances moved before
         instance, context = done.instance, self._noted.context
         if instance.kind.relocatable:
             group = done.said.group if done.said else self._cluster.group_of(instance)
-            found.notes += limit_notes(self._cluster, context.settings_of(group), instance)
+            decision.notes += limit_notes(self._cluster, context.settings_of(group), instance)
         if instance.kind.relocatable and not request.considers_other_groups:
-            found.notes += scope_note(self._cluster, instance)
+            decision.notes += scope_note(self._cluster, instance)
         every = list(self._first)
         before = every[: every.index(instance.name)]
-        found.notes += order_note([name for name in before if self._first[name].outcome.best])
+        decision.notes += order_note([name for name in before if self._first[name].outcome.best])
         if self._together and not rejected:
-            found.notes.append(TOGETHER)
+            decision.notes.append(TOGETHER)
 
         if rejected and request.may_leave_group(done.instance):
-            self._elsewhere(found, done)
+            self._elsewhere(decision, done)
         if rejected and request.all_or_nothing:
-            found.notes.append(
+            decision.notes.append(
                 "The whole request fails with it: the protocol has no partial answer."
             )
         if not entry["nodes"] and "reason" in entry and done.outcome.best is not None:
-            found.answer, found.steps, found.reason = None, [], entry["reason"]
-        return found
+            decision.answer, decision.steps, decision.reason = None, [], entry["reason"]
+        return decision
 
     def rejected(self, instance: Instance, reason: str) -> Decision:
         """Return the decision on an instance that cannot be moved, whatever its nodes allow."""

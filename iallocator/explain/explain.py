@@ -65,12 +65,12 @@ def explain_request(
     if not decisions:
         remarks.append("No instance is concerned: nothing is to be done.")
     chosen = _chosen(noted.context.settings)
-    found = Explanation(request.kind, response, chosen, decisions, remarks)
+    explanation = Explanation(request.kind, response, chosen, decisions, remarks)
     if instance is not None:
-        narrow_to_instance(found, instance)
+        narrow_to_instance(explanation, instance)
     if node is not None:
-        narrow_to_node(found, cluster, node)
-    return found
+        narrow_to_node(explanation, cluster, node)
+    return explanation
 
 
 def _chosen(settings: Settings) -> Json:
@@ -110,7 +110,7 @@ def narrow_to_instance(explanation: Explanation, name: str) -> None:
     ]
 
 
-def narrow_to_node(found: Explanation, cluster: Cluster, name: str) -> None:
+def narrow_to_node(explanation: Explanation, cluster: Cluster, name: str) -> None:
     """Keep only the rows of the node called `name` in each decision.
 
     Raises
@@ -120,7 +120,7 @@ def narrow_to_node(found: Explanation, cluster: Cluster, name: str) -> None:
     """
     name = whole_name(name, [node.name for node in cluster.nodes], "--node", "node")
     node = next(node for node in cluster.nodes if node.name == name)
-    for decision in found.decisions:
+    for decision in explanation.decisions:
         _narrow(decision, node)
         if not any(part.groups for part in decision.parts()):
             group = node.group

@@ -97,13 +97,13 @@ class Decision:
         """The placements to compare with the answer: the runner-up, the best of other groups."""
         if self.answer is None:
             return []
-        found = []
+        rivals = []
         for group in self.groups:
             others = [p for p in group.placements if p is not self.answer]
             if others:
                 own = self.answer in group.placements
-                found.append(("runner-up" if own else f"group {group.name}", others[0]))
-        return found
+                rivals.append(("runner-up" if own else f"group {group.name}", others[0]))
+        return rivals
 
     @property
     def by_score(self) -> bool:
@@ -167,7 +167,7 @@ class Decision:
 def _group_document(group: GroupReport, answer: Placed | None, instance: str, scored: bool) -> Json:
     """Return the group as JSON, for `instance`; `scored`: its scores were compared with others."""
     scored = group.ranked_by == "score" and (scored or len(group.placements) > BEST)
-    found: Json = {
+    document: Json = {
         "group": group.name,
         "uuid": group.uuid,
         "alloc_policy": group.alloc_policy,
@@ -182,11 +182,11 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
         "closest": group.closest,
     }
     if group.strategy:
-        found["order"] = [
+        document["order"] = [
             {"node": name, "criteria": dict(criteria)} for name, criteria in group.ranking
         ]
-        found["refused_by_strategy"] = group.rejected_by_strategy
-    return found
+        document["refused_by_strategy"] = group.rejected_by_strategy
+    return document
 
 
 class NodeRow:

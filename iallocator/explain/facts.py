@@ -113,16 +113,16 @@ class Placed(NamedTuple):
 
     def document(self, scored: bool) -> Json:
         """Return the placement as JSON; `scored`: with its score and the terms."""
-        found: Json = {"nodes": self.nodes}
+        document: Json = {"nodes": self.nodes}
         if self.rank:
-            found["rank"] = self.rank
+            document["rank"] = self.rank
         if not scored:
-            return found
+            return document
         terms = [term.document() for term in self.terms]
-        found["score"] = round(self.score, DECIMALS)
+        document["score"] = round(self.score, DECIMALS)
         if self.penalty:
-            found["penalty"] = self.penalty
-        return found | {"terms": terms}
+            document["penalty"] = self.penalty
+        return document | {"terms": terms}
 
 
 def scored(score: float, penalty: float) -> str:
@@ -152,12 +152,12 @@ class RoleRejection(NamedTuple):
 
     def document(self) -> Json:
         """Return the rejection as JSON."""
-        found: Json = {
+        document: Json = {
             "reason": self.reason, "text": self.text, "placement_count": self.placements,
         }  # fmt: skip
         if self.beside:
-            found["beside"] = self.beside
-        return {**found, "step": self.step} if self.step else found
+            document["beside"] = self.beside
+        return {**document, "step": self.step} if self.step else document
 
 
 class RoleReport:

@@ -224,14 +224,16 @@ class Recorder:
         return best_of_nodes(candidates, rejected), unchecked
 
     @aside
-    def ranked(self, evaluator: TracedEvaluator, instance: Instance, found: RankedMoves) -> None:
+    def ranked(
+        self, evaluator: TracedEvaluator, instance: Instance, ranked_moves: RankedMoves
+    ) -> None:
         """Record the placements of an instance that moves."""
-        said, candidates = self._opened(), found.candidates
+        said, candidates = self._opened(), ranked_moves.candidates
         assert said.survey is not None
         said.report.successes = said.survey.possible
         said.report.failures = dict(candidates.failures)
         best = list(islice(candidates.ranked(), max(AT_LEAST, evaluator.settings.top)))
-        said.note(self.context.cluster, found, best, candidates, ())
+        said.note(self.context.cluster, ranked_moves, best, candidates, ())
         if not best:
             said.report.closest = said.survey.closest()
 

@@ -95,31 +95,31 @@ class Survey:
 
     def _exclusions(self, index: int) -> list[str]:
         """Return why a node of the group is not tested."""
-        found = exclusions(self._cluster.nodes[index], None)
+        reasons = exclusions(self._cluster.nodes[index], None)
         if index in self._left and self._kind != "exchange":
-            return [*found, LEFT]
+            return [*reasons, LEFT]
         present = self._instance.nodes
         if self._kind != "new" and index in present:
             words = STAYS[self._kind]
             position = present.index(index)
-            return [*found, words[min(position, len(words) - 1)]]
+            return [*reasons, words[min(position, len(words) - 1)]]
         if self._kind == "exchange":
-            return [*found, "is not its secondary"]
-        return found or [RESTRICTED]
+            return [*reasons, "is not its secondary"]
+        return reasons or [RESTRICTED]
 
     def reports(self) -> list[NodeReport]:
         """Return a report on every node of the group; its roles are computed when read."""
-        found = []
+        reports = []
         nodes = self._group.nodes
         for index, name in zip(nodes, self._cluster.node_names(nodes)):
             why = self._excluded.get(index)
             if why is None:
-                found.append(NodeReport(name, survey=self, index=index))
+                reports.append(NodeReport(name, survey=self, index=index))
             elif why == [RESTRICTED] and name in self._before:
-                found.append(self._before[name])
+                reports.append(self._before[name])
             else:
-                found.append(NodeReport(name, why))
-        return found
+                reports.append(NodeReport(name, why))
+        return reports
 
     def settle(self) -> None:
         """Compute every number now, because the nodes are about to change."""
@@ -179,30 +179,30 @@ class Survey:
         own = index in self._secondaries
         takers = len(self._takers) - (index in self._takers)
         rejecting = self._rejecting is None or index in self._rejecting
-        found = []
+        reports = []
         if index in self._takers:
             number = 1
             if not alone:
                 number = self._accepting_secondaries - (own and not rejecting)
                 number -= self._fewer.get(index, 0)
-            found.append(self._accepted("only" if alone else "primary", number))
+            reports.append(self._accepted("only" if alone else "primary", number))
         elif index in self._primaries:
             others = 1 if alone else len(self._secondaries) - own
             rejection = self._roles.why_not_primary(index)
             assert rejection is not None
             row = _rejection(rejection, "", others)
-            found.append(RoleReport("only" if alone else "primary", 0, [row]))
+            reports.append(RoleReport("only" if alone else "primary", 0, [row]))
         if own and (rejecting or index in self._beside):
-            found.append(self._secondary_report(index, takers))
+            reports.append(self._secondary_report(index, takers))
         elif own:
-            found.append(self._accepted("secondary", takers))
+            reports.append(self._accepted("secondary", takers))
         elif index in self._roles.out_as_secondaries:
             beside = len(self._primaries) - (index in self._primaries)
             out = self._roles.out_as_secondaries[index]
-            found.append(
+            reports.append(
                 RoleReport("secondary", 0, [RoleRejection(out.reason, out.text, "", beside)])
             )
-        return Roles(found)
+        return Roles(reports)
 
     @cached_property
     def _accepting_secondaries(self) -> int:
@@ -231,31 +231,31 @@ class Survey:
         else:
             usual = roles.why_not_secondary(index, None)
             for primary in self._beside.get(index, ()):
-                found = roles.why_not_secondary(index, primary)
-                assert found is not None
-                same = usual is not None and str(found) == str(usual)
+                rejection = roles.why_not_secondary(index, primary)
+                assert rejection is not None
+                same = usual is not None and str(rejection) == str(usual)
                 if not same and primary != index:
-                    special[self._cluster.nodes[primary].name] = found
+                    special[self._cluster.nodes[primary].name] = rejection
         number = takers - len(special)
         rejections = []
         if usual is not None and (number or not takers):
             rejections.append(_rejection(usual, "", number))
-        rejections += [_rejection(found, name, 1) for name, found in special.items()]
+        rejections += [_rejection(rejection, name, 1) for name, rejection in special.items()]
         return RoleReport("secondary", number if usual is None else 0, rejections)
 
 
 def exclusions(node: Node, allowed: Collection[str] | None) -> list[str]:
     """Return why `node` is not considered at all; empty if it is."""
-    found = []
+    reasons = []
     if node.offline:
-        found.append("offline")
+        reasons.append("offline")
     if node.drained:
-        found.append("drained")
+        reasons.append("drained")
     if not node.vm_capable:
-        found.append("not vm_capable")
+        reasons.append("not vm_capable")
     if allowed is not None and node.name not in allowed:
-        found.append(RESTRICTED)
-    return found
+        reasons.append(RESTRICTED)
+    return reasons
 
 
 def counted(reports: Sequence[NodeReport]) -> dict[str, int]:
@@ -268,6 +268,6 @@ def counted(reports: Sequence[NodeReport]) -> dict[str, int]:
     return {reason: number for reason, number in tally.items() if number}
 
 
-def _rejection(found: Rejection, beside: str, placements: int) -> RoleRejection:
+def _rejection(rejection: Rejection, beside: str, placements: int) -> RoleRejection:
     """Convert a rejection by the engine to one in an explanation."""
-    return RoleRejection(found.reason, found.text, beside, placements, found.step)
+    return RoleRejection(rejection.reason, rejection.text, beside, placements, rejection.step)

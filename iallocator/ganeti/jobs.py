@@ -49,14 +49,14 @@ def _before(
     by_hand: set[int],
 ) -> list[int]:
     """Return the steps with opcodes that a step depends on, directly or through steps by hand."""
-    found = []
+    positions = []
     for other in steps[number].after:
         if codes[other]:
-            found.append(other)
+            positions.append(other)
         else:
             by_hand.add(other)
-            found += _before(other, steps, codes, by_hand)
-    return found
+            positions += _before(other, steps, codes, by_hand)
+    return positions
 
 
 def chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:

@@ -72,10 +72,10 @@ def _places(
         evaluator = mover_into(context, group)
         targets = evaluator.online_nodes()
         if instance.needs_secondary:
-            found = evaluator.candidates(instance, "any pair", instance.nodes, targets)
+            candidates = evaluator.candidates(instance, "any pair", instance.nodes, targets)
         else:
-            found = evaluator.candidates(instance, "moved", instance.nodes, targets)
-        yield from found.everything()
+            candidates = evaluator.candidates(instance, "moved", instance.nodes, targets)
+        yield from candidates.everything()
 
 
 def move_to_group(

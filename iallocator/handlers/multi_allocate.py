@@ -41,11 +41,11 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
         if context.searches_for(groups):
             # Place all instances, or more than before, by exact search; else keep the batch
             _take_off(context, batch)
-            found = place_together(context, list(allocations.values()), failed)
-            exact = _exactly(context, request, allocations, found.places) if found.places else None
+            joint = place_together(context, list(allocations.values()), failed)
+            exact = _exactly(context, request, allocations, joint.places) if joint.places else None
             if exact is None:
                 _put_back(context, batch)
-            batch, note = exact or batch, found.note()
+            batch, note = exact or batch, joint.note()
     placed = {instance.name: nodes for instance, nodes in batch.placed}
     if context.settings.optimal and placed:
         if context.deadline.over():
@@ -190,8 +190,10 @@ def _fail(batch: _Batch, wanted: Allocate, why: str, groups: list[dict[str, Any]
 
 def _allocations(context: Context, request: MultiAllocate) -> dict[str, AllocationRequest]:
     """Return name -> where the instance may be placed, unless it names an unknown group."""
-    found = {wanted.instance.name: allocation_request(context, wanted) for wanted in request.wanted}
-    return {name: allocation for name, allocation in found.items() if allocation is not None}
+    allocations = {
+        wanted.instance.name: allocation_request(context, wanted) for wanted in request.wanted
+    }
+    return {name: allocation for name, allocation in allocations.items() if allocation is not None}
 
 
 def _take_off(context: Context, batch: _Batch) -> None:

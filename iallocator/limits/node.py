@@ -117,8 +117,8 @@ NO_WORSE_LIMITS = LimitSet("all, and no-worse", no_worse=True)
 
 def resources_of(limits: LimitSet) -> tuple[Resource, ...]:
     """Return the resources that `limits` bound, in the order in which they are tested."""
-    found = (check.lacks.resource for check in PRIMARY.checks if limits.holds(check))
-    return tuple(dict.fromkeys(resource for resource in found if resource is not None))
+    resources = (check.lacks.resource for check in PRIMARY.checks if limits.holds(check))
+    return tuple(dict.fromkeys(resource for resource in resources if resource is not None))
 
 
 RESOURCES = resources_of(ALL_LIMITS)
@@ -137,10 +137,10 @@ def checks_for(role: RoleLimits, instance: Instance, limits: LimitSet) -> tuple[
     A forthcoming instance takes nothing yet.
     """
     asked = instance.local, instance.restricted, instance.counts_disk, instance.forthcoming
-    found = _KNOWN.get((role, asked, limits))
-    if found is None:
+    checks = _KNOWN.get((role, asked, limits))
+    if checks is None:
         local, restricted, counts_disk, forthcoming = asked
-        found = _KNOWN[role, asked, limits] = tuple(
+        checks = _KNOWN[role, asked, limits] = tuple(
             check
             for check in role.checks
             if limits.holds(check)
@@ -149,7 +149,7 @@ def checks_for(role: RoleLimits, instance: Instance, limits: LimitSet) -> tuple[
             and (counts_disk or not check.space)
             and (check.later or check.access or not forthcoming)
         )
-    return found
+    return checks
 
 
 def without_reserve(checks: tuple[Check, ...], node: Node) -> tuple[Check, ...]:

@@ -50,8 +50,8 @@ class LuxiClient:
     """
 
     def __init__(self, path: str = "", limit: int = LIMIT) -> None:
-        found = [default for default in DEFAULT_SOCKETS if os.path.exists(default)]
-        self.path = path or (found or DEFAULT_SOCKETS)[0]
+        sockets = [default for default in DEFAULT_SOCKETS if os.path.exists(default)]
+        self.path = path or (sockets or DEFAULT_SOCKETS)[0]
         self._limit = limit
         self._stream: Stream | None = None
 

@@ -71,12 +71,12 @@ def find_credentials(host: str, path: str = "") -> tuple[str, str] | None:
     if not os.path.exists(path):
         return None
     try:
-        found = netrc.netrc(path).authenticators(host)
+        entry = netrc.netrc(path).authenticators(host)
     except netrc.NetrcParseError as error:
         raise UsageError(f"{path}:{error.lineno}: {error.msg}") from None
     except (OSError, UnicodeError) as error:
         raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    return (found[0], found[2] or "") if found else None
+    return (entry[0], entry[2] or "") if entry else None
 
 
 PORT = 5080

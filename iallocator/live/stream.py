@@ -220,12 +220,12 @@ def _addresses(host: str, port: int, deadline: Deadline) -> list[Any]:
         return socket.getaddrinfo(name, port, type=kind)
 
     problem = f"no address of {host}"
-    ((_, found),) = in_threads(look_up, [host], 1, deadline, problem)
-    if isinstance(found, UnicodeError):
+    ((_, addresses),) = in_threads(look_up, [host], 1, deadline, problem)
+    if isinstance(addresses, UnicodeError):
         raise OSError(f"{host} is no name of a host")
-    if isinstance(found, Exception):
-        raise found
-    return found
+    if isinstance(addresses, Exception):
+        raise addresses
+    return addresses
 
 
 def connect_local(path: str, deadline: Deadline) -> Stream:

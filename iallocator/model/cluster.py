@@ -367,16 +367,16 @@ class Cluster:
 
     def reach(self, instance: Instance) -> frozenset[int] | None:
         """Return the nodes that all `restrictions` allow for `instance`; None means all nodes."""
-        found = None
+        common = None
         for restriction in self.restrictions.values():
             nodes = restriction.nodes_for(instance)
-            if nodes is not None and found is not None:
-                key = found, nodes  # equal sets are compared, and computed, once
+            if nodes is not None and common is not None:
+                key = common, nodes  # equal sets are compared, and computed, once
                 if key not in self._common:
-                    self._common[key] = found & nodes
+                    self._common[key] = common & nodes
                 nodes = self._common[key]
-            found = found if nodes is None else nodes
-        return found
+            common = common if nodes is None else nodes
+        return common
 
     def restrict(self, instance: Instance) -> None:
         """Compute whether some node can reject `instance` by one of the `restrictions`."""
@@ -413,11 +413,11 @@ class Cluster:
         pools |= storage.named
         if any(node.has_internal for node in self.nodes):
             pools.add(LVM)
-        found: dict[Pool, list[Group]] = {}
+        by_pool: dict[Pool, list[Group]] = {}
         for pool in sorted(pools):
             nodes = storage.nodes_of(pool)
-            found[pool] = [group for group in self.groups if not nodes.isdisjoint(group.nodes)]
-        return found
+            by_pool[pool] = [group for group in self.groups if not nodes.isdisjoint(group.nodes)]
+        return by_pool
 
     def dedicated(self, group: Group, online: bool = True) -> bool:
         """Return whether all nodes of `group`, or all `online` ones, have exclusive storage."""

@@ -93,8 +93,8 @@ class Capacities(dict[int, tuple[float, ...]]):
         super().__init__({index: capacities(nodes[index], min_disk) for index in scope})
 
     def __missing__(self, index: int) -> tuple[float, ...]:
-        found = self[index] = capacities(self._nodes[index], self._min_disk)
-        return found
+        values = self[index] = capacities(self._nodes[index], self._min_disk)
+        return values
 
     def all(self) -> list[tuple[float, ...]]:
         """Return the capacities of every node, in the order of the nodes."""

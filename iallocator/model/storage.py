@@ -205,21 +205,21 @@ class Storage:
 
     def nodes_of(self, pool: Pool) -> frozenset[int]:
         """Return the nodes with access to `pool`."""
-        found = self._single.get(pool)
-        if found is None:
+        nodes = self._single.get(pool)
+        if nodes is None:
             count = range(len(self._access))
-            found = self._single[pool] = frozenset(i for i in count if self.reaches(i, pool))
-        return found
+            nodes = self._single[pool] = frozenset(i for i in count if self.reaches(i, pool))
+        return nodes
 
     def nodes_for(self, instance: Instance) -> frozenset[int] | None:
         """Return the nodes with access to all pools of `instance`; None means all nodes."""
         pools = pools_of(instance)
         if not pools:
             return None
-        found = self._reach.get(pools)
-        if found is None:
-            found = self._reach[pools] = frozenset.intersection(*map(self.nodes_of, pools))
-        return found if len(found) < len(self._access) else None
+        nodes = self._reach.get(pools)
+        if nodes is None:
+            nodes = self._reach[pools] = frozenset.intersection(*map(self.nodes_of, pools))
+        return nodes if len(nodes) < len(self._access) else None
 
     def why(self, index: int, instance: Instance) -> str:
         """Return which pool of `instance` node `index` has no access to."""

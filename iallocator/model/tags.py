@@ -101,8 +101,8 @@ def interpret_tags(cluster: Cluster, exclusion: Sequence[str] = ()) -> None:
                 sources.setdefault(target, []).append(source)
         same: dict[frozenset[str], frozenset[str]] = {}  # equal sets are stored, and compared, once
         for node in cluster.nodes:
-            found = [frozenset(tag for tag in node.tags if some.begin(tag)) for some in below]
-            node.locations, node.migration = (same.setdefault(tags, tags) for tags in found)
+            node_tags = [frozenset(tag for tag in node.tags if some.begin(tag)) for some in below]
+            node.locations, node.migration = (same.setdefault(tags, tags) for tags in node_tags)
             node.receives = node.migration.union(*(sources.get(tag, ()) for tag in node.tags))
     meaning = InstanceTags(cluster.tags, exclusion)
     for instance in cluster.instances:

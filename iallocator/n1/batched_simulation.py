@@ -41,10 +41,10 @@ def slots_for(memory: Floats, disk: Floats, need: Floats) -> Floats:
 
     `need` has memory and disk in its last dimension; the other dimensions are those of `memory`.
     """
-    found = _slots(memory, need[..., 0])
+    slots = _slots(memory, need[..., 0])
     if not need[..., 1].any():
-        return found
-    return np.minimum(found, np.where(need[..., 1] > 0, _slots(disk, need[..., 1]), ANY_NUMBER))
+        return slots
+    return np.minimum(slots, np.where(need[..., 1] > 0, _slots(disk, need[..., 1]), ANY_NUMBER))
 
 
 def _slots(free: Floats, each: Floats) -> Floats:
@@ -248,7 +248,7 @@ class BatchedSimulation:
         if not failing:  # there may be no node at all that could
             return []
         size = max(1, CELLS // self._allowed.size)
-        found: list[bool] = []
+        results: list[bool] = []
         for start in range(0, len(failing), size):
             part = slice(start, start + size)
             some, came = leaving[part], coming[part]
@@ -267,8 +267,8 @@ class BatchedSimulation:
                 vectors,
                 [() if one is None else self._positions(one[1]) for one in came],
             )
-            found += batch.run().tolist()
-        return found
+            results += batch.run().tolist()
+        return results
 
     def _positions(self, nodes: Sequence[int]) -> Sequence[int]:
         """Return the positions of `nodes` in the scope."""

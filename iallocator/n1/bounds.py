@@ -306,8 +306,10 @@ def capacities_for(state: State, rules: Rules, failing: Collection[Failure]) -> 
         return NONE
     nodes = state.cluster.nodes
     groups = {nodes[one[0]].group for one in failing}
-    found = ((group, rules.targets(state.cluster, group)) for group in groups)
-    return {group.index: TargetCapacity(state, targets) for group, targets in found if targets}
+    group_targets = ((group, rules.targets(state.cluster, group)) for group in groups)
+    return {
+        group.index: TargetCapacity(state, targets) for group, targets in group_targets if targets
+    }
 
 
 NONE: Capacities = {}
@@ -334,11 +336,11 @@ def check_bounds(
     failovers = demand.failovers
     if not demand.parts:
         return check_movers(state, failure, demand, failovers, rules, capacities)
-    found = [
+    results = [
         check_movers(state, failure, part, failovers, rules, capacities) for part in demand.parts
     ]
-    kind = max(kind for kind, _ in found)
-    return kind, min(spare for _, spare in found) if kind == SAFE else 0
+    kind = max(kind for kind, _ in results)
+    return kind, min(spare for _, spare in results) if kind == SAFE else 0
 
 
 def check_movers(

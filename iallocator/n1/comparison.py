@@ -287,8 +287,8 @@ class Comparison:
     def first_broken(self) -> Failure | None:
         """Return the first of `broken`, or None."""
         failing = self.required(MOVED)
-        found = self._failures.first_not_tolerated(failing) if failing else None
-        return next(iter(self.worse()), None) if found is None else found
+        broken = self._failures.first_not_tolerated(failing) if failing else None
+        return next(iter(self.worse()), None) if broken is None else broken
 
     def certainly_broken(self) -> bool:
         """Return whether exact search proves that a failure of `broken` is not tolerated.

@@ -792,9 +792,9 @@ class Speculation:
         lost = self._checks.lost([one.undecided for one in every], [one.coming for one in every])
         if lost is None:
             return None
-        found = iter(lost)
+        results = iter(lost)
         for number, predictions in enumerate(chosen):
-            wrong = [one for one, gone in zip(predictions, found) if gone is not one.rejected]
+            wrong = [one for one, gone in zip(predictions, results) if gone is not one.rejected]
             for prediction in wrong:
                 self._wrong = prediction
                 self._checks.learn(

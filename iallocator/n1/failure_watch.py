@@ -82,8 +82,8 @@ class SpareMemory:
 
     def less_than(self, amount: float) -> list[tuple[float, Failure]]:
         """Return (spare memory, failure) below `amount`, ascending; none may be outdated."""
-        found = ((self._noted[failure][0], failure) for failure in self._below(amount))
-        return sorted(one for one in found if one[0] < amount)
+        pairs = ((self._noted[failure][0], failure) for failure in self._below(amount))
+        return sorted(one for one in pairs if one[0] < amount)
 
     def _below(self, amount: float) -> Iterator[Failure]:
         """Yield the failures with a lower bound below `amount`, the lowest first."""

@@ -308,11 +308,11 @@ class Simulation:
                 rejections |= entry_rejections(state.cluster, group, one)
         else:
             rejections = move_rejections(state.cluster, source, targets)
-        found = kernel.singles(as_one(item), targets, rejections, FORCED_LIMITS).row(0)
+        ranked = kernel.singles(as_one(item), targets, rejections, FORCED_LIMITS).row(0)
         if len(item) == 1:
-            best = next(found, None)
+            best = next(ranked, None)
         else:
-            best = next((place for place in found if self._fit(item, place[1][0])), None)
+            best = next((place for place in ranked if self._fit(item, place[1][0])), None)
         if best is None:
             return False
         for one in item:

@@ -318,8 +318,8 @@ def slots_left(
 
 def _left(column: Sequence[float], nodes: Sequence[int]) -> Integers:
     """Return the free amount of a column on each node; -1 if there is none."""
-    found = np.ceil(np.array([column[node] for node in nodes], dtype=np.float64))
-    return found.astype(np.int64) - 1
+    amounts = np.ceil(np.array([column[node] for node in nodes], dtype=np.float64))
+    return amounts.astype(np.int64) - 1
 
 
 def slots_of_nodes(state: State, need: Need, nodes: Sequence[int]) -> tuple[int, int]:
@@ -477,7 +477,7 @@ class UndecidedFailures(_FailureSlots):
         if not others:
             return undecided, []
         at = np.array([self._number[failure] for failure, _ in others], dtype=np.intp)
-        known = zip(*(found.tolist() for found in self._known_by_bound(at, less[:, :, 1:])))
+        known = zip(*(column.tolist() for column in self._known_by_bound(at, less[:, :, 1:])))
         return undecided, [True if one else False if no else None for one, no in known]
 
     def without(self, need: Need, failure: Failure) -> tuple[int, int] | None:
@@ -575,12 +575,12 @@ class SpareSlots(_FailureSlots):
         slots, closing = self._others
         cost = np.array([[cost_of(own, need)] for need in self._sizes], dtype=np.int64)
         some = (slots - self._wanted) // np.maximum(cost, 1)
-        found = np.where(cost > 0, some, ANY_NUMBER * (slots >= self._wanted))
+        slots_left = np.where(cost > 0, some, ANY_NUMBER * (slots >= self._wanted))
         free = closing - self._before
         more = (free - 1) // own[0] if own[0] else np.full_like(free, ANY_NUMBER)
-        found = np.where((free > 0) & ~self._disks, np.maximum(found, more), found)
-        found[self._wanted == ABSENT] = ANY_NUMBER
-        return max(0, int(found.min(initial=ANY_NUMBER)))
+        slots_left = np.where((free > 0) & ~self._disks, np.maximum(slots_left, more), slots_left)
+        slots_left[self._wanted == ABSENT] = ANY_NUMBER
+        return max(0, int(slots_left.min(initial=ANY_NUMBER)))
 
     def _required(self, failure: Failure) -> Required:
         """Return what `failure` requires with the instance on any one of its nodes.

@@ -136,12 +136,12 @@ class FailureTolerance:
         """Return the N+1 of another `state`, compared with the initial state of this one."""
         if state is self.state:
             return self
-        found = type(self)(
+        other = type(self)(
             state, self.rules, self._scope, self._given_kernels, self._group, self._min_disk
         )
         if self._comparison is not None:
-            found._comparison = self._comparison.of(found)
-        return found
+            other._comparison = self._comparison.of(other)
+        return other
 
     def _renew(self) -> None:
         """Drop the results for another state, or for nodes that are in another condition now."""
@@ -604,11 +604,11 @@ class FailureTolerance:
         if self.rules.exact:
             return self
         rules = Rules("no-worse", self.rules.units, self.rules.effort, plan=self.rules.plan)
-        found = type(self)(
+        exact = type(self)(
             self.state, rules, self._scope, self._given_kernels, self._group, self._min_disk
         )
-        found.measure()
-        return found
+        exact.measure()
+        return exact
 
     @property
     def comparison(self) -> Comparison:
@@ -625,9 +625,9 @@ class FailureTolerance:
         """
         if len(nodes) == 1:
             counting, exact = self._counting(), self.rules.exact
-            found = (counting.tolerates if exact else counting.allows)(instance, nodes[0])
-            if found or (found is False and not exact):
-                return found
+            counted = (counting.tolerates if exact else counting.allows)(instance, nodes[0])
+            if counted or (counted is False and not exact):
+                return counted
         return self.allows(Move(instance, (), nodes))
 
     def certainly_rejects(self, instance: Instance, node: int) -> bool:
@@ -652,8 +652,8 @@ class FailureTolerance:
 
     def speculation(self, instance: Instance, group: int) -> Speculation | None:
         """Return the checker of several equal instances in `group` at once; None if impossible."""
-        found = self._counting().speculation(group)
-        return found if found is not None and found.suits(instance) else None
+        speculation = self._counting().speculation(group)
+        return speculation if speculation is not None and speculation.suits(instance) else None
 
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
         """Count instances that were placed on their nodes, equal except for names and orders."""

@@ -237,12 +237,12 @@ class UnrestartedSearch:
 
     def _capacity(self, group: Group, access: Access) -> TargetCapacity:
         """Return the free memory of the targets in `group` that have the required access."""
-        found = self._capacities.get((group.index, access))
-        if found is None:
+        capacity = self._capacities.get((group.index, access))
+        if capacity is None:
             targets = self._rules.targets(self._state.cluster, group)
             nodes = targets if access is None else [t for t in targets if t in access]
-            found = self._capacities[group.index, access] = TargetCapacity(self._state, nodes)
-        return found
+            capacity = self._capacities[group.index, access] = TargetCapacity(self._state, nodes)
+        return capacity
 
     def _certain(
         self, needs: Sequence[_Need], targets: Sequence[int], taken: dict[int, float]

@@ -80,15 +80,15 @@ def parse(
         else:
             text = value or option.bare or ""
             try:
-                found = option.read(text)
+                option_value = option.read(text)
             except ValueError as error:
                 meant = suggestion(option, text)
                 raise UsageError(f"{name}: expected {error}, got {cut(text)!r}{meant}") from None
             if option.target in chosen:
-                _reject_second_file(settings, option, name, found)
+                _reject_second_file(settings, option, name, option_value)
             if option.repeats:
-                found = [*getattr(settings, option.target), found]
-            setattr(settings, option.target, found)
+                option_value = [*getattr(settings, option.target), option_value]
+            setattr(settings, option.target, option_value)
         if option is not None:
             chosen.add(option.target)
             written[option.target] = name

@@ -137,10 +137,10 @@ class Size(Numbers):
         if given == self.unit:
             return super().__call__(digits)
         number = self._number(digits)
-        found = (number or 0.0) * UNITS.get(given, 1) / UNITS.get(self.unit, 1)
-        if number is None or not (number >= 0 and found in self):
+        amount = (number or 0.0) * UNITS.get(given, 1) / UNITS.get(self.unit, 1)
+        if number is None or not (number >= 0 and amount in self):
             raise ValueError(str(self))
-        return int(found) if self.whole else found
+        return int(amount) if self.whole else amount
 
 
 byte_size = Size("", "500000, 64m or 2g", lowest=1)
@@ -167,10 +167,10 @@ def disk_reserve(text: str) -> str:
 
 def name_list(text: str) -> list[str]:
     """Parse names with commas between them."""
-    found = text.split(",")
-    if not all(found):
+    names = text.split(",")
+    if not all(names):
         raise ValueError("names with commas between them")
-    return found
+    return names
 
 
 def file_name(text: str) -> str:
@@ -245,10 +245,10 @@ class Several:
         self.words = words
 
     def __call__(self, text: str) -> list[str]:
-        found = name_list(text)
-        if not set(found) <= set(self.words):
+        names = name_list(text)
+        if not set(names) <= set(self.words):
             raise ValueError("some of " + ",".join(self.words))
-        return found
+        return names
 
 
 strategy = Choice(names=STRATEGIES, aliases=ALIASES)

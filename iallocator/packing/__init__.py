@@ -474,11 +474,11 @@ def fill_exactly(
         problem.kinds.append(kind)
     for size, count in wanted.items():
         problem.bounds[(size,)] = (float(count), inf)
-    found: PlacesBySize = {size: deque() for size in wanted}
+    places: PlacesBySize = {size: deque() for size in wanted}
     for name, taken in solve(problem, budget).values(problem).items():
         for size, count in taken.items():
-            found[size].extend([int(name)] * count)
-    return found if all(len(found[size]) >= wanted[size] for size in wanted) else None
+            places[size].extend([int(name)] * count)
+    return places if all(len(places[size]) >= wanted[size] for size in wanted) else None
 
 
 def _patterns(capacity: int, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:

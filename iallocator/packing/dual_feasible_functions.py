@@ -95,7 +95,7 @@ def measures_of(items: Iterable[float], largest: float) -> list[Measure]:
     """
     sizes = sorted(set(items))
     whole = [int(size) for size in sizes if size == int(size)]
-    found: list[Measure] = [Amount(), *map(AtLeast, sizes)]
+    measures: list[Measure] = [Amount(), *map(AtLeast, sizes)]
     if sizes and len(whole) == len(sizes):
-        found.append(Fillable(whole, largest))
-    return found
+        measures.append(Fillable(whole, largest))
+    return measures

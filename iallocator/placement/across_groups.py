@@ -94,10 +94,10 @@ class AcrossGroups:
                 nodes = self._online(instance, some)
                 rejections = self._unfit(instance, nodes)
                 singles = self.kernel.singles(instance, nodes, rejections, self._limits.primary)
-                found = self._level(singles.ranked())
+                ranked = self._level(singles.ranked())
             else:
-                found = self._pairs(instance, some)
-            for _, place in found:
+                ranked = self._pairs(instance, some)
+            for _, place in ranked:
                 yield context.cluster.nodes[place[0]].group, place
 
     def in_group(self, instance: Instance, group: Group) -> Candidates:
@@ -109,18 +109,18 @@ class AcrossGroups:
         rejections |= context.affinity.rejected(instance, nodes)
         kernel, limit_policy = self.kernel, evaluator.limit_policies.new
         if instance.required_nodes == 2:
-            found = kernel.pairs(
+            candidates = kernel.pairs(
                 instance, nodes, nodes, rejections, limit_policy.primary, limit_policy.secondary
             )
         else:
-            found = kernel.singles(instance, nodes, rejections, limit_policy.primary)
-        return context.with_soft_costs(instance, found)[0]
+            candidates = kernel.singles(instance, nodes, rejections, limit_policy.primary)
+        return context.with_soft_costs(instance, candidates)[0]
 
-    def _level(self, found: Ranked) -> Ranked:
+    def _level(self, ranked: Ranked) -> Ranked:
         """Sort placements by score to 8 decimals, then by group; equal ones keep their order."""
         nodes = self.context.cluster.nodes
         pending: list[tuple[float, Nodes]] = []
-        for placement in found:
+        for placement in ranked:
             written = round(placement[0], WRITTEN_DECIMALS)
             if pending and written != round(pending[0][0], WRITTEN_DECIMALS):
                 yield from _by_group(pending, nodes)
@@ -202,12 +202,12 @@ class AcrossGroups:
         source = self.context.state.where.get(instance.name, instance.nodes)[0]
         needed = self.context.cluster.nodes[source].migration
         key = instance.shape, needed, *(group.index for group in groups)
-        found = self._reachable.get(key)
-        if found is None:
+        reachable = self._reachable.get(key)
+        if reachable is None:
             nodes = self._online(instance, self.open(instance, groups))
-            found = frozenset(nodes).difference(self._unfit(instance, nodes))
-            self._reachable[key] = found
-        return found
+            reachable = frozenset(nodes).difference(self._unfit(instance, nodes))
+            self._reachable[key] = reachable
+        return reachable
 
     def _unfit(self, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
         """Return the nodes that migration tags or the policy of their group reject."""

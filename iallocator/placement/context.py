@@ -170,11 +170,11 @@ class Context:
         settings = self.settings
         if not settings.behaviour.knows_affinity:
             return []
-        found = findings_for(
+        findings = findings_for(
             self.cluster, instances, settings.tag_prefix, self.affinity.relations, REQUEST_SETTINGS,
             shared=settings.strategy != "affinity", keys=settings.strategy.startswith("pacemaker"),
         )  # fmt: skip
-        return list(map(str, found))
+        return list(map(str, findings))
 
     def _fits(self, instance: Instance, index: int) -> bool:
         """Return whether the limits of node `index` allow it to be the primary of `instance`."""
@@ -186,8 +186,8 @@ class Context:
 
     def searches_for(self, groups: Iterable[Group]) -> bool:
         """Return whether exact search is allowed in one of `groups`, by default in the cluster."""
-        found = [self.settings_of(group).searches for group in groups]
-        return any(found) if found else self.settings.searches
+        searches = [self.settings_of(group).searches for group in groups]
+        return any(searches) if searches else self.settings.searches
 
     @property
     def plain(self) -> bool:
@@ -204,17 +204,17 @@ class Context:
         """
         nodes = group.nodes if scope is None else scope
         key = group.index, id(nodes)  # the scope keeps its nodes, and so their identity
-        found = self._evaluators.get(key)
-        if found is None:
+        evaluator = self._evaluators.get(key)
+        if evaluator is None:
             known = self._scopes.get(id(nodes))
             if known is None:
                 known = self._scopes[id(nodes)] = ScoreScope(self, nodes)
             settings = self.settings_of(group)
-            found = Evaluator(
+            evaluator = Evaluator(
                 self, group, settings, self.limit_policies(settings), self.rules(settings.n1), known
             )
-            self._evaluators[key] = found
-        return found
+            self._evaluators[key] = evaluator
+        return evaluator
 
     def limit_policies(self, settings: Settings) -> LimitPolicies:
         """Return the limit policies of a group with these `settings`."""
@@ -222,12 +222,12 @@ class Context:
 
     def rules(self, mode: str) -> Rules:
         """Return the rules of N+1 in this `mode`."""
-        found = self._rules.get(mode)
-        if found is None:
+        rules = self._rules.get(mode)
+        if rules is None:
             relations = self.affinity.relations
             units = None if relations is None else relations.units()
-            found = self._rules[mode] = self.make_rules(mode, units)
-        return found
+            rules = self._rules[mode] = self.make_rules(mode, units)
+        return rules
 
     def make_rules(self, mode: str, units: Mapping[str, Sequence[str]] | None) -> Rules:
         """Return new N+1 rules of `mode`; `units` are the colocation groups by instance name."""

@@ -371,10 +371,10 @@ class Evaluator:
             Whether the instance leaves `move.after` at once: instances that must be with it
             may be elsewhere.
         """
-        found = self._move_checks.check(move, n1, passing)
+        rejection = self._move_checks.check(move, n1, passing)
         if not n1 and self.context.trace is not None:
-            self.context.trace.exchanged(self, move.instance, move.before, found)
-        return found
+            self.context.trace.exchanged(self, move.instance, move.before, rejection)
+        return rejection
 
     def rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int], primary: int | None = None

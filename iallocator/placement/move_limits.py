@@ -106,8 +106,8 @@ class KnownAnswers:
         for index in [i for i in left if seen[i] != stamps[i] and i not in near]:
             answers[index] = self._ask(instance, primary, index)
             seen[index] = stamps[index]
-        found = {i: near[i] if i in near else answers[i] for i in left} if near else answers
-        return {i: rejection for i in left if (rejection := found[i]) is not None}
+        rejections = {i: near[i] if i in near else answers[i] for i in left} if near else answers
+        return {i: rejection for i in left if (rejection := rejections[i]) is not None}
 
 
 def _most(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
@@ -262,8 +262,8 @@ class MoveLimits:
         limits = self._limit_policy_off(source).primary
         kernel = self._kernel
         kernel.follow()
-        found = kernel.singles(instance, nodes, rejections, limits)
-        return [index for _, (index,) in found.row(0)]
+        candidates = kernel.singles(instance, nodes, rejections, limits)
+        return [index for _, (index,) in candidates.row(0)]
 
     def _primary_checks(self, instance: Instance, before: Nodes) -> tuple[Check, ...]:
         """Return the checks of the new primary of a move or of a new instance."""

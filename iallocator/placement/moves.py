@@ -79,10 +79,12 @@ def move_anywhere(
     with state.trial():
         state.remove(instance, present)
         candidates = evaluator.candidates(instance, "moved", present, others)
-        found = evaluator.ranked(instance, candidates, present)
-    outcome = _outcome(context, evaluator, found, instance, lambda nodes: [(FAILOVER_TO, nodes[0])])
+        ranked = evaluator.ranked(instance, candidates, present)
+    outcome = _outcome(
+        context, evaluator, ranked, instance, lambda nodes: [(FAILOVER_TO, nodes[0])]
+    )
     if outcome.best and instance.external and names_others:
-        outcome.others = other_nodes(found.candidates, outcome.best.after)
+        outcome.others = other_nodes(ranked.candidates, outcome.best.after)
     return outcome
 
 
@@ -104,9 +106,9 @@ def move_secondary(
     with state.trial():
         state.remove(instance, present)
         candidates = evaluator.candidates(instance, "secondary", present, others)
-        found = evaluator.ranked(instance, candidates, present, primary_given=True)
+        ranked = evaluator.ranked(instance, candidates, present, primary_given=True)
     return _outcome(
-        context, evaluator, found, instance, lambda nodes: [(REPLACE_SECONDARY, nodes[1])]
+        context, evaluator, ranked, instance, lambda nodes: [(REPLACE_SECONDARY, nodes[1])]
     )
 
 
@@ -196,11 +198,11 @@ def move_pair(
     with state.trial():
         state.remove(instance, present)
         candidates = evaluator.candidates(instance, "pair", (old, secondary), targets, seconds)
-        found = evaluator.ranked(instance, candidates, present)
+        ranked = evaluator.ranked(instance, candidates, present)
     outcome = _outcome(
         context,
         evaluator,
-        found,
+        ranked,
         instance,
         lambda nodes: [
             *first,

@@ -115,9 +115,9 @@ class RolesTested:
 
     def why_not_primary(self, index: int) -> Rejection | None:
         """Return the rejection of node `index` as the primary, or None."""
-        found = self.rejections.get(index)
-        if found is not None:
-            return found
+        rejection = self.rejections.get(index)
+        if rejection is not None:
+            return rejection
         check = self.results.primaries.get(index) if self.results is not None else None
         if check is None:
             return self.first_primary_failure(index)
@@ -199,9 +199,9 @@ def roles_of(
     for index, reason in query.rejections.items():
         text = texts.get(index)
         if kind == "new":
-            found = entry_words(cluster, instance, index)
-            breach = found or breach
-            text = found or text
+            words = entry_words(cluster, instance, index)
+            breach = words or breach
+            text = words or text
         else:
             migration = migration_rejection(cluster, query.present[0], index)
             text = migration.text if migration else text

@@ -157,9 +157,9 @@ class NodeQuery:
     ) -> NodeQuery:
         """Return the query for an exchange of the roles of the nodes `present`."""
         rejections = {present[1]: rejection.reason} if rejection else {}
-        found = cls("exchange", instance, present, present[1:], (), rejections, {}, limit_policy)
-        found.answer = rejection
-        return found
+        query = cls("exchange", instance, present, present[1:], (), rejections, {}, limit_policy)
+        query.answer = rejection
+        return query
 
 
 class GroupSolution:

@@ -60,12 +60,12 @@ class ScoreScope:
 
     def tolerance(self, rules: Rules) -> FailureTolerance:
         """Return the N+1 check of the nodes by `rules`."""
-        found = self._tolerances.get(rules.mode)
-        if found is None:
-            found = self._tolerances[rules.mode] = self._context.tolerance(self.nodes, rules)
+        tolerance = self._tolerances.get(rules.mode)
+        if tolerance is None:
+            tolerance = self._tolerances[rules.mode] = self._context.tolerance(self.nodes, rules)
         leaving = self._context.leaving
-        found.replaced = None if leaving is None else (leaving, leaving.nodes)
-        return found
+        tolerance.replaced = None if leaving is None else (leaving, leaving.nodes)
+        return tolerance
 
 
 class Unscored(ScoreScope):

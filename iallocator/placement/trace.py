@@ -95,12 +95,12 @@ if TYPE_CHECKING:
             instance: Instance,
             candidates: Candidates,
             accepts: Accepts,
-            found: GroupPlacements,
+            placements: GroupPlacements,
         ) -> None:
-            """Record that `found` was made of ranked `candidates`; `accepts` checked N+1."""
+            """Record that `placements` was made of ranked `candidates`; `accepts` checked N+1."""
 
         def ranked(
-            self, evaluator: TracedEvaluator, instance: Instance, found: RankedMoves
+            self, evaluator: TracedEvaluator, instance: Instance, ranked_moves: RankedMoves
         ) -> None:
             """Record the ranked places of an instance that moves, which is not placed."""
 
@@ -108,7 +108,7 @@ if TYPE_CHECKING:
             self,
             evaluator: TracedEvaluator,
             instance: Instance,
-            found: RankedMoves,
+            ranked: RankedMoves,
             places: Sequence[Placement],
             check: FailureTolerance,
         ) -> None:
@@ -119,9 +119,9 @@ if TYPE_CHECKING:
             evaluator: TracedEvaluator,
             instance: Instance,
             present: Nodes,
-            found: Rejection | None,
+            rejection: Rejection | None,
         ) -> None:
-            """Record that an exchange of the roles of `present` was checked; `found` rejects it."""
+            """Record whether the nodes `present` can exchange their roles: `rejection`, or None."""
 
         def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
             """Record the `offers` of the groups of `allocation`."""

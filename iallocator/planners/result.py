@@ -161,8 +161,8 @@ class PlanResult:
             return
         bound, reason = self.known_bound, INTERRUPTED
         if not self.interrupted:
-            found, reason, stop = bounded(self.bounding, deadline)
-            bound = self.known_bound if found is None else found
+            least, reason, stop = bounded(self.bounding, deadline)
+            bound = self.known_bound if least is None else least
             if stop is not None:
                 self.plan.stop = stop
         self.quality = Quality(self.reached, bound, reason, self.measure)
@@ -390,13 +390,13 @@ class GroupPlans(PlanResult):
 
     def parts(self) -> list[tuple[object, PlanResult]]:
         """Return the plan of each group that has moves, alone."""
-        found: list[tuple[object, PlanResult]] = []
+        parts: list[tuple[object, PlanResult]] = []
         for one in self.plans:
             if one.plan.entries:
                 alone = copy(self)
                 alone.plans, alone._transition = [one], None
-                found.append((one.group, alone))
-        return found
+                parts.append((one.group, alone))
+        return parts
 
     def document(self) -> Json:
         """Return the plans without their transition as plain data."""

@@ -106,8 +106,8 @@ def verify_moves(
             zip(moves, ends_of_colocation_groups(entries)), start=1
         ):
             home = limits.returns and move.after == first[move.instance.name]
-            found = list(_made(state, execution, move, limits, home))
-            problems += (Problem("move", number, text) for text in found)
+            made = list(_made(state, execution, move, limits, home))
+            problems += (Problem("move", number, text) for text in made)
             if state.where.get(move.instance.name) != move.after:
                 return problems  # the next moves begin elsewhere
             held.setdefault(move.instance.name, move.before[0])

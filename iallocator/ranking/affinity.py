@@ -138,14 +138,14 @@ class _Rules:
     def limits(self, index: int) -> tuple[float, Sequence[float]]:
         """Return the memory that must be exceeded, MiB, and the thresholds of the node's group."""
         group = self._context.cluster.nodes[index].group
-        found = self._limits.get(group.index)
-        if found is None:
+        limits = self._limits.get(group.index)
+        if limits is None:
             settings = self._context.settings_of(group)
-            found = self._limits[group.index] = (
+            limits = self._limits[group.index] = (
                 self.instance.memory + settings.affinity_overhead,
                 thresholds(settings.initial_msav, settings.final_msav, settings.msav_steps),
             )
-        return found
+        return limits
 
     def _evaluated(self, index: int, node: NodeKeys) -> _NodeResult:
         subject = self.subject
@@ -185,9 +185,9 @@ class _KeyOrder(NodeRanking):
         self._costs = query.costs(nodes)
         results = {index: rules.result(index) for index in nodes}
         self._results = results
-        passed = [index for index, found in results.items() if found.round is not None]
+        passed = [index for index, outcome in results.items() if outcome.round is not None]
         passed.sort(key=self._rank)
-        rejected = {i: found.rejection for i, found in results.items() if found.round is None}
+        rejected = {i: outcome.rejection for i, outcome in results.items() if outcome.round is None}
         super().__init__(passed, rejected)
 
     def _rank(self, index: int) -> tuple[float, float, float, Tie]:
@@ -227,7 +227,7 @@ class _KeyOrder(NodeRanking):
                 *([(PENALTY, f"{self._costs.get(index, 0.0):.10g}")] if self._costs else []),
                 ("system affinity", f"{result.system:.10g}"),
             ]
-        for kind, wanted, found in (
+        for kind, wanted, reached in (
             ("system", subject.system, node.system),
             ("customer", subject.customer, node.customer),
         ):
@@ -235,7 +235,7 @@ class _KeyOrder(NodeRanking):
                 value, weight = wanted[name]
                 here = [
                     f"{other:.10g}" + (f" ({count} times)" if count > 1 else "")
-                    for other, count in sorted(found.get(name, {}).items())
+                    for other, count in sorted(reached.get(name, {}).items())
                 ]
                 text = f"weight {weight:.10g} for {value:.10g}; here {', '.join(here) or 'not set'}"
                 rows.append((f"{kind} key {name}", text))
@@ -399,12 +399,12 @@ class NodeKeyUsage:
                     memory += instance.memory
                     vcpus += instance.vcpus
                     moved = instance.nodes[:1] != (index,)
-                    found = self._customer.get((instance.name, moved))
-                    if found is None:
+                    keys = self._customer.get((instance.name, moved))
+                    if keys is None:
                         compiled = self._compiler.customer(instance, asked=moved)
-                        found = [(name, value) for name, (value, _) in compiled.items()]
-                        self._customer[instance.name, moved] = found
-                    for name, value in found:
+                        keys = [(name, value) for name, (value, _) in compiled.items()]
+                        self._customer[instance.name, moved] = keys
+                    for name, value in keys:
                         _count(customer, name, value)
             system = dict(standard.system)
             system["#RAM"] = {_share(memory, standard.memory): 1}
@@ -414,10 +414,10 @@ class NodeKeyUsage:
         return derived(self._nodes, index, present, compute)
 
 
-def _count(found: Found, name: str, value: float) -> None:
-    values = found.get(name)
+def _count(counts: Found, name: str, value: float) -> None:
+    values = counts.get(name)
     if values is None:
-        found[name] = {value: 1}
+        counts[name] = {value: 1}
     else:
         values[value] = values.get(value, 0) + 1
 

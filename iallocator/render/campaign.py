@@ -79,17 +79,17 @@ def campaign(plan: Json, facts: Json, page: Page) -> None:
 
 def campaign_lines(plan: Json) -> list[str]:
     """Return the summary of a campaign: its size, its duration, and what happens after a group."""
-    groups, found = plan["reboots"], plan["campaign"]
+    groups, campaign = plan["reboots"], plan["campaign"]
     nodes = sum(len(group["nodes"]) for group in groups)
     away, after = (
         sum(len(group[key]) for group in groups) for key in ("moves", "placements_after")
     )
-    copied = found["copied_mib"] / GIB
+    copied = campaign["copied_mib"] / GIB
     lines = [
         f"{many(nodes, 'node')} to maintain in {many(len(groups), 'group')}, "
         f"{many(away + after, 'move')}, {copied:.1f} GiB copied, "
-        f"about {duration_words(found['estimated_seconds'])}",
-        f"After each group, {AFTER[found['after_group']]} (--after {found['after_group']})",
+        f"about {duration_words(campaign['estimated_seconds'])}",
+        f"After each group, {AFTER[campaign['after_group']]} (--after {campaign['after_group']})",
     ]
     return lines if groups else lines[:1]
 

@@ -45,9 +45,9 @@ def check(document: Json, facts: Json, page: Page) -> None:
     groups = document["groups"]
     if page.rows and len(groups) > DETAILED:
         _groups(page, groups)
-        found = [one for group in groups for one in group["findings"]]
+        findings = [one for group in groups for one in group["findings"]]
         page.heading("What is wrong, the worst first")
-        _findings(page, found, facts)
+        _findings(page, findings, facts)
     else:
         for group in groups:
             _group(page, group, facts)

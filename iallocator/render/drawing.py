@@ -197,10 +197,10 @@ def _quoted(text: str, number: int | None = None) -> str:
 
 def waves(transition: Json) -> dict[int, int]:
     """Return the wave of each step, by its number; 1 without dependencies."""
-    found: dict[int, int] = {}
+    by_step: dict[int, int] = {}
     for step in transition["steps"]:
-        found[step["number"]] = 1 + max((found[one] for one in step["after"]), default=0)
-    return found
+        by_step[step["number"]] = 1 + max((by_step[one] for one in step["after"]), default=0)
+    return by_step
 
 
 def graph(transition: dict[str, Any], path: str) -> str:

@@ -26,9 +26,9 @@ def metrics(document: Json, facts: Json, page: Page) -> None:
             page.verbatim(line)
 
 
-def lines_of(found: list[Json]) -> Iterator[str]:
+def lines_of(metrics: list[Json]) -> Iterator[str]:
     """Yield the lines of these metrics, and the mark of the end."""
-    for metric in found:
+    for metric in metrics:
         name = metric["name"]
         yield f"# HELP {name} {_escaped(metric['help'])}"
         if metric["type"]:
@@ -48,8 +48,8 @@ def lines_of(found: list[Json]) -> Iterator[str]:
 
 def _escaped(text: str, quote: bool = False) -> str:
     """Return `text` with the escapes of the format for backslashes, line feeds and quotes."""
-    found = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return found.replace('"', '\\"') if quote else found
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return escaped.replace('"', '\\"') if quote else escaped
 
 
 def _number(value: float) -> str:

@@ -108,12 +108,14 @@ class Table:
         cells: list[Sequence[str]] = list(zip(*(row for row, _ in rows)))
         lines = []
         for part in self._parts(cells, most) if split else [whole]:
-            found = self._narrowed([widths[k] for k in part], cells, part, most)
+            widths_fit = self._narrowed([widths[k] for k in part], cells, part, most)
             if split:
-                found = self._with_fewer_lines(found, [widths[k] for k in part], cells, part)
+                widths_fit = self._with_fewer_lines(
+                    widths_fit, [widths[k] for k in part], cells, part
+                )
             if lines:
                 lines.append(("", ""))
-            lines += self._part(rows, part, found, narrow=split)
+            lines += self._part(rows, part, widths_fit, narrow=split)
         return lines
 
     def _part(
@@ -127,19 +129,19 @@ class Table:
 
         `narrow`: titles that neighbours share are wrapped, too.
         """
-        found = self._above(part, widths, narrow)
+        lines = self._above(part, widths, narrow)
         known: dict[tuple[str, int], Sequence[str]] = {}
         for cells, tone in rows:
             chosen = [cells[k] for k in part]
             if len(part) < len(cells) and not any(chosen):
                 continue
             if any(columns_of(cell) > width for cell, width in zip(chosen, widths)):
-                found += [
+                lines += [
                     (self._line(row, part, widths), tone) for row in _wrapped(chosen, widths, known)
                 ]
             else:
-                found.append((self._line(chosen, part, widths), tone))
-        return found
+                lines.append((self._line(chosen, part, widths), tone))
+        return lines
 
     def _parts(self, cells: Sequence[Sequence[str]], most: int) -> list[list[int]]:
         """Return the columns of each part of a table of `most`; each part has the first column.
@@ -181,17 +183,17 @@ class Table:
 
         `cells` are those of each column of the table, its title first.
         """
-        found, last = list(widths), len(widths) - 1
+        narrowed, last = list(widths), len(widths) - 1
         for narrowest in NARROW:
             least = [self._least(k, cells[k], narrowest) for k in part]
-            over = _total(found) - most
-            cut = min(max(over, 0), max(found[last] - least[last], 0))
-            found[last] -= cut
+            over = _total(narrowed) - most
+            cut = min(max(over, 0), max(narrowed[last] - least[last], 0))
+            narrowed[last] -= cut
             for _ in range(over - cut):
-                room = [width - low for width, low in zip(found, least)]
+                room = [width - low for width, low in zip(narrowed, least)]
                 widest = room.index(max(room))
-                found[widest] -= room[widest] > 0
-        return found
+                narrowed[widest] -= room[widest] > 0
+        return narrowed
 
     def _with_fewer_lines(
         self,
@@ -400,14 +402,14 @@ class Page:
         import re
 
         pattern = rf"(?<![\d.])\d+\.\d{{{ALL_DIGITS}}}(?!\d)"
-        return re.sub(pattern, lambda found: self.score(float(found[0])), text)
+        return re.sub(pattern, lambda match: self.score(float(match[0])), text)
 
     def scores(self, before: float, after: float) -> tuple[str, str]:
         """Return two scores, with as many more decimals as are needed to distinguish them."""
         for digits in range(self.digits, ALL_DIGITS + 1):
-            found = f"{before:.{digits}f}", f"{after:.{digits}f}"
-            if found[0] != found[1]:
-                return found
+            texts = f"{before:.{digits}f}", f"{after:.{digits}f}"
+            if texts[0] != texts[1]:
+                return texts
         return self.score(before), self.score(after)
 
     def most(self, usual: int, number: int) -> int:
@@ -581,11 +583,11 @@ def aligned(
 def _line(
     row: Sequence[str], widths: Sequence[int], left: Sequence[bool], part: Sequence[int]
 ) -> str:
-    found = []
+    pieces = []
     for k in part:
         blank = " " * (widths[k] - columns_of(row[k]))
-        found.append(row[k] + blank if left[k] else blank + row[k])
-    return " ".join(found).rstrip()
+        pieces.append(row[k] + blank if left[k] else blank + row[k])
+    return " ".join(pieces).rstrip()
 
 
 def _parts(widths: Sequence[int], most: int) -> list[list[int]]:

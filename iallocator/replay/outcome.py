@@ -151,8 +151,8 @@ def compare(case: Case, answered: Answered, keys: Sequence[str]) -> tuple[str, l
             stored = json.loads(text or "")
         except ValueError as error:
             return ERROR, [f"{case.response}: invalid JSON: {error}"]
-    found = _changes(case, stored, answered, keys)
-    return (DIFFERS if found else OK), found
+    changes = _changes(case, stored, answered, keys)
+    return (DIFFERS if changes else OK), changes
 
 
 def _changes(case: Case, stored: object, answered: Answered, keys: Sequence[str]) -> list[str]:
@@ -161,13 +161,13 @@ def _changes(case: Case, stored: object, answered: Answered, keys: Sequence[str]
         stored, now = _only(stored, keys), _only(now, keys)
         if not (stored or now):
             return [f"none of {', '.join(keys)} is in it"]
-        return [str(found) for found in differences(stored, now)]
+        return [str(difference) for difference in differences(stored, now)]
     return [
         *map(str, differences(stored, now)),
         *(
-            str(found)
+            str(difference)
             for path, text in _texts(case, answered)
-            for found in differences(
+            for difference in differences(
                 read_text(path) or "", text, os.path.basename(path).rpartition(".")[2]
             )
         ),

@@ -86,8 +86,8 @@ class ArrayCandidates(Candidates):
 
     def _row(self, number: int) -> Floats:
         """Return the scores of a row."""
-        found: Floats = self._scores[number]
-        return found
+        scores: Floats = self._scores[number]
+        return scores
 
     def _first_of(self, number: int) -> tuple[float, int]:
         """Return the lowest score of a row, and the first position that has it."""
@@ -137,8 +137,8 @@ class ArrayCandidates(Candidates):
         position = {index: k for k, index in enumerate(self._columns)}
         rows = [row_of[nodes[:-1]] for nodes in placements]
         columns = [position[nodes[-1]] for nodes in placements]
-        found: list[float] = self._scores[rows, columns].tolist()
-        return found
+        scores: list[float] = self._scores[rows, columns].tolist()
+        return scores
 
     def best_of_nodes(self, rejected: Collection[tuple[int, ...]]) -> dict[int, NodeBest]:
         columns = self._columns
@@ -248,8 +248,8 @@ class PrunedPairs(ArrayCandidates):
             self._whole = scores if len(rows) == len(self._prefixes) else None
             lowest, firsts = scores.min(axis=1).tolist(), scores.argmin(axis=1).tolist()
             self._best.update(zip(rows, zip(lowest, firsts)))
-        found: Floats = scores[number - rows.start]
-        return found
+        row: Floats = scores[number - rows.start]
+        return row
 
     def _first_of(self, number: int) -> tuple[float, int]:
         if number not in self._best:
@@ -288,9 +288,9 @@ class PrunedPairs(ArrayCandidates):
             done, size = done + size, 2 * size
             limit = bounds[order[done]] if done < order.size else np.inf
             ready = waiting[0] < limit
-            found, waiting = waiting[:, ready], waiting[:, ~ready]
-            for position in np.lexsort(found[::-1]).tolist():
-                score, row, column = found[:, position].tolist()
+            ready_pairs, waiting = waiting[:, ready], waiting[:, ~ready]
+            for position in np.lexsort(ready_pairs[::-1]).tolist():
+                score, row, column = ready_pairs[:, position].tolist()
                 yield score, (*self._prefixes[int(row)], self._columns[int(column)])
 
 
@@ -365,12 +365,12 @@ class RejectionCodes:
 
     def counts(self) -> dict[str, int]:
         """Return for each reason the number of candidates that it rejected."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for number, name in enumerate(self.names[1:], 1):
             count = int(np.count_nonzero(self.codes == number))
             if count:
-                found[name] = found.get(name, 0) + count
-        return found
+                counts[name] = counts.get(name, 0) + count
+        return counts
 
 
 class PeerMemory:
@@ -399,10 +399,10 @@ class PeerMemory:
     def of(self, rows: slice | Indices) -> Floats:
         """Return these rows as a dense matrix with all columns."""
         wanted = np.arange(self.shape[0])[rows]
-        found = np.zeros((len(wanted), self.shape[1]))
+        amounts = np.zeros((len(wanted), self.shape[1]))
         at, columns, entries = self.entries(wanted)
-        found[at, columns] = self.amounts[entries]
-        return found
+        amounts[at, columns] = self.amounts[entries]
+        return amounts
 
     def entries(self, wanted: Indices) -> tuple[Indices, Indices, Indices]:
         """Return the entries in these rows: the position in `wanted`, the column, the number."""

@@ -85,10 +85,10 @@ def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
 
 def values_of(view: NodeView, centres: Sequence[float], shape: tuple[int, ...]) -> Floats:
     """Return the values of the nodes of `view`, statistics × `shape`; see `values`."""
-    found = np.empty((len(STATISTICS), *shape))
-    for row, value in zip(found, values(view, centres)):
+    statistic_values = np.empty((len(STATISTICS), *shape))
+    for row, value in zip(statistic_values, values(view, centres)):
         row[...] = value
-    return found
+    return statistic_values
 
 
 def counted_by(view: NodeView, size: int) -> Floats:
@@ -122,8 +122,8 @@ def scores_of_states(view: NodeView, counts: Sequence[int], shape: tuple[int, in
     sums, squares = values.sum(axis=2), (values * values).sum(axis=2)
     sums[DOMAINS] = 0.0
     totals = Totals(counts, list(NO_CENTRES), list(sums), list(squares))
-    found: Floats = np.sum(np.broadcast_arrays(*terms(totals, (), np.sqrt)), axis=0)
-    return found
+    scores: Floats = np.sum(np.broadcast_arrays(*terms(totals, (), np.sqrt)), axis=0)
+    return scores
 
 
 class ManyStates:
@@ -221,15 +221,15 @@ class ArrayKernel:
         self._in_scope[list(scope)] = True
         view = self._view(scope)
         online = int(view.online.sum())
-        found = values_of(view, NO_CENTRES, (len(scope),))
+        values = values_of(view, NO_CENTRES, (len(scope),))
         counts = node_counts(online, len(scope) - online, int(view.stored.sum()))
-        centres = means_of(found, counts)
+        centres = means_of(values, counts)
         for k, centre in enumerate(centres):
             if centre:
-                found[k] -= centre * counting(k, view)
+                values[k] -= centre * counting(k, view)
         self._values: Floats = np.zeros((len(STATISTICS), reserved.size))
-        self._values[:, list(scope)] = found
-        self.totals = totals_of(found, counts, centres, state.domain_conflicts(self._group))
+        self._values[:, list(scope)] = values
+        self.totals = totals_of(values, counts, centres, state.domain_conflicts(self._group))
         self._scope = scope
         self._stamps = list(state.stamps)
 
@@ -291,13 +291,13 @@ class ArrayKernel:
 
     def memory(self) -> Floats:
         """Return the free memory of each node in MiB."""
-        found: Floats = self._columns[MEMORY].copy()
-        return found
+        amounts: Floats = self._columns[MEMORY].copy()
+        return amounts
 
     def per_memory(self) -> Floats:
         """Return 1 / total memory of each node."""
-        found: Floats = self._fixed[CAPACITIES.index("per_memory")]
-        return found
+        factors: Floats = self._fixed[CAPACITIES.index("per_memory")]
+        return factors
 
     def score(self) -> float:
         """Return the score of the state."""
@@ -418,9 +418,9 @@ class ArrayKernel:
         prefixes, failures = [(p,) for p in primaries], reasons.counts()
 
         def scores(rows: slice | Indices) -> Floats:
-            found = pairs.scores(rows, shared)
-            found[reasons.codes[rows] != 0] = np.inf
-            return found
+            pair_scores = pairs.scores(rows, shared)
+            pair_scores[reasons.codes[rows] != 0] = np.inf
+            return pair_scores
 
         renewals = self.renewals
 
@@ -688,8 +688,8 @@ def _upright(quantity: Quantity, rows: Indices) -> Quantity:
 def _variance(added: Quantity, square: Quantity, mean: float, count: int) -> Floats:
     """Return the increase of a variance by one change, without its product with another change."""
     added, square = np.atleast_1d(added), np.atleast_1d(square)
-    found: Floats = square / count - added * (added / count + 2 * mean) / count
-    return found
+    variance: Floats = square / count - added * (added / count + 2 * mean) / count
+    return variance
 
 
 class Sites:

@@ -90,8 +90,8 @@ class Candidates:
 
         Rankings that do not use scores read this, because it is faster than scores one by one.
         """
-        found = [nodes for _, nodes in self.row(number)]
-        return (found[0][:-1] if found else ()), [nodes[-1] for nodes in found]
+        open_pairs = [nodes for _, nodes in self.row(number)]
+        return (open_pairs[0][:-1] if open_pairs else ()), [nodes[-1] for nodes in open_pairs]
 
     def score_of(self, number: int, last: int) -> float:
         """Return the score of the feasible placement of a row that ends with node `last`."""

@@ -77,13 +77,13 @@ def pick(scores: Floats) -> int | None:
     near = np.flatnonzero(flat <= flat[first] + TIE)
     if near.size == 1:
         return first
-    found = flat[near]
-    if found.min() == found.max():
+    nearest = flat[near]
+    if nearest.min() == nearest.max():
         return int(near[0])
-    scaled = found * 10.0**DECIMALS
+    scaled = nearest * 10.0**DECIMALS
     if (np.abs(scaled - np.floor(scaled) - 0.5) < NOISE * 10.0**DECIMALS).any():
         return None
-    return int(near[np.round(found, DECIMALS).argmin()])
+    return int(near[np.round(nearest, DECIMALS).argmin()])
 
 
 def picks(scores: Floats) -> tuple[Indices, Truths]:
@@ -213,12 +213,12 @@ class IncrementalScores:
 
     def _look(self, index: int) -> None:
         """Test the limits of node `index`, and for how many placements the result is certain."""
-        found = self._horizon.look(index)
-        self._ahead[index] = found.ahead
-        self._takes_primary[index] = found.primary
-        self._takes_secondary[index] = found.secondary
-        self._failing[index] = found.failing
-        if found.ahead:
+        change = self._horizon.look(index)
+        self._ahead[index] = change.ahead
+        self._takes_primary[index] = change.primary
+        self._takes_secondary[index] = change.secondary
+        self._failing[index] = change.failing
+        if change.ahead:
             self._near.discard(index)
         else:
             self._near.add(index)
@@ -340,8 +340,8 @@ class IncrementalSingles(IncrementalScores):
 
     def nearest(self, count: int) -> list[int]:
         scores = self._scores()
-        found = np.argsort(scores, kind="stable")[:count]
-        return [int(node) for node in found if scores[node] < np.inf]
+        order = np.argsort(scores, kind="stable")[:count]
+        return [int(node) for node in order if scores[node] < np.inf]
 
     def _renew(self) -> None:
         super()._renew()
@@ -362,10 +362,10 @@ class IncrementalSingles(IncrementalScores):
         nothing = np.zeros(change.shape[1])
         view = NodeView([nothing] * len(COLUMNS), list(self._matrix), nothing)
         after = after_primary(view, self._instance)
-        found = values_of(after, NO_CENTRES, nothing.shape)
-        found -= values_of(view, NO_CENTRES, nothing.shape)
-        same = np.abs(found - change) <= SCORE * np.maximum(1.0, np.abs(change))
-        return np.where(same, found, change)
+        changes = values_of(after, NO_CENTRES, nothing.shape)
+        changes -= values_of(view, NO_CENTRES, nothing.shape)
+        same = np.abs(changes - change) <= SCORE * np.maximum(1.0, np.abs(change))
+        return np.where(same, changes, change)
 
     def _follow(self, nodes: Nodes) -> None:
         """Count the placement; the values follow from the number of placements."""
@@ -477,8 +477,8 @@ def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
 
 def _running(steps: Floats, start: float) -> Floats:
     """Return the sums before each step."""
-    found = np.empty_like(steps)
-    found[0] = start
-    np.cumsum(steps[:-1], out=found[1:])
-    found[1:] += start
-    return found
+    sums = np.empty_like(steps)
+    sums[0] = start
+    np.cumsum(steps[:-1], out=sums[1:])
+    sums[1:] += start
+    return sums

@@ -110,9 +110,9 @@ class VarianceSums:
     def square(self, step: int, rows: int) -> Floats:
         """Return the mean square before the instance is added to another node."""
         gone = self._gone[step].take(self._kinds[:rows], axis=1)
-        found: Floats = gone * (gone + 2 * self._there[:, :rows]) * self._share
-        found += self._squares[:, :rows]
-        return found
+        squares: Floats = gone * (gone + 2 * self._there[:, :rows]) * self._share
+        squares += self._squares[:, :rows]
+        return squares
 
     def add(self, moves: VarianceChange, best: Indices, before: Floats) -> Floats:
         """Add the instances to nodes `best` with values `before`; return the new values."""
@@ -161,8 +161,8 @@ class UniformVarianceSums(VarianceSums):
     def square(self, step: int, rows: int) -> Floats:
         mean = self._mean[:, :rows]
         came = self._came[step].take(self._kinds[:rows], axis=1)
-        found: Floats = super().square(step, rows) + mean * mean + came
-        return found
+        squares: Floats = super().square(step, rows) + mean * mean + came
+        return squares
 
     def add(self, moves: VarianceChange, best: Indices, before: Floats) -> Floats:
         self._squares[:, : best.size] += before * moves.slope[:, :, 0]
@@ -296,15 +296,15 @@ class BatchBasis:
         # Compute from zero and one what one more in a column adds, so that the values are exact
         size = self._scope.size
         nothing, one = np.zeros(size), np.ones(size)
-        found = np.empty((len(COLUMNS), len(STATISTICS), size))
+        coefficients = np.empty((len(COLUMNS), len(STATISTICS), size))
         none = [nothing] * len(COLUMNS)
         start = values_of(self._view(none), NO_CENTRES, nothing.shape)
         for column in range(len(COLUMNS)):
             after = self._view([*none[:column], one, *none[column + 1 :]])
-            found[column] = values_of(after, NO_CENTRES, nothing.shape) - start
+            coefficients[column] = values_of(after, NO_CENTRES, nothing.shape) - start
         self._counted = counted_by(self._view(none), size)
         self._read: Kept[None, tuple[Floats, Floats]] = {}
-        self._shared = SharedBatchCache(found, self._counted)
+        self._shared = SharedBatchCache(coefficients, self._counted)
 
     def present(self) -> tuple[Floats, Floats]:
         """Return the columns of the nodes, and their values of each statistic less the mean."""

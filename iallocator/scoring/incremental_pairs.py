@@ -126,8 +126,8 @@ class _Reserve:
         if not self.keeps:
             return np.zeros(rows.size)
         needed = self._peers[rows, columns] + self.keeps
-        found: Floats = np.maximum(needed - self.amounts[columns], 0.0)
-        return found
+        amounts: Floats = np.maximum(needed - self.amounts[columns], 0.0)
+        return amounts
 
     def terms(self, more: Floats, columns: Indices) -> Floats | float:
         """Return the terms if `columns` reserve `more` MiB in addition."""
@@ -155,8 +155,8 @@ class _Reserve:
         """Return the terms if nodes with values `spread` (less the mean) reserve a `share` more."""
         mean = share / self._online
         variance = (2 * spread + share) * mean - mean * mean + self._square
-        found: Floats = STATISTICS[RESERVED].weight * roots(variance, self._square)
-        return found + STATISTICS[RESERVED_TOTAL].weight * share
+        scores: Floats = STATISTICS[RESERVED].weight * roots(variance, self._square)
+        return scores + STATISTICS[RESERVED_TOTAL].weight * share
 
 
 class IncrementalPairs(IncrementalScores):
@@ -299,16 +299,16 @@ class IncrementalPairs(IncrementalScores):
 
     def best(self) -> Nodes | None:
         self._start()
-        found: list[tuple[float, int, int]] = []
+        scored_pairs: list[tuple[float, int, int]] = []
         for primaries, secondaries in self._taking():
             possible = primaries.size and secondaries.size
-            if possible and not self._best_of(primaries, secondaries, found):
+            if possible and not self._best_of(primaries, secondaries, scored_pairs):
                 return None
-        if len(found) < 2:
-            return found[0][1:] if found else ()
-        found.sort(key=lambda one: one[1:])
-        lowest = pick(np.array([score for score, *_ in found]))
-        return None if lowest is None else found[lowest][1:]
+        if len(scored_pairs) < 2:
+            return scored_pairs[0][1:] if scored_pairs else ()
+        scored_pairs.sort(key=lambda one: one[1:])
+        lowest = pick(np.array([score for score, *_ in scored_pairs]))
+        return None if lowest is None else scored_pairs[lowest][1:]
 
     def _taking(self) -> list[tuple[Indices, Indices]]:
         """Return the possible primaries and secondaries of each group."""
@@ -403,8 +403,8 @@ class IncrementalPairs(IncrementalScores):
 
 def _concave(variance: Floats, line: float) -> Floats:
     """Return square roots, with a straight line below `line`: a concave lower bound."""
-    found = np.sqrt(np.maximum(variance, 0.0))
-    return np.minimum(found, variance / line**0.5) if line else found
+    deviation = np.sqrt(np.maximum(variance, 0.0))
+    return np.minimum(deviation, variance / line**0.5) if line else deviation
 
 
 def _lowest(nodes: Indices, bounds: Floats, size: int) -> Indices:

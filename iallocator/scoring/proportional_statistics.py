@@ -35,18 +35,18 @@ class _Formula:
         self.products = products
 
     def __add__(self, other: _Formula | float) -> _Formula:
-        found = dict(self.products)
+        products = dict(self.products)
         for names, factor in _formula(other).products.items():
-            found[names] = found.get(names, 0.0) + factor
-        return _Formula(found)
+            products[names] = products.get(names, 0.0) + factor
+        return _Formula(products)
 
     def __mul__(self, other: _Formula | float) -> _Formula:
-        found: dict[tuple[str, ...], float] = {}
+        products: dict[tuple[str, ...], float] = {}
         for names, factor in self.products.items():
             for others, more in _formula(other).products.items():
                 both = tuple(sorted(names + others))
-                found[both] = found.get(both, 0.0) + factor * more
-        return _Formula(found)
+                products[both] = products.get(both, 0.0) + factor * more
+        return _Formula(products)
 
     def __neg__(self) -> _Formula:
         return self * -1.0
@@ -74,15 +74,15 @@ class _Symbols:
 
 def _linear(k: int) -> dict[str, dict[tuple[str, ...], float]] | None:
     """Return column -> products of capacities -> factor of statistic `k`; None if not linear."""
-    found: dict[str, dict[tuple[str, ...], float]] = {}
+    by_column: dict[str, dict[tuple[str, ...], float]] = {}
     for names, factor in STATISTICS[k].value(_Symbols()).products.items():  # type: ignore[arg-type]
         columns = [name for name in names if name in CHANGING]
         if len(columns) > 1 or columns in (["fails_n1"], ["domain_conflicts"]):
             return None
         if columns:
             capacities = tuple(name for name in names if name not in CHANGING)
-            found.setdefault(columns[0], {})[capacities] = factor
-    return found
+            by_column.setdefault(columns[0], {})[capacities] = factor
+    return by_column
 
 
 LINEAR = [_linear(k) for k in range(len(STATISTICS))]

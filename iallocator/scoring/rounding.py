@@ -242,10 +242,10 @@ class _ExactValues:
     def domain_conflicts(self, place: Nodes) -> float:
         """Return how often instances with one exclusion tag share a domain, with this one."""
         state, group = self._state, self._group
-        found = state.domain_conflicts(group)
+        conflicts = state.domain_conflicts(group)
         if self.by_domain:
-            found += state.added_domain_conflicts(self._instance, place[0], group)
-        return found
+            conflicts += state.added_domain_conflicts(self._instance, place[0], group)
+        return conflicts
 
 
 def _values(view: NodeView) -> Values:

@@ -574,10 +574,10 @@ class Secondaries:
                 base -= sum([start.terms[k] for k in one.proportional])
         row = [base + amount for amount in self._linear]
         for places, alike in self._spreads.items():
-            found = alike[0].terms(start)
+            scores = alike[0].terms(start)
             for one in alike[1:]:
-                found = list(map(add, found, one.terms(start)))
-            spread_out = map(found.__getitem__, places) if len(found) < len(row) else found
+                scores = list(map(add, scores, one.terms(start)))
+            spread_out = map(scores.__getitem__, places) if len(scores) < len(row) else scores
             row = list(map(add, row, spread_out))
         return row
 

@@ -122,10 +122,10 @@ def find_all_or_most(problem: Problem, check: Check, budget: Deadline, most: Mos
                 ],
             )
             fewer.at_most((*ALL, priority), most.left_out[priority] - 1)
-            found = search(fewer, check, budget, gap=0)
-            if found.status == FOUND:
-                most.offer(found.values(counted))
-            most.proved &= found.status == IMPOSSIBLE or found.proved
+            status = search(fewer, check, budget, gap=0)
+            if status.status == FOUND:
+                most.offer(status.values(counted))
+            most.proved &= status.status == IMPOSSIBLE or status.proved
         counted.at_most((*ALL, priority), most.left_out[priority])
     # Then look for the lowest cost with as many left out
     if most.values is not None:

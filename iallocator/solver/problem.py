@@ -151,10 +151,10 @@ class Answer:
 
     def values(self, problem: Problem) -> dict[str, Any]:
         """Return the value of the choice of each member that is not left out."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for number, kind in enumerate(problem.kinds):
             members = iter(kind.members)
             for position, choice in enumerate(kind.choices):
                 for _ in range(self.taken.get((number, position), 0)):
-                    found[next(members)] = choice.value
-        return found
+                    values[next(members)] = choice.value
+        return values

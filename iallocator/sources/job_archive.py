@@ -128,13 +128,13 @@ def past_demand(folder: str, cluster: Cluster, now: float, limit: int) -> Archiv
         check()
         try:
             document = decode(read_file(path, limit))
-            found = list(_changes(document, homes))
+            demand_changes = list(_changes(document, homes))
             begun = _time(document.get("received_timestamp")) or now
         except (IallocatorError, ValueError, TypeError, KeyError, AttributeError):
             damaged += 1
             continue
-        first = min([first, begun, *(one.time for one in found)])
-        changes += [one for one in found if one.time <= now]
+        first = min([first, begun, *(one.time for one in demand_changes)])
+        changes += [one for one in demand_changes if one.time <= now]
     if first >= now:
         raise UsageError(f"--job-archive {folder}: no job before the time of the cluster")
     changes.sort(key=lambda one: one.time)

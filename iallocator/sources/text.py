@@ -147,14 +147,14 @@ def _groups(
     order = list(by_uuid)
     if reading.behaviour.orders_by_name:
         order.sort(key=lambda uuid: (by_uuid[uuid].text(0), uuid))
-    found: dict[str, Group] = {}
+    groups: dict[str, Group] = {}
     for index, uuid in enumerate(order):
         line = by_uuid[uuid]
         name = line.text(0)
         policy = policies.get(name) or default_policy()
         alloc = POLICIES[line.one_of(2, "alloc policy", tuple(POLICIES), "preferred")]
-        found[uuid] = Group(index, uuid, name, policy, alloc, line.names(4), line.names(3))
-    return found
+        groups[uuid] = Group(index, uuid, name, policy, alloc, line.names(4), line.names(3))
+    return groups
 
 
 def _node(line: Line, groups: dict[str, Group]) -> Node:

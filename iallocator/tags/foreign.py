@@ -81,9 +81,9 @@ def misspelt(
         yield from _of(f"node {node.name}", NODE, node.tags, prefix, OUR_TAGS[NODE])
     for instance in instances:
         owner = f"instance {instance.name}"
-        found = list(_of(owner, INSTANCE, instance.tags, prefix, OUR_TAGS[INSTANCE]))
-        yield from found
-        reported = {one.tag for one in found}
+        findings = list(_of(owner, INSTANCE, instance.tags, prefix, OUR_TAGS[INSTANCE]))
+        yield from findings
+        reported = {one.tag for one in findings}
         start = f"{instance.name}: "
         for text in parse([instance], prefix).unusable if instance.tags else ():
             tag = text.removeprefix(start)
@@ -125,8 +125,8 @@ def nearest(word: str, words: Collection[str], before: str) -> str:
     """Return a spelling suggestion from `words`, as text; "" if no word is similar."""
     from difflib import get_close_matches  # loaded only for a misspelt tag
 
-    found = get_close_matches(word, words, 1, ALIKE)
-    return f": {before}{found[0]} is meant, perhaps" if found else ""
+    matches = get_close_matches(word, words, 1, ALIKE)
+    return f": {before}{matches[0]} is meant, perhaps" if matches else ""
 
 
 HTOOLS, WATCHER = "htools:", "ganeti:watcher:"

@@ -190,9 +190,9 @@ class PacemakerTags:
             self._complain(owner, tag, NUMBER)
 
     def _complain(self, owner: str, tag: str, why: str) -> None:
-        found = TagFinding("unknown", owner, f"{self._prefix}{tag}", f"does not count: {why}")
-        self.findings.append(found)
-        self.problems.append(f"Warning: {found}")
+        finding = TagFinding("unknown", owner, f"{self._prefix}{tag}", f"does not count: {why}")
+        self.findings.append(finding)
+        self.problems.append(f"Warning: {finding}")
 
     def free(self, state: State, index: int) -> Amounts:
         """Return the free amount of each attribute on node `index`; negative if overcommitted."""

@@ -65,8 +65,8 @@ def plan_transition(
     """
     demands = demands or Demands()
     planner = TransitionPlanner(state, wanted, new, demands)
-    found = [number(state.cluster, sequence, planner.room) for sequence in planner.plan()]
-    transition = min(found, key=lambda one: (one.pairs, one.longest))
+    numbered = [number(state.cluster, sequence, planner.room) for sequence in planner.plan()]
+    transition = min(numbered, key=lambda one: (one.pairs, one.longest))
     transition.left = planner.left
     transition.remarks = planner.remarks + transition.remarks
     return transition

@@ -291,9 +291,9 @@ def arrange(
         left = left | separations.room
     while True:
         check()
-        found = _sequence(moves, chains, left, kept)
-        if found is not None:
-            return Arranged(found, kept, remarks)
+        sequenced = _sequence(moves, chains, left, kept)
+        if sequenced is not None:
+            return Arranged(sequenced, kept, remarks)
         first, second, _ = kept.pop()
         remarks.append(f"{second} does not wait for {first}: no room in that order")
 

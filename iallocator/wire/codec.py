@@ -119,10 +119,10 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     TwiceError
         If two members have one name.
     """
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise TwiceError
-    return found
+    return members
 
 
 if TYPE_CHECKING:

@@ -87,15 +87,15 @@ def inconsistencies(document: Raw) -> Iterator[RequestError]:
 def _members(document: Raw, key: str) -> list[tuple[str, Raw]]:
     """Return the members of an object that are objects themselves."""
     value = document.get(key)
-    found = value.items() if type(value) is dict else ()
-    return [(name, item) for name, item in found if type(item) is dict]
+    members = value.items() if type(value) is dict else ()
+    return [(name, item) for name, item in members if type(item) is dict]
 
 
 def _names(raw: Raw, key: str) -> list[tuple[int, str]]:
     """Return the names in a list, with their positions."""
     value = raw.get(key)
-    found = value if type(value) is list else []
-    return [(position, name) for position, name in enumerate(found) if type(name) is str and name]
+    names = value if type(value) is list else []
+    return [(position, name) for position, name in enumerate(names) if type(name) is str and name]
 
 
 def _whole(value: Any) -> int | None:
@@ -192,8 +192,8 @@ def _without_secondary(request: Raw, document: Raw) -> Iterator[RequestError]:
 def _subject(request: Raw, document: Raw) -> tuple[Raw, list[str]]:
     """Return the instance that a request names, and its nodes."""
     name = request.get("name")
-    found = dict(_members(document, "instances")).get(name if type(name) is str else "", {})
-    return found, [node for _, node in _names(found, "nodes")]
+    subject = dict(_members(document, "instances")).get(name if type(name) is str else "", {})
+    return subject, [node for _, node in _names(subject, "nodes")]
 
 
 def _relocation(request: Raw, document: Raw) -> Iterator[RequestError]:

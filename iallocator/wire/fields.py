@@ -114,10 +114,10 @@ def text(raw: Raw, key: str, default: Any = absent) -> str:
 
 def name_of(raw: Raw, key: str) -> str:
     """Return a string that is not empty."""
-    found = text(raw, key)
-    if not found:
+    name = text(raw, key)
+    if not name:
         raise RequestError(key, "expected a name, got an empty string")
-    return found
+    return name
 
 
 def one_of(raw: Raw, key: str, choices: Collection[str], default: Any = absent) -> str:

@@ -94,13 +94,13 @@ def _amount(raw: Raw, key: str) -> int | None:
 
 def _tagged(tags: Iterable[str]) -> list[Pool]:
     """Return the pools that tags name."""
-    found: list[Pool] = []
+    pools: list[Pool] = []
     for tag in tags:
         if tag.startswith(POOL_TAG):
             kind, _, name = tag[len(POOL_TAG) :].partition(":")
             if kind in TYPES and name:
-                found.append((kind, name))
-    return found
+                pools.append((kind, name))
+    return pools
 
 
 def _parameter_pools(raw: Raw) -> dict[str, Pool]:
@@ -313,14 +313,14 @@ def _volume_groups(
     """
     listed = storage.volume_groups
     usual = next((pool for pool in stated if pool in listed), LVM)
-    found: list[Pool] = []
+    pools: list[Pool] = []
     for disk in disks:
         group, meta = (
             (INTERNAL, name) if name and storage.knows((INTERNAL, name)) else None
             for name in (disk.get(key) for key in VG_KEYS)
         )
-        found.append(group or usual)
+        pools.append(group or usual)
         if instance.needs_secondary:
             # Ganeti creates the metadata in its own volume group, if the disk names no other one
-            found.append(meta or (LVM if listed else found[-1]))
-    return found
+            pools.append(meta or (LVM if listed else pools[-1]))
+    return pools

@@ -158,33 +158,33 @@ def _multi_evacuate(raw: Raw, cluster: Cluster, reading: Reading) -> MultiEvacua
 
 def _instance(raw: Raw, key: str, cluster: Cluster) -> Instance:
     name = text(raw, key)
-    found = cluster.instance_named(name)
-    if found is None:
+    instance = cluster.instance_named(name)
+    if instance is None:
         raise RequestError(key, f"expected an instance of the document, got {describe(name)}")
-    return found
+    return instance
 
 
 def _instances(raw: Raw, cluster: Cluster) -> list[Instance]:
     by_name = {instance.name: instance for instance in cluster.instances}
-    found: list[Instance] = []
+    instances: list[Instance] = []
     for position, name in enumerate(names(raw, "instances")):
         where = f"instances/{position}"
         if name not in by_name:
             raise RequestError(where, f"expected an instance of the document, got {describe(name)}")
-        if by_name[name] in found:
+        if by_name[name] in instances:
             raise RequestError(where, f"expected each instance once, got {describe(name)} again")
-        found.append(by_name[name])
-    return found
+        instances.append(by_name[name])
+    return instances
 
 
-def _nodes(found: list[str], cluster: Cluster, key: str) -> list[int]:
+def _nodes(names: list[str], cluster: Cluster, key: str) -> list[int]:
     index = {node.name: node.index for node in cluster.nodes}
-    for position, name in enumerate(found):
+    for position, name in enumerate(names):
         if name not in index:
             raise RequestError(
                 f"{key}/{position}", f"expected a node of the document, got {describe(name)}"
             )
-    return [index[name] for name in found]
+    return [index[name] for name in names]
 
 
 READERS: dict[str, Callable[[Raw, Cluster, Reading], Request]] = {

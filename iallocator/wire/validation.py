@@ -83,8 +83,8 @@ def _replaced(value: Any, home: str, schemas: dict[str, Raw]) -> Any:
 
 
 def _complaint(expected: str, value: Any) -> ValidationError:
-    found = "but it is missing" if value is _missing else f"got {describe(value)}"
-    return ValidationError(f"expected {expected}, {found}")
+    what = "but it is missing" if value is _missing else f"got {describe(value)}"
+    return ValidationError(f"expected {expected}, {what}")
 
 
 def _type(validator: Any, types: Any, value: Any, schema: Raw) -> Iterator[ValidationError]:
@@ -161,8 +161,8 @@ def _required(
     for name in names:
         if name not in value:
             expected = schema.get("properties", {}).get(name, True)
-            found = list(validator.descend(_missing, expected, path=name))
-            yield from found or [ValidationError(f"expected {name}, but it is missing")]
+            errors = list(validator.descend(_missing, expected, path=name))
+            yield from errors or [ValidationError(f"expected {name}, but it is missing")]
 
 
 _KEYWORDS: dict[str, Keyword] = {
@@ -200,13 +200,13 @@ def problems(raw: bytes, request: str = NEEDED) -> list[str]:
     if request == UNREAD:
         document.pop("request", None)
     bare = request != NEEDED and "request" not in document
-    found = {str(error) for error in inconsistencies(document)}
+    errors = {str(error) for error in inconsistencies(document)}
     for found_error in request_validator().iter_errors(document):
         path = list(map(str, found_error.absolute_path))
         if (bare and path == ["request"]) or found_error.validator in _WORDED_BETTER:
             continue
-        found.add(str(RequestError("/".join(path), found_error.message)))
-    return sorted(found)
+        errors.add(str(RequestError("/".join(path), found_error.message)))
+    return sorted(errors)
 
 
 _PACKAGE = Path(__file__).resolve().parents[1]

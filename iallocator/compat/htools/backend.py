@@ -198,18 +198,18 @@ def _reason(error: IallocatorError, settings: Settings) -> str:
 def warn(cluster: Cluster, in_order: bool = False) -> None:
     """Report the nodes with inconsistent data; disks on shared storage count, too."""
     state = State(cluster)
-    found = []
+    warnings = []
     for node in cluster.nodes[:: -1 if in_order else 1]:
         memory, disk = state.missing(node.index)
         here = (*state.primaries[node.index].values(), *state.secondaries[node.index].values())
         disk -= sum(one.disk for one in here if not one.local and not one.forthcoming)
         if memory > MISSING_MEMORY or disk > MISSING_DISK:
-            found.append(
+            warnings.append(
                 f"  - node {node.name} is missing {memory:.0f} MB ram and {int(disk // GIB)} GB "
                 "disk"
             )
-    if found:
-        say("\n".join(["Warning: cluster has inconsistent data:", *found, ""]))
+    if warnings:
+        say("\n".join(["Warning: cluster has inconsistent data:", *warnings, ""]))
 
 
 def domain(cluster: Cluster) -> str:
@@ -252,8 +252,8 @@ def split_instances(cluster: Cluster) -> list[str]:
 
 def check_bad(state: State, nodes: Iterable[int]) -> tuple[int, int]:
     """Return how many nodes fail N+1, and how many instances are on them."""
-    found, held = bad_items(state, nodes)
-    return len(found), len(held)
+    bad_nodes, held = bad_items(state, nodes)
+    return len(bad_nodes), len(held)
 
 
 def table(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> list[str]:
@@ -270,14 +270,14 @@ def table(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> list[str]:
 
 def scores(state: State, nodes: Sequence[int]) -> list[str]:
     """Return the statistics of `nodes` with their weights, a line each."""
-    found = [("Field", "Value", "Weight")]
+    rows = [("Field", "Value", "Weight")]
     if any(state.cluster.nodes[index].online for index in nodes):
-        found += [
+        rows += [
             (one.htools, f"{term / one.weight:.8f}", f"x{one.weight:.2f}")
             for one, term in zip(STATISTICS, terms_of(state, nodes), strict=True)
             if one.htools
         ]
-    return [f"   {line}" for line in table(found, (True, False, False))]
+    return [f"   {line}" for line in table(rows, (True, False, False))]
 
 
 def cluster_score(state: State, nodes: Sequence[int]) -> float:
@@ -324,9 +324,9 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
 
 def instance_list(state: State, group: Group | None = None) -> str:
     """Return the instances in `state`."""
-    found = instance_table(state, True, group)
-    rows = [found["titles"], *found["rows"]]
-    return "".join(f" {line}\n" for line in table(rows, found["left"]))
+    listed = instance_table(state, True, group)
+    rows = [listed["titles"], *listed["rows"]]
+    return "".join(f" {line}\n" for line in table(rows, listed["left"]))
 
 
 def save(

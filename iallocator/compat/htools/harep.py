@@ -69,8 +69,8 @@ def run(given: Given) -> int:
         work.follow_up()
         work.plan()
     except UsageError as error:
-        found = CONTRADICTION.fullmatch(str(error))
-        problem = found.expand(UNFINISHED) if found else str(error)
+        contradiction = CONTRADICTION.fullmatch(str(error))
+        problem = contradiction.expand(UNFINISHED) if contradiction else str(error)
         raise ProgramError(f"Error: when parsing auto-repair tags: {problem}") from None
     except IallocatorError as error:
         raise ProgramError(f"Error: {error}") from None

@@ -317,12 +317,12 @@ def spread(lines: Iterable[str]) -> Iterator[str]:
 
 def shell_script(lines: Iterable[str]) -> str:
     """Return the script that executes the commands `lines`."""
-    found = [SCRIPT_HEAD]
+    script = [SCRIPT_HEAD]
     for line in spread(lines):
-        found.append(line)
+        script.append(line)
         if line.startswith("  echo job "):
-            found.append("  check")
-    return "\n".join([*found, ""])
+            script.append("  check")
+    return "\n".join([*script, ""])
 
 
 def write_script(path: str, lines: Iterable[str]) -> None:

@@ -39,44 +39,44 @@ def run(given: Given) -> int:
     before = State(cluster)
     checks = not given.no_capacity_checks
     now = examine(before, "strict" if checks else "off", own.min_disk, None, Deadline(None), {})
-    found = Checkup(now, now, 0, checks)
-    if found.hcheck_needs and not given.no_simulation:
+    checkup = Checkup(now, now, 0, checks)
+    if checkup.hcheck_needs and not given.no_simulation:
         from iallocator.commands.plans import balanced
 
         done = balanced(cluster, own, own, Deadline(None), False)
         mode = "strict" if checks else "off"
         then = examine(done.after(), mode, own.min_disk, None, Deadline(None), {})
-        found = Checkup(now, then, len(done.moves), checks)
+        checkup = Checkup(now, then, len(done.moves), checks)
     if given.machine_readable:
-        print("\n".join(found.hcheck_lines()))
+        print("\n".join(checkup.hcheck_lines()))
     elif given.loudness > 0:
-        print("\n".join(_text(found, bool(given.no_simulation))))
-    return int(found.hcheck_needs and not given.no_simulation)
+        print("\n".join(_text(checkup, bool(given.no_simulation))))
+    return int(checkup.hcheck_needs and not given.no_simulation)
 
 
-def _text(found: Checkup, alone: bool) -> Iterator[str]:
+def _text(checkup: Checkup, alone: bool) -> Iterator[str]:
     """Yield the output; `alone`: without balancing."""
-    needs = found.hcheck_needs
+    needs = checkup.hcheck_needs
     if alone:
         yield "Running in no-simulation mode."
     elif needs:
         yield "Cluster needs rebalancing."
     else:
         yield "No need to rebalance cluster, no problems found."
-    moments = [("initially", found.before)]
+    moments = [("initially", checkup.before)]
     if needs and not alone:
-        moments.append(("after rebalancing", found.after))
+        moments.append(("after rebalancing", checkup.after))
     for moment, groups in moments:
         sums = dict.fromkeys(HCHECK_KEYS, 0)
         for health in groups:
             yield f"\nStatistics for group {health.group.name} {moment}"
-            for key, value in found.hcheck_counts(health):
+            for key, value in checkup.hcheck_counts(health):
                 sums[key] += value
                 yield f"    {WORDS[key]}: {value}"
             score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
             yield f"    Group score: {score:.8f}"
         yield f"\nCluster statistics {moment}"
         for key, value in sums.items():
-            if key != "GN1_FAIL" or found.capacity_checks:
+            if key != "GN1_FAIL" or checkup.capacity_checks:
                 yield f"    {WORDS[key]}: {value}"
         yield f"    Cluster is not healthy: {needs}"

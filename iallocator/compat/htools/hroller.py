@@ -102,7 +102,7 @@ def _parts(planner: DrainPlanner, nodes: Sequence[int], evacuate: bool) -> list[
     ProgramError
         If there is none even for the instances of one node.
     """
-    found: list[list[int]] = []
+    parts: list[list[int]] = []
     rest = list(nodes)
     while rest:
         part: list[int] = []
@@ -112,9 +112,9 @@ def _parts(planner: DrainPlanner, nodes: Sequence[int], evacuate: bool) -> list[
         if not part:
             what = "secondaries" if evacuate else "non-redundant instances"
             raise ProgramError(f"Error: Not enough capacity to move {what}")
-        found.append(part)
+        parts.append(part)
         rest = [index for index in rest if index not in part]
-    return found
+    return parts
 
 
 def _classes(
@@ -146,10 +146,10 @@ def _classes(
         lines.append(" ".join(words))
     fewest = max(results[0][0])
     best = [colours for colours, _ in results if max(colours) == fewest][-1]
-    found: list[list[int]] = [[] for _ in range(fewest + 1)]
+    classes: list[list[int]] = [[] for _ in range(fewest + 1)]
     for index in nodes:
-        found[best[index - first]].append(index)
-    return found, lines
+        classes[best[index - first]].append(index)
+    return classes, lines
 
 
 def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
@@ -162,7 +162,7 @@ def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
     last neighbour is listed first.
     """
     place = {index: index - nodes[0] for index in nodes}
-    found: list[list[int]] = [[] for _ in range(nodes[0], nodes[-1] + 1)]
+    neighbours: list[list[int]] = [[] for _ in range(nodes[0], nodes[-1] + 1)]
     failing: dict[int, list[int]] = {}
     for instance in cluster.instances:
         if len(instance.nodes) < 2:
@@ -171,14 +171,14 @@ def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
         if primary >= 0:
             failing.setdefault(instance.nodes[1], []).insert(0, primary)
             if secondary >= 0:
-                found[primary].append(secondary)
-                found[secondary].append(primary)
+                neighbours[primary].append(secondary)
+                neighbours[secondary].append(primary)
     for secondary in sorted(failing) if online else ():
         for primary in failing[secondary]:
             for other in failing[secondary]:
-                if other not in found[primary]:
-                    found[primary].append(other)
-    return [others[::-1] for others in found]
+                if other not in neighbours[primary]:
+                    neighbours[primary].append(other)
+    return [others[::-1] for others in neighbours]
 
 
 def _coloured(graph: Graph, name: str) -> list[int]:

@@ -49,8 +49,8 @@ def run(given: Given) -> int:
     if given.no_capacity_checks:
         own.n1 = "off"
         own.chosen = frozenset({"n1"})
-    found = study(source.cluster, capacity_options(own, own, source), lambda kind, filling: None)
-    loud, state = given.loudness, found.before
+    report = study(source.cluster, capacity_options(own, own, source), lambda kind, filling: None)
+    loud, state = given.loudness, report.before
     end = domain(source.cluster)
     if end and loud > 1:
         say(f"Note: Stripping common suffix of '{end}' from names")
@@ -61,14 +61,14 @@ def run(given: Given) -> int:
         say(f"Initial coefficients: overall {cluster_score(state, nodes):.8f}")
         say("\n".join(scores(state, nodes)))
     if loud > 3:
-        say(f"Allocatable nodes: {_allocatable(source.cluster, found, bool(given.simulate))}")
+        say(f"Allocatable nodes: {_allocatable(source.cluster, report, bool(given.simulate))}")
     for kind, title in KINDS:
-        done = getattr(found, kind)
-        if done is None or found.nowhere:
+        done = getattr(report, kind)
+        if done is None or report.nowhere:
             continue
         if loud > 1:
             say(f"{title} allocation map")
-            for line in _map(found, done):
+            for line in _map(report, done):
                 say(line)
         if given.print_nodes is not None:
             say(f"\n{title} allocation status:\n{node_list(done.state, given.print_nodes)}")
@@ -77,15 +77,15 @@ def run(given: Given) -> int:
             save(path, source, done.state)
             say(f"The cluster state after {kind} allocation has been written to file '{path}'")
     if given.machine_readable:
-        print("\n".join(key_lines(found)))
+        print("\n".join(key_lines(report)))
     else:
-        print("\n".join(_text(found)))
-    if found.nowhere:
+        print("\n".join(_text(report)))
+    if report.nowhere:
         raise ProgramError("Error: failure during allocation: No online nodes")
     return 0
 
 
-def _allocatable(cluster: Cluster, found: CapacityReport, first: int) -> str:
+def _allocatable(cluster: Cluster, report: CapacityReport, first: int) -> str:
     """Return the nodes that may be used, by their positions in the source, as Haskell lists them.
 
     `first`: the first position. For instances with two nodes: each primary with its secondaries.
@@ -96,7 +96,7 @@ def _allocatable(cluster: Cluster, found: CapacityReport, first: int) -> str:
         for node in reversed(cluster.nodes)
         if node.online and node.group.alloc_policy != "unallocable"
     }
-    run = found.standard or found.tiered
+    run = report.standard or report.tiered
     if run is None or run.size.nodes == 1:
         return f"Left [{','.join(map(str, place.values()))}]"
     pairs = []
@@ -108,9 +108,9 @@ def _allocatable(cluster: Cluster, found: CapacityReport, first: int) -> str:
     return f"Right [{','.join(pairs)}]"
 
 
-def _map(found: CapacityReport, done: Run) -> Iterator[str]:
+def _map(report: CapacityReport, done: Run) -> Iterator[str]:
     """Yield a line for each new instance: its name, nodes, memory, disk and cpus."""
-    nodes = found.before.cluster.nodes
+    nodes = report.before.cluster.nodes
     rows = []
     for placed in done.filling.placed:
         size = placed.size
@@ -118,66 +118,66 @@ def _map(found: CapacityReport, done: Run) -> Iterator[str]:
         rows.append((
             placed.instance.name, names[0], names[1] if len(names) > 1 else "",
             str(size.memory), str(size.disk), str(size.cpus),
-            str(size.spindles) if _exclusive(found) else "",
+            str(size.spindles) if _exclusive(report) else "",
         ))  # fmt: skip
     for line in table(rows, (True, True, True, False, False, False, False)):
         yield f" {line}"
 
 
-def _text(found: CapacityReport) -> Iterator[str]:
+def _text(report: CapacityReport) -> Iterator[str]:
     """Yield the output."""
-    totals, before = found.totals, found.initial
+    totals, before = report.totals, report.initial
     yield f"The cluster has {totals.nodes} nodes and the following resources:"
-    spindles = f", SPN {totals.spindles}" if _exclusive(found) else ""
+    spindles = f", SPN {totals.spindles}" if _exclusive(report) else ""
     yield (
         f"  MEM {totals.memory}, DSK {totals.disk}, CPU {totals.cpus}, VCPU {totals.vcpus}"
         f"{spindles}."
     )
     yield f"There are {before.instances or 'no'} initial instances on the cluster."
-    if found.nowhere:
+    if report.nowhere:
         return
-    if found.tiered is not None:
+    if report.tiered is not None:
         yield "Tiered (initial size) instance spec is:"
-        template = found.tiered.size.template
-        yield f"  {_size(found, found.tiered.size)}, using disk template '{template}'."
+        template = report.tiered.size.template
+        yield f"  {_size(report, report.tiered.size)}, using disk template '{template}'."
         yield "Tiered allocation results:"
-        placed = tiers(found.tiered)
+        placed = tiers(report.tiered)
         for size, count in placed:
-            yield f"  - {count:3} instances of spec {_size(found, size)}"
+            yield f"  - {count:3} instances of spec {_size(report, size)}"
         if not placed:
             yield "  - no instances allocated"
-        yield from _end(found, found.tiered)
-    if found.standard is not None:
+        yield from _end(report, report.tiered)
+    if report.standard is not None:
         yield "Standard (fixed-size) instance spec is:"
-        template = found.standard.size.template
-        yield f"  {_size(found, found.standard.size)}, using disk template '{template}'."
+        template = report.standard.size.template
+        yield f"  {_size(report, report.standard.size)}, using disk template '{template}'."
         yield "Normal (fixed-size) allocation results:"
-        yield f"  - {len(found.standard.filling.placed):3} instances allocated"
-        yield from _end(found, found.standard)
+        yield f"  - {len(report.standard.filling.placed):3} instances allocated"
+        yield from _end(report, report.standard)
 
 
-def _exclusive(found: CapacityReport) -> bool:
+def _exclusive(report: CapacityReport) -> bool:
     """Return whether a node has exclusive storage; then spindles are printed, too."""
-    return any(node.exclusive_storage for node in found.before.cluster.nodes)
+    return any(node.exclusive_storage for node in report.before.cluster.nodes)
 
 
-def _size(found: CapacityReport, size: Size) -> str:
-    spindles = f", SPN {size.spindles}" if _exclusive(found) else ""
+def _size(report: CapacityReport, size: Size) -> str:
+    spindles = f", SPN {size.spindles}" if _exclusive(report) else ""
     return f"MEM {size.memory}, DSK {size.disk}, CPU {size.cpus}{spindles}"
 
 
-def _end(found: CapacityReport, done: Run) -> Iterator[str]:
+def _end(report: CapacityReport, done: Run) -> Iterator[str]:
     """Yield why no more instances were placed, and the used share of the cluster."""
-    totals, figures = found.totals, done.figures
+    totals, figures = report.totals, done.figures
     yield f"  - most likely failure reason: {done.filling.reason}"
-    yield f"  - initial cluster score: {found.initial.score:.8f}"
+    yield f"  - initial cluster score: {report.initial.score:.8f}"
     yield f"  -   final cluster score: {figures.score:.8f}"
     rows = [
         ("memory", figures.used_memory, totals.memory),
         ("disk", totals.disk - figures.free_disk, totals.disk),
         ("vcpu", figures.used_cpus, totals.vcpus),
     ]
-    if _exclusive(found):
+    if _exclusive(report):
         rows.append(("spindles", totals.spindles - figures.free_spindles, totals.spindles))
     width = max(len(title) for title, _, _ in rows)
     for title, used, whole in rows:

@@ -50,8 +50,8 @@ class _Scan:
 
     def blanks(self) -> int:
         """Return the place of the next character that is no blank."""
-        found = BLANK.match(self._text, self._at)
-        return found.end() if found else self._at
+        match = BLANK.match(self._text, self._at)
+        return match.end() if match else self._at
 
     def value(self) -> None:
         """Read one value."""
@@ -78,10 +78,10 @@ class _Scan:
         raise _Wrong(problem + self._text[place : place + CONTEXT])
 
     def _number(self) -> None:
-        found = NUMBER.match(self._text, self._at)
-        if found is None:
+        match = NUMBER.match(self._text, self._at)
+        if match is None:
             self._fail("Unable to parse JSON Rational: ", self._at + 2)
-        self._at = found.end()
+        self._at = match.end()
         exponent = EXPONENT.match(self._text, self._at)
         if exponent is not None:
             if not exponent[1]:

@@ -197,10 +197,10 @@ def spindles(value: Any, owner: str) -> None:
 
 def objects(values: Any) -> list[dict[str, Any]]:
     """Return the objects of a list or of an object."""
-    found = list(values.values()) if isinstance(values, dict) else values
-    if not all(isinstance(one, dict) for one in found):
+    members = list(values.values()) if isinstance(values, dict) else values
+    if not all(isinstance(one, dict) for one in members):
         raise Problem("not an object")
-    return list(found)
+    return list(members)
 
 
 def parsed(text: str, what: str) -> Any:

@@ -102,16 +102,16 @@ def number(what: str, form: re.Pattern[str] = DECIMAL) -> Callable[[str], float]
     """Return a function that reads a number; `what` names it in messages."""
 
     def read(text: str) -> float:
-        found = form.match(text)
-        after = found[2] if found else ""
+        match = form.match(text)
+        after = match[2] if match else ""
         # The dot or the exponent of a decimal number is no end of an integer
-        if found is None or (form is INTEGER and re.match(r"(\.[0-9]+|[eE][-+]?[0-9]+)", after)):
+        if match is None or (form is INTEGER and re.match(r"(\.[0-9]+|[eE][-+]?[0-9]+)", after)):
             raise OptionValueError(f"{what}: cannot parse string '{text}'")
         if re.match(r"[A-Za-z]", after):
             raise OptionValueError(f"{what}: leftover characters when parsing '{text}': '{after}'")
         if after:
             raise OptionValueError(f"{what}: leftover characters when parsing '{text}': '{after}'")
-        value = found[1].replace(" ", "")
+        value = match[1].replace(" ", "")
         if re.match("-?0[xXoO]", value):
             return int(value, 0)
         return int(value) if form is INTEGER else float(value.replace("Infinity", "inf"))
@@ -177,9 +177,9 @@ def size(what: str, text: str) -> int:
     """Return an amount of memory or disk in MiB; `what` names it in messages."""
     from iallocator.sources.simulate import parse_size
 
-    found = parse_size(text)
-    if found is not None:
-        return found
+    parsed = parse_size(text)
+    if parsed is not None:
+        return parsed
     unit = re.fullmatch(r"[0-9]+\s*([A-Za-z]+)", text)
     if unit:
         raise OptionValueError(f"{what}: Unknown unit '{unit[1]}'")
@@ -396,21 +396,21 @@ def _long(
 ) -> None:
     """Read the long option `word`; its value may be the first word that is `left`."""
     name, equals, value = word[2:].partition("=")
-    found = [one for one in table if one.name.startswith(name)]
-    found = [one for one in found if one.name == name] or found
-    if not found:
+    matches = [one for one in table if one.name.startswith(name)]
+    matches = [one for one in matches if one.name == name] or matches
+    if not matches:
         unknown.append(f"unrecognized option `--{name}{equals}{value}'\n")
-    elif len(found) > 1:
-        lines = aligned([(*one.columns(), one.text) for one in found])
+    elif len(matches) > 1:
+        lines = aligned([(*one.columns(), one.text) for one in matches])
         errors += [f"option `--{name}' is ambiguous; could be one of:\n", "\n".join([*lines, ""])]
-    elif equals and found[0].form == NONE:
+    elif equals and matches[0].form == NONE:
         errors.append(f"option `--{name}' doesn't allow an argument\n")
-    elif equals or found[0].form != REQUIRED:
-        given.append((found[0], value if equals else None))
+    elif equals or matches[0].form != REQUIRED:
+        given.append((matches[0], value if equals else None))
     elif left:
-        given.append((found[0], left.pop(0)))
+        given.append((matches[0], left.pop(0)))
     else:
-        errors.append(f"option `--{name}' requires an argument {found[0].value}\n")
+        errors.append(f"option `--{name}' requires an argument {matches[0].value}\n")
 
 
 def _short(

@@ -71,10 +71,10 @@ def _read(folder: str, limit: int) -> None:
     def listed(name: str, what: str) -> list[dict[str, Any]]:
         whole_answer = _answer(folder, f"{name}s", limit, what)
         try:
-            found: list[dict[str, Any]] = list_of(items)(whole_answer)
+            objects: list[dict[str, Any]] = list_of(items)(whole_answer)
         except Problem as problem:
             raise Problem(f"{what}: {problem}") from None
-        return found
+        return objects
 
     groups: set[str] = set()
     for raw in listed("group", "Parsing group data"):

@@ -116,10 +116,10 @@ def _texts(texts: Iterable[str]) -> str:
 
 def _text(text: str) -> str:
     """Return `text` in quotation marks; other characters than those of ASCII as numbers."""
-    found = '"'
+    quoted = '"'
     numbered = False
     for letter in text:
         separate = "\\&" if numbered and letter.isdigit() else ""
         numbered = not " " <= letter <= "~" and letter not in ESCAPES
-        found += separate + (f"\\{ord(letter)}" if numbered else ESCAPES.get(letter, letter))
-    return f'{found}"'
+        quoted += separate + (f"\\{ord(letter)}" if numbered else ESCAPES.get(letter, letter))
+    return f'{quoted}"'

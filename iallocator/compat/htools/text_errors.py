@@ -118,8 +118,8 @@ def _size_error(owner: str, text: str) -> str:
     parts = text.split(",")
     if len(parts) < len(SIZE):
         return f"Invalid ispec data for {owner}: {dumps(parts)}"
-    found = (_no_number(f"{owner}/{part}", [one]) for part, one in zip(SIZE, parts))
-    return next(filter(None, found), "")
+    errors = (_no_number(f"{owner}/{part}", [one]) for part, one in zip(SIZE, parts))
+    return next(filter(None, errors), "")
 
 
 def _sections(text: str) -> Iterator[list[str]]:

@@ -44,7 +44,7 @@ def read_loads(path: str) -> list[tuple[str, Load]]:
     ProgramError
         If the file cannot be read, or a line is invalid.
     """
-    found: list[tuple[str, Load]] = []
+    loads: list[tuple[str, Load]] = []
     text = _text(path).removesuffix("\n")
     for line in text.split("\n") if text else ():
         words = line.split(" ")
@@ -54,8 +54,8 @@ def read_loads(path: str) -> list[tuple[str, Load]]:
             cpu, memory, disk, net = map(number(words[0]), words[1:])
         except OptionValueError as error:
             raise ProgramError(f"{UNREADABLE}{error}") from None
-        found.append((words[0], (cpu, memory, disk, net)))
-    return found
+        loads.append((words[0], (cpu, memory, disk, net)))
+    return loads
 
 
 def measure(cluster: Cluster, settings: Settings) -> None:

@@ -126,8 +126,8 @@ def places_of(
         if not may_offer(context, allocation, group, len(nodes)):
             continue
         reluctance = allocation.reluctance(group)
-        found = evaluator.candidates(allocation.instance, "new", (), nodes)
-        with_costs, scores = context.with_soft_costs(allocation.instance, found)
+        candidates = evaluator.candidates(allocation.instance, "new", (), nodes)
+        with_costs, scores = context.with_soft_costs(allocation.instance, candidates)
         for rank, taken in with_costs.everything():
             cost: float = rank
             score = scores.get(taken, cost)

@@ -112,7 +112,7 @@ class _LeastGrowth(BranchAndBound):
 
     def branches(self, depth: int) -> Iterator[tuple[Growth, Nodes]]:
         state, task = self._context.state, self._tasks[depth]
-        found = []
+        branches = []
         for _, _, nodes in sorted(places_of_move(self._context, task, self._budget)):
             if self.must_end():
                 self.proved = False
@@ -120,8 +120,8 @@ class _LeastGrowth(BranchAndBound):
             self._budget.spend(self._work, PLACEMENTS)
             with state.trial():
                 state.place(task.instance, nodes)
-                found.append((self._failures.comparison.growth(self._back), nodes))
-        yield from sorted(found, key=lambda one: one[0])
+                branches.append((self._failures.comparison.growth(self._back), nodes))
+        yield from sorted(branches, key=lambda one: one[0])
 
     def enter(self, depth: int, choice: Nodes) -> None:
         self._context.state.place(self._tasks[depth].instance, choice)

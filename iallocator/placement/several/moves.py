@@ -117,8 +117,10 @@ class _JointMove:
             for task in sorted(tasks, key=lambda one: one.instance.name not in names):
                 if task.instance.name not in names and not any(self._places.values()):
                     break
-                found = () if budget.must_end else places_of_move(context, task, budget)
-                self._places[task.instance.name] = [(score + price, n) for score, price, n in found]
+                places = () if budget.must_end else places_of_move(context, task, budget)
+                self._places[task.instance.name] = [
+                    (score + price, n) for score, price, n in places
+                ]
         self.result = MovedTogether(len(tasks))
         hopeless = {name for name, listed in self._places.items() if not listed}
         others = [task.instance for task in tasks if task.instance.name not in hopeless]
@@ -223,9 +225,9 @@ def places_of_move(
     The price is as for a new instance, but the own group costs nothing. If `budget` is spent
     afterwards, places may be missing.
     """
-    found = list(task.places()) if budget is None else budget.take(task.places(), LISTED)
-    rejected = context.affinity.rejected(task.instance, {nodes[0] for _, nodes in found})
-    row = [place for place in found if place[1][0] not in rejected]
+    places = list(task.places()) if budget is None else budget.take(task.places(), LISTED)
+    rejected = context.affinity.rejected(task.instance, {nodes[0] for _, nodes in places})
+    row = [place for place in places if place[1][0] not in rejected]
     with_costs, scores = context.with_soft_costs(task.instance, ListedCandidates([row], {}))
     own = context.cluster.group_of(task.instance)
     for rank, nodes in with_costs.row(0):

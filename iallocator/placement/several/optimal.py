@@ -100,12 +100,12 @@ def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple
             return False
         for task in tasks:
             context.state.place(task.instance, task.instance.nodes)
-        found = try_moves(context, tasks, nodes)
+        moved = try_moves(context, tasks, nodes)
         for task in tasks:
             context.state.remove(task.instance, task.instance.nodes)
-        if len(found) == len(tasks):
-            moves[:] = found
-        return len(found) == len(tasks)
+        if len(moved) == len(tasks):
+            moves[:] = moved
+        return len(moved) == len(tasks)
 
     items = [
         Item(task.instance, _listed(context, task, scope), _kind(context, task.instance))
@@ -158,13 +158,13 @@ def _search(
         best = lowest_cost(context.state, scope, items, greedy, check, budget)
     context.interrupted |= held.asked
     prices = greedy.price > 0 or best.price > 0
-    found, first = (
+    best_score, first = (
         f"{one.score:.8f} + price {one.price:g}" if prices else f"{one.score:.8f}"
         for one in (best, greedy)
     )
     claim = "proved lowest" if best.proved else f"lowest found {budget.ended}, not proved"
     gap = greedy.cost - best.cost
-    note = f"; optimal: score {found}, {claim}; greedy {first}, gap {gap:.8f}"
+    note = f"; optimal: score {best_score}, {claim}; greedy {first}, gap {gap:.8f}"
     return note, best.nodes
 
 

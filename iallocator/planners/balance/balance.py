@@ -216,11 +216,11 @@ class _Balancing:
 
             return least_score(problem, self._before)
 
-        found = GroupPlan(group, plan, bounding)
+        group_plan = GroupPlan(group, plan, bounding)
         if self._options.all_groups:
-            self.plans.append(found)
+            self.plans.append(group_plan)
         elif plan.entries or not self.plans:
-            self.plans[:] = [found]
+            self.plans[:] = [group_plan]
 
 
 def relations_for(cluster: Cluster, options: BalanceOptions) -> Relations | None:

@@ -67,8 +67,8 @@ class ColocationMoves:
         self._wide: dict[int, Bound] = {}
         self._sorted: dict[int, Names] = {}
         self._targets = [index for index in problem.scope if nodes[index].online]
-        found = [groups for name in self._movable for groups in self._bound_groups(name)]
-        several = (groups for groups in found if len(groups) > 1 or len(groups[0]) > 1)
+        bound_groups = [groups for name in self._movable for groups in self._bound_groups(name)]
+        several = (groups for groups in bound_groups if len(groups) > 1 or len(groups[0]) > 1)
         self._gains: dict[Bound, float] = dict.fromkeys(several, inf)
         self._matrix = capacity_matrix(problem.fixed.all())
         self._kernel = self._new_kernel()
@@ -213,9 +213,9 @@ class ColocationMoves:
                 moves = self._gather(groups[0], target, rules)
                 if moves is None:
                     continue
-                found = self._score(), target
+                scored = self._score(), target
             site = self._relations.sites_of(target)
-            best[site] = min(found, best.get(site, found))
+            best[site] = min(scored, best.get(site, scored))
         return [target for _, target in best.values()]
 
     def _follow(
@@ -234,8 +234,8 @@ class ColocationMoves:
                     for other in placed
                 ):
                     continue
-                found = self._score(), target
-            best = min(found, best) if best else found
+                scored = self._score(), target
+            best = min(scored, best) if best else scored
         if best is None:
             return None
         more = self._gather(names, best[1], rules)

@@ -95,11 +95,11 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         else:
             self._table.refresh(state.scan.table.position[index] for index in state.swap_nodes)
             state.swap_nodes.clear()
-        found = self._lowest(state, self._table, allows)
-        if found is None and not complete:  # which swap of two nodes is best depends on the others
+        swap = self._lowest(state, self._table, allows)
+        if swap is None and not complete:  # which swap of two nodes is best depends on the others
             self._table.permit_all()
-            found = self._lowest(state, self._table, allows)
-        return found
+            swap = self._lowest(state, self._table, allows)
+        return swap
 
     def _lowest(self, builder: PlanBuilder, table: SwapTable, allows: Allows) -> Step | None:
         limit = builder.limit_of_compounds()

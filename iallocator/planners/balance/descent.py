@@ -81,8 +81,8 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
 
     def exists_without_budget(self, builder: PlanBuilder, allows: Allows) -> bool:
         """Return whether a move would help if it could copy any amount."""
-        found = self._of_instance(builder, allows, inf)
-        if found is not None and builder.helps(found):
+        moves = self._of_instance(builder, allows, inf)
+        if moves is not None and builder.helps(moves):
             return True
         return self._of_group(builder, None, inf) is not None
 
@@ -123,8 +123,8 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         if single is not None:
             floor = builder.gain(single) / (single.copied + 1 if self._by_value else 1)
         left = builder.moves_left()
-        found = self._groups.best(builder.score, floor, budget, left, self._by_value)
-        return found if found is not None and builder.helps(found) else None
+        moves = self._groups.best(builder.score, floor, budget, left, self._by_value)
+        return moves if moves is not None and builder.helps(moves) else None
 
 
 class GroupExchange(Neighbourhood[PlanBuilder, Step]):

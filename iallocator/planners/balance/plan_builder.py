@@ -183,14 +183,14 @@ class PlanBuilder:
         """Return the largest difference of scores that can be a rounding error."""
         return GAIN * max(1.0, abs(self.score))
 
-    def gain(self, found: ScoredMoves) -> float:
+    def gain(self, scored: ScoredMoves) -> float:
         """Return by how much moves lower the score."""
-        return self.score - found.score
+        return self.score - scored.score
 
-    def helps(self, found: ScoredMoves) -> bool:
+    def helps(self, scored: ScoredMoves) -> bool:
         """Return whether moves have the required gain, and more than a rounding error."""
         wanted = self.limits.gain_wanted(self.score)
-        return self.gain(found) > self.rounding() and self.gain(found) >= wanted
+        return self.gain(scored) > self.rounding() and self.gain(scored) >= wanted
 
     def limit_of_compounds(self) -> float:
         """Return the score below which a step of several moves must end."""
@@ -242,9 +242,9 @@ class PlanBuilder:
                 self.try_out(some)
             return self.scan.score()
 
-    def bar(self, found: ScoredMoves) -> None:
+    def bar(self, scored: ScoredMoves) -> None:
         """Exclude a move from the scan until one of its nodes changes."""
-        self.scan.bar(found.moves[0])
+        self.scan.bar(scored.moves[0])
         self.barred = True
 
     def evaluate_all(self) -> None:
@@ -272,10 +272,10 @@ class PlanBuilder:
         self.limits.deadline.spare(len(made))
         self._progress(self.plan)
 
-    def try_out(self, found: ScoredMoves) -> None:
+    def try_out(self, scored: ScoredMoves) -> None:
         """Carry out moves in a trial."""
-        for move in found.moves:
-            self._carry_out(move, move is found.moves[-1])
+        for move in scored.moves:
+            self._carry_out(move, move is scored.moves[-1])
 
     def _carry_out(self, move: Move, last: bool) -> None:
         """Change the state; after the `last` one of several moves, all moves are evaluated."""

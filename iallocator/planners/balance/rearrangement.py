@@ -312,8 +312,8 @@ class PlacementScores:
         if self._relations is None:
             return np.zeros(len(choices))
         name = instance.name
-        found = [self._relations.node_penalty(name, nodes[0]) for nodes in choices]
-        return np.array([penalty - found[0] for penalty in found])
+        penalties = [self._relations.node_penalty(name, nodes[0]) for nodes in choices]
+        return np.array([penalty - penalties[0] for penalty in penalties])
 
     def _added(
         self, instances: Sequence[Instance], choices: Sequence[Sequence[Nodes]]

@@ -65,11 +65,11 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     stays = min(costs, default=None)
     if stays is not None:  # leaving one more instance on an offline node may be better for the rest
         least = min(least, stays + fixed[RESERVED_TOTAL])
-    found = least + fsum(fixed) - fixed[RESERVED_TOTAL]
+    bound = least + fsum(fixed) - fixed[RESERVED_TOTAL]
     exact = least_of_all(model, fixed)
     if exact is not None:
-        found = max(found, exact)
-    return max(0.0, found * (1 - SAFETY) - SAFETY)
+        bound = max(bound, exact)
+    return max(0.0, bound * (1 - SAFETY) - SAFETY)
 
 
 def _spread(model: ScoreModel, k: int) -> Spread | None:

@@ -306,10 +306,10 @@ class _Loads:
 
     def of_nodes(self, state: State, loads: Floats) -> Floats:
         """Return nodes × columns: the sums of `loads`, instances × columns, as shares of cpus."""
-        found = np.zeros((len(self.scope), loads.shape[1]))
+        node_loads = np.zeros((len(self.scope), loads.shape[1]))
         for one in self.members:
-            found[self.place[state.where[one.name][0]]] += loads[self.position[one.name]]
-        return found * self.share[:, None] + self.own[:, None]
+            node_loads[self.place[state.where[one.name][0]]] += loads[self.position[one.name]]
+        return node_loads * self.share[:, None] + self.own[:, None]
 
     def deviation(self, state: State) -> float:
         """Return the expected deviation in percent of a node."""
@@ -344,7 +344,7 @@ class _Loads:
 
         `expected`: what the method of that name returns for `state`.
         """
-        found = []
+        gains = []
         source = self.place[state.where[name][0]]
         count = len(self.scope)
         share = self.share[:, None]
@@ -363,8 +363,8 @@ class _Loads:
             gain += before[source] - self._overload(nodes[source] + gone, relieved)
             gain += before - self._overload(nodes + come, (variance + spread)[:, None])
             gain[source] = 0.0
-            found.append(gain)
-        return found
+            gains.append(gain)
+        return gains
 
     def measured(self, state: State) -> Floats:
         """Return the load of each node, as the mean of the samples of the last hour."""
@@ -398,9 +398,9 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         self, state: PlanBuilder, objective: Objective, allows: Callable[[Step], bool]
     ) -> Step | None:
         """Return the best move that all limits allow; None if none gains more than its cost."""
-        found = list(self._relieving(state) if self._full else self._gaining(state))
-        found.sort(key=lambda one: one[0], reverse=True)
-        for _, move in found:
+        steps = list(self._relieving(state) if self._full else self._gaining(state))
+        steps.sort(key=lambda one: one[0], reverse=True)
+        for _, move in steps:
             check()
             if not allowed_move(state, move):
                 continue

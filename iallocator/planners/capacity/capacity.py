@@ -570,12 +570,12 @@ class _Study:
 
 def _limiting(site: CapacityState, instance: Instance) -> dict[int, str]:
     """Return the index of each full group -> the reason of most rejections of `instance` there."""
-    found: dict[int, str] = {}
+    by_group: dict[int, str] = {}
     for group, _ in site.groups:
         failures = site.rejections_in(group, instance)
         if failures:
-            found[group.index] = likely_reason(failures)
-    return found
+            by_group[group.index] = likely_reason(failures)
+    return by_group
 
 
 def _until_stopped(deadline: Deadline, work: Callable[[], None]) -> Stopped | None:

@@ -69,20 +69,20 @@ def demand_of_instance(instance: Instance) -> GroupDemand:
 
 def demand_of(cluster: Cluster) -> dict[str, GroupDemand]:
     """Return the uuid of each group -> the demand of the instances with their primary there."""
-    found: dict[str, GroupDemand] = {}
+    by_group: dict[str, GroupDemand] = {}
     for group in cluster.groups:
         rows = list(map(demand_of_instance, cluster.members(group)))
-        found[group.uuid] = GroupDemand(*map(sum, zip(*rows))) if rows else NOTHING
-    return found
+        by_group[group.uuid] = GroupDemand(*map(sum, zip(*rows))) if rows else NOTHING
+    return by_group
 
 
 def daily(samples: Iterable[DemandSample], now: float) -> list[DemandSample]:
     """Return the last sample of each day (UTC) until `now`, without those before the `WINDOW`."""
-    found: dict[int, DemandSample] = {}
+    by_day: dict[int, DemandSample] = {}
     for one in sorted(samples, key=lambda sample: sample.time):
         if now - WINDOW * DAY <= one.time <= now:
-            found[int(one.time // DAY)] = one
-    return list(found.values())
+            by_day[int(one.time // DAY)] = one
+    return list(by_day.values())
 
 
 def too_few(samples: Sequence[DemandSample]) -> str:
@@ -90,10 +90,10 @@ def too_few(samples: Sequence[DemandSample]) -> str:
     days = (samples[-1].time - samples[0].time) / DAY if samples else 0.0
     if len(samples) >= LEAST_POINTS and days >= LEAST_DAYS:
         return ""
-    found = "1 day has data" if len(samples) == 1 else f"{len(samples)} days have data"
+    days_with_data = "1 day has data" if len(samples) == 1 else f"{len(samples)} days have data"
     within = f", within {days:.1f} days" if len(samples) > 1 else ""
     least = f"at least {LEAST_POINTS} days with data within {LEAST_DAYS} days or more"
-    return f"{found}{within}: expected {least}"
+    return f"{days_with_data}{within}: expected {least}"
 
 
 class _Growth(NamedTuple):
@@ -144,8 +144,8 @@ class FullForecast:
             if not resource:
                 rows.append({"group": group.name, "reason": _why_not(report)})
                 continue
-            found = self._growth(report, group.index)
-            rows.append({"group": group.name, "resource": resource, **self._row(found)})
+            growth = self._growth(report, group.index)
+            rows.append({"group": group.name, "resource": resource, **self._row(growth)})
             series.append(self._series(group.uuid, resource))
         document: Json = {
             "day_count": len(self._samples),

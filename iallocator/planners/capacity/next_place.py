@@ -145,15 +145,15 @@ class GroupTolerances:
         failing: dict[FailureTolerance, dict[Failure, None]] = {}
         for group, tolerance in self._of.items():
             if self.checked(instance, group):
-                found = tolerance.rules.failing(cluster, cluster.groups[group], scope)
-                failing.setdefault(tolerance, {}).update(dict.fromkeys(found))
+                group_failures = tolerance.rules.failing(cluster, cluster.groups[group], scope)
+                failing.setdefault(tolerance, {}).update(dict.fromkeys(group_failures))
         for tolerance, some in failing.items():
             yield tolerance, [*some]
 
     def tolerated(self, instance: Instance) -> bool:
         """Return whether all failures of `required` are tolerated in the present state."""
-        found = self.required(instance)
-        return all(one.first_not_tolerated(failing) is None for one, failing in found)
+        required = self.required(instance)
+        return all(one.first_not_tolerated(failing) is None for one, failing in required)
 
     def accepts(self, instance: Instance, nodes: Nodes, every: bool) -> bool:
         """Return whether N+1 holds with `instance` on `nodes`, as far as it is checked."""

@@ -321,10 +321,10 @@ class CapacityState:
         open_to: list[tuple[int, ...]] = []
         rejected: list[Failures] = []
         if self._arrays and instance.required_nodes == 1:
-            found = self._taking(instance)
+            offers = self._taking(instance)
         else:
-            found = map(_open_to, self._offers(instance, self._probing_kernel))
-        for taking, counts in found:
+            offers = map(_open_to, self._offers(instance, self._probing_kernel))
+        for taking, counts in offers:
             open_to += taking
             rejected.append(counts)
         return {reason: count for reason, count in added(rejected).items() if count}, open_to
@@ -338,10 +338,10 @@ class CapacityState:
 
     def _by_limits(self) -> list[tuple[LimitSet, list[int]]]:
         """Return the nodes of all groups, by the limits that are checked there."""
-        found: dict[LimitSet, list[int]] = {}
+        by_limits: dict[LimitSet, list[int]] = {}
         for group, nodes in self.groups:
-            found.setdefault(self._limits_of[group.index], []).extend(nodes)
-        return [(limits, sorted(nodes)) for limits, nodes in found.items()]
+            by_limits.setdefault(self._limits_of[group.index], []).extend(nodes)
+        return [(limits, sorted(nodes)) for limits, nodes in by_limits.items()]
 
     def _pairs(
         self,
@@ -430,8 +430,8 @@ class CapacityState:
         if len(nodes) == 1:
             return self.kernel.singles(instance, nodes, rejected, limits).feasible > 0
         first, second = nodes
-        found = self.kernel.pairs(instance, [first], [second], rejected, limits, limits)
-        return second not in rejected and found.feasible > 0
+        candidates = self.kernel.pairs(instance, [first], [second], rejected, limits, limits)
+        return second not in rejected and candidates.feasible > 0
 
     def spares(self, group: int) -> bool:
         """Return whether some limits are not enforced in the group with this index."""
@@ -492,15 +492,15 @@ def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
     if not candidates.feasible:
         return [], candidates.failures
     rows = map(candidates.open, range(candidates.rows()))
-    found = ((*prefix, last) for prefix, lasts in rows for last in lasts)
-    first = next(found)
-    return ([first] if len(first) > 1 else [first, *found]), candidates.failures
+    placements = ((*prefix, last) for prefix, lasts in rows for last in lasts)
+    first = next(placements)
+    return ([first] if len(first) > 1 else [first, *placements]), candidates.failures
 
 
 def added(counts: Iterable[Failures]) -> Failures:
     """Return how many placements each reason rejected in all of `counts` together."""
-    found: Failures = {}
+    total: Failures = {}
     for one in counts:
         for reason, count in one.items():
-            found[reason] = found.get(reason, 0) + count
-    return found
+            total[reason] = total.get(reason, 0) + count
+    return total

@@ -124,11 +124,10 @@ class GroupHealth:
     def counts(self) -> dict[str, int]:
         """Return, for each kind, the number of nodes or instances with such a finding."""
         named: dict[str, set[tuple[str, str]]] = {kind: set() for kind in KINDS}
-        for found in self.findings:
-            about = ("", found.instance) if found.instance and found.kind not in OF_NODES else (
-                found.node, ""
-            )  # fmt: skip
-            named[found.kind].add(about)
+        for finding in self.findings:
+            of_instance = finding.instance and finding.kind not in OF_NODES
+            about = ("", finding.instance) if of_instance else (finding.node, "")
+            named[finding.kind].add(about)
         return {kind: len(members) for kind, members in named.items()}
 
 
@@ -291,16 +290,16 @@ def examine(
     modes = by_group or {}
     rules = {mode: Rules(mode, units, deadline) for mode in {n1, *modes.values()}}
     violated = None if relations is None else ViolatedConstraints(state, relations)
-    found = []
+    group_health = []
     for group in state.cluster.groups:
         if not group.nodes:
             continue
         if begun_only and deadline is not None and deadline.over():
-            found.append(_unexamined(state, group))
+            group_health.append(_unexamined(state, group))
             continue
         own = rules[modes.get(group.index, n1)]
-        found.append(_Examination(state, group, own, min_disk, violated).result())
-    return found
+        group_health.append(_Examination(state, group, own, min_disk, violated).result())
+    return group_health
 
 
 def data_findings(state: State) -> dict[int, list[Finding]]:
@@ -308,11 +307,11 @@ def data_findings(state: State) -> dict[int, list[Finding]]:
 
     `state` must be the initial state.
     """
-    found: dict[int, list[Finding]] = {}
+    by_group: dict[int, list[Finding]] = {}
     for node, memory, disk in state.unexplained():
         text = f"{memory:.0f} MiB memory and {disk:.0f} MiB disk are neither free nor explained"
-        found.setdefault(node.group.index, []).append(Finding(DATA, text, node=node.name))
-    return found
+        by_group.setdefault(node.group.index, []).append(Finding(DATA, text, node=node.name))
+    return by_group
 
 
 def unexamined(state: State) -> list[GroupHealth]:

@@ -151,9 +151,9 @@ class SetsFound:
             elif first in self._tolerated:
                 others = losers[bisect_right(losers, first) :]
             for last in sorted(checked.keys() | others) if others else checked:
-                found = checked.get(last) or self._both(first, last)
-                if found is not None:
-                    yield found
+                losing = checked.get(last) or self._both(first, last)
+                if losing is not None:
+                    yield losing
 
     def _both(self, first: int, last: int) -> Failure | None:
         """Return the failure of two nodes that do not interact; None if the nodes interact."""

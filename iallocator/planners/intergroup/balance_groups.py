@@ -269,9 +269,11 @@ class _Balancing:
         """
         state, nodes = self.context.state, self.context.cluster.nodes
         up = [index for index in group.nodes if not nodes[index].offline]
-        found = [i for index in up for i in state.primaries[index].values()]
-        found.sort(key=lambda i: i.order)
-        free = [i for i in found if i.external and i.auto_balance and not self.mover.immovable(i)]
+        primaries = [i for index in up for i in state.primaries[index].values()]
+        primaries.sort(key=lambda i: i.order)
+        free = [
+            i for i in primaries if i.external and i.auto_balance and not self.mover.immovable(i)
+        ]
         single = {i.name: i for i in free}
         units = self.context.units
         items: dict[str, _Item] = {}
@@ -391,9 +393,9 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
         ]
         for _, source, target in sorted(pairs):
             check()
-            found = self._between(state, objective[0], source, target)
-            if found is not None:
-                return found
+            step = self._between(state, objective[0], source, target)
+            if step is not None:
+                return step
         return None
 
     @staticmethod

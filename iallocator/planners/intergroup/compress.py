@@ -272,11 +272,12 @@ class _Compression:
     def _passed_over(self, instances: Sequence[Instance], source: Group) -> str:
         """Return which groups are no targets because they are empty, in words, or ""."""
         of = self.peers.of
-        found = {g.name: g for i in instances for g in of(i, source) if not self._in_use(g)}
-        if not found:
+        passed_over = {g.name: g for i in instances for g in of(i, source) if not self._in_use(g)}
+        if not passed_over:
             return ""
-        verb = "holds" if len(found) == 1 else "hold"
-        return f"no group would be freed by filling {', '.join(found)}, which {verb} no instances"
+        verb = "holds" if len(passed_over) == 1 else "hold"
+        names = ", ".join(passed_over)
+        return f"no group would be freed by filling {names}, which {verb} no instances"
 
     def objective(self) -> tuple[float, float]:
         """Return the free share of the chosen group, and the number of groups found, negative."""

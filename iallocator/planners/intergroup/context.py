@@ -172,15 +172,15 @@ class Peers:
         Diskless instances may go to every group.
         """
         reach = self._cluster.reach(instance)
-        found = self._of_reach.get(reach)
-        if found is None:
-            found = [
+        peers = self._of_reach.get(reach)
+        if peers is None:
+            peers = [
                 group
                 for group in self._cluster.groups
                 if group.nodes and (reach is None or not reach.isdisjoint(group.nodes))
             ]
-            self._of_reach[reach] = found
-        return [g for g in found if g is not source and (among is None or g in among)]
+            self._of_reach[reach] = peers
+        return [g for g in peers if g is not source and (among is None or g in among)]
 
 
 def forbidden(settings: Settings) -> str:

@@ -126,11 +126,11 @@ def _by_program(
     context = mover.context
     if not context.searches_for([context.cluster.group_of(one) for one in instances]):
         return []
-    found = Relocation(mover, instances, targets).find(context.search_budget)
-    if found.moves is not None:
+    moves = Relocation(mover, instances, targets).find(context.search_budget)
+    if moves.moves is not None:
         done.failed, done.reason, done.status = None, "placed together by exact search", FOUND
-        return found.moves
-    if found.proved:
+        return moves.moves
+    if moves.proved:
         done.give_up("; exact search proved that no placement of all exists", IMPOSSIBLE)
         done.doubtful = False
     elif done.status == OUT_OF_TIME:
@@ -214,11 +214,13 @@ def _at_once(
 
     tasks = [task(instance) for instance in instances]
     mover.doubtful = False
-    found = move_together(context, tasks, [failed], context.search_budget)
-    hopeless = [one.name for one in instances if one.name in found.hopeless]
-    note = f"; {hopeless[0]} has no place even if it comes first" if hopeless else found.note()
-    moves = [outcome.best for _, outcome in found.moves if outcome.best]
-    status = PROVED if found.hopeless else found.status
+    joint_moves = move_together(context, tasks, [failed], context.search_budget)
+    hopeless = [one.name for one in instances if one.name in joint_moves.hopeless]
+    note = (
+        f"; {hopeless[0]} has no place even if it comes first" if hopeless else joint_moves.note()
+    )
+    moves = [outcome.best for _, outcome in joint_moves.moves if outcome.best]
+    status = PROVED if joint_moves.hopeless else joint_moves.status
     if status != SOLVED or len(moves) < len(instances):
         done.give_up(note, IMPOSSIBLE if status == PROVED else OUT_OF_TIME)
         return []

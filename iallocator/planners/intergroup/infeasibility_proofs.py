@@ -284,12 +284,12 @@ class Proofs:
         for reach in sorted(set(reaches), key=len, reverse=True)[:SETS]:
             check()
             bound = [one for one, own in zip(instances, reaches) if own <= reach]
-            found = self._short(bound, bounds, reach)
-            if found:
+            proof = self._short(bound, bounds, reach)
+            if proof:
                 only = len(bound) < len(instances)
                 more = f" and {len(bound) - 1} more" if len(bound) > 1 else ""
                 some = f"{bound[0].name}{more}, which may go to few groups only,"
-                return f"{some} {found}" if only else found
+                return f"{some} {proof}" if only else proof
         return ""
 
     def _bound(self, group: Group) -> ArrivalBound:

@@ -168,9 +168,9 @@ class Mover:
         if self.immovable(instance):
             return
         for group in self.ranking.open(instance, groups):
-            found = self.ranking.in_group(instance, group)
-            for number in range(found.rows()):
-                yield from found.row(number)
+            candidates = self.ranking.in_group(instance, group)
+            for number in range(candidates.rows()):
+                yield from candidates.row(number)
 
     def _way(self, instance: Instance, group: Group, nodes: Nodes) -> Move | None:
         """Return the move to an acceptable placement; None if the steps or N+1 do not allow it."""

@@ -114,14 +114,14 @@ class Health:
             *((state.secondaries, index) for index in failing),
             *((state.primaries, index) for index in failing),
         ]
-        found: dict[str, Instance] = {}
+        by_name: dict[str, Instance] = {}
         for number, (role, index) in enumerate(order):
             if number == 2 * len(offline):
-                found |= {i.name: i for i in self.crowded}
-            members = {name: i for name, i in role[index].items() if name not in found}
-            found |= {i.name: i for i in sorted(members.values(), key=lambda one: one.order)}
-        found |= {i.name: i for i in self.crowded}
-        return list(found.values())
+                by_name |= {i.name: i for i in self.crowded}
+            members = {name: i for name, i in role[index].items() if name not in by_name}
+            by_name |= {i.name: i for i in sorted(members.values(), key=lambda one: one.order)}
+        by_name |= {i.name: i for i in self.crowded}
+        return list(by_name.values())
 
     def troubles(self, state: State) -> int:
         """Return the number of instances that must leave, plus that of nodes that violate N+1."""
@@ -242,13 +242,13 @@ class RedistributionResult(IntergroupResult):
 
     def parts(self) -> list[tuple[object, PlanResult]]:
         """Return the repair of each group, alone."""
-        found: list[tuple[object, PlanResult]] = []
+        parts: list[tuple[object, PlanResult]] = []
         for group, entries in self.repairs:
             alone = copy(self)
             alone.plan, alone._transition = copy(self.plan), None
             alone.plan.entries = list(entries)
-            found.append((group, alone))
-        return found
+            parts.append((group, alone))
+        return parts
 
     def failed_parts(self) -> list[tuple[object, str]]:
         """Return the repaired groups that are not healthy at the end, or that harm another group.

@@ -278,8 +278,8 @@ class Moves:
                 ways.append((traffic(one, kind.letters), _each(one, present, kind, targets)))
         for unit in self._bound.units:
             ways += self._at_once(unit, depth, order)
-        for price, found in sorted(ways, key=lambda way: way[0]):
-            for moves in islice(found, width):
+        for price, way_moves in sorted(ways, key=lambda way: way[0]):
+            for moves in islice(way_moves, width):
                 yield price, moves
 
     def _kinds(self, instance: Instance) -> list[MoveKind]:

@@ -181,10 +181,10 @@ class Openings:
         if len(nodes) > 1 and self.unusable_secondary(place, nodes[0]) == [nodes[1]]:
             nodes = nodes[:1]
         evaluator = self._evaluator(self._group[nodes[0]], with_normal_limits)
-        found = evaluator.check(Move(place.instance, place.before, nodes))
-        if found is None:
+        rejection = evaluator.check(Move(place.instance, place.before, nodes))
+        if rejection is None:
             return self._lack_of_memory(place, nodes[0])
-        return self._objection(place, nodes, found)
+        return self._objection(place, nodes, rejection)
 
     def rejections(
         self, place: PlannedPlace, nodes: Sequence[int], with_normal_limits: bool = False
@@ -266,9 +266,9 @@ class Openings:
             return False
         ends = [place.before] if all(self.facts.usable[k] for k in place.before) else []
         return any(
-            found is not None and found.reason in REASONS
+            rejection is not None and rejection.reason in REASONS
             for nodes in [place.before[:1], *ends]
-            for found in [evaluator.check(Move(place.instance, place.before, nodes))]
+            for rejection in [evaluator.check(Move(place.instance, place.before, nodes))]
         )
 
     def secondaries_for(
@@ -302,9 +302,9 @@ class Openings:
         return [i for i in others if len(others) == 1 and not self.facts.usable[i]]
 
 
-def _wording(found: Rejection) -> str:
+def _wording(rejection: Rejection) -> str:
     """Return the words for a rejection: the reason of a limit of a node, else the rule."""
-    return found.reason if found.reason in REASONS else found.text
+    return rejection.reason if rejection.reason in REASONS else rejection.text
 
 
 class SchedulingPass:
@@ -433,9 +433,9 @@ class SchedulingPass:
                 if has_disks:  # they need not be there any more
                     self._left_disks.remove(instance.name)
                     self.context.state.keep_disks(instance, place.before, -1)
-                found = self._choose(unit, position, place)
-                if found is not None:
-                    self.put(place, found)
+                choice = self._choose(unit, position, place)
+                if choice is not None:
+                    self.put(place, choice)
                 elif has_disks:
                     self.leave_disks(place)
 

@@ -109,8 +109,8 @@ class CampaignResult(RebootResult):
             return super().leave_out(part, reason)
         number = next((k for k, one in enumerate(self.rounds) if one is part), len(self.rounds))
         gone = self.rounds[number:]
-        found = [super(CampaignResult, self).leave_out(one, reason) for one in gone]
-        return "; ".join(found)
+        left_out = [super(CampaignResult, self).leave_out(one, reason) for one in gone]
+        return "; ".join(left_out)
 
     def parts(self) -> list[tuple[object, RebootResult]]:  # type: ignore[override]
         """Return each group alone, if the groups do not depend on each other."""
@@ -119,17 +119,17 @@ class CampaignResult(RebootResult):
     @property
     def hand_commands(self) -> Mapping[int, Sequence[str]]:
         """Return the commands that maintain and check each node."""
-        options, found = self.options, {}
+        options, commands = self.options, {}
         for index in (index for one in self.rounds for index in one.nodes):
             name = self.cluster.nodes[index].name
-            found[index] = [for_node(text, name) for text in (options.run, options.check)]
-        return found
+            commands[index] = [for_node(text, name) for text in (options.run, options.check)]
+        return commands
 
     def document(self) -> Json:
         """Return the campaign without its transition as plain data."""
-        options, found = self.options, super().document()
+        options, document = self.options, super().document()
         names = self.cluster.node_names
-        for group, one in zip(found["reboots"], self.rounds, strict=True):
+        for group, one in zip(document["reboots"], self.rounds, strict=True):
             copied = sum(entry.move.copied for entry in (*one.out, *one.back))
             group["shell_commands"], group["check_commands"] = (
                 [for_node(text, name) for name in names(one.nodes)] if text else []
@@ -141,12 +141,12 @@ class CampaignResult(RebootResult):
             ]
             group["copied_mib"] = copied
             group["estimated_seconds"] = round(copied / options.bandwidth + options.work_seconds)
-        groups = found["reboots"]
-        found["kept"] += [
+        groups = document["reboots"]
+        document["kept"] += [
             {"node": self.cluster.nodes[index].name, "reason": reason}
             for index, reason in self.away.items()
         ]
-        found["campaign"] = {
+        document["campaign"] = {
             "after_group": options.after,
             "run_command": options.run,
             "check_command": options.check,
@@ -154,7 +154,7 @@ class CampaignResult(RebootResult):
             "copied_mib": sum(group["copied_mib"] for group in groups),
             "estimated_seconds": sum(group["estimated_seconds"] for group in groups),
         }
-        return found
+        return document
 
 
 def plan_campaign(

@@ -237,10 +237,10 @@ class MemoryBound:
 
     def _needs(self, nodes: Collection[int]) -> dict[int, float]:
         """Return, for each node group, the free MiB of its `nodes` and the MiB that leave them."""
-        found: dict[int, float] = {}
+        needs: dict[int, float] = {}
         for index in nodes:
-            found[self._group[index]] = found.get(self._group[index], 0.0) + self._need[index]
-        return found
+            needs[self._group[index]] = needs.get(self._group[index], 0.0) + self._need[index]
+        return needs
 
 
 class SearchOptions(NamedTuple):
@@ -313,15 +313,15 @@ class DrainPlanner:
             if drain.short or drain.homeless:
                 drain = self._tried(drained, SearchOptions(True, True))
             if (drain.short or drain.homeless) and self._tries > 0:
-                found = DrainPlan()
+                drain_plan = DrainPlan()
                 self._begin(SearchOptions(True, False))
                 with self._context.drained(drained):
-                    reason = self._emptied(drained, found, self._found_by_search)
+                    reason = self._emptied(drained, drain_plan, self._found_by_search)
                     failed = reason or self._short(drained)
                 if failed:
-                    drain.proved = found.proved
+                    drain.proved = drain_plan.proved
                 else:
-                    drain = found
+                    drain = drain_plan
         drain.reason = drain.reason or drain.short
         return drain
 
@@ -496,9 +496,9 @@ class DrainPlanner:
                 return f"could not come back to {nodes[home].name}, which lacks the capacity for it"
             if instance.needs_secondary and self._options.evacuate and len(instance.nodes) > 1:
                 other = next(index for index in instance.nodes if index != left)
-                found = at_left.candidates(instance, "secondary", (other, left), [left])
-                if not found.feasible:
-                    why = ", ".join(sorted(found.failures))
+                candidates = at_left.candidates(instance, "secondary", (other, left), [left])
+                if not candidates.feasible:
+                    why = ", ".join(sorted(candidates.failures))
                     return f"could not come back to {nodes[left].name}: {why}"
         return ""
 

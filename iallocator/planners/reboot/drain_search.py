@@ -71,8 +71,8 @@ class DrainSearch(BranchAndBound):
         with self._state.trial():
             for other in later:
                 self._state.remove(other, self._state.where[other.name])
-            found = self._moves_of(instance)
-        yield from ((0, move) for move in found)
+            moves = self._moves_of(instance)
+        yield from ((0, move) for move in moves)
 
     def enter(self, depth: int, choice: Move) -> None:
         self.tries -= 1

@@ -50,26 +50,26 @@ WORK = 2000
 
 def conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
     """Return, for each of `nodes`, the nodes of `nodes` that share a drbd instance with it."""
-    found: dict[int, set[int]] = {index: set() for index in nodes}
+    neighbours: dict[int, set[int]] = {index: set() for index in nodes}
     for instance in cluster.instances:
         for one in instance.nodes:
             for other in instance.nodes:
-                if one != other and one in found and other in found:
-                    found[one].add(other)
-    return found
+                if one != other and one in neighbours and other in neighbours:
+                    neighbours[one].add(other)
+    return neighbours
 
 
 def takeover_conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
     """Return `conflicts`, and the pairs of nodes with instances that have one secondary node."""
-    found = conflicts(cluster, nodes)
+    neighbours = conflicts(cluster, nodes)
     failing: dict[int, set[int]] = {}
     for instance in cluster.instances:
-        if len(instance.nodes) > 1 and instance.nodes[0] in found:
+        if len(instance.nodes) > 1 and instance.nodes[0] in neighbours:
             failing.setdefault(instance.nodes[1], set()).add(instance.nodes[0])
     for primaries in failing.values():
         for one in primaries:
-            found[one].update(primaries - {one})
-    return found
+            neighbours[one].update(primaries - {one})
+    return neighbours
 
 
 class Grouping:
@@ -204,8 +204,8 @@ class Grouping:
                     continue
                 if not self.affords(part):
                     return
-                found = self.plan(part)
-                possible[mask] = not (found.reason and found.proved)
+                drain_plan = self.plan(part)
+                possible[mask] = not (drain_plan.reason and drain_plan.proved)
                 progress = True
             if not any(self.plan(part).reason for part in parts):
                 self.groups = parts
@@ -373,11 +373,11 @@ def _fewest_sets(possible: Sequence[bool]) -> list[int]:
             part = (part - 1) & rest
         count.append(best)
         last.append(chosen)
-    found, mask = [], len(possible) - 1
+    sets, mask = [], len(possible) - 1
     while mask:
-        found.append(last[mask])
+        sets.append(last[mask])
         mask ^= last[mask]
-    return found
+    return sets
 
 
 def _classes(apart: dict[int, set[int]]) -> tuple[list[Group], bool]:
@@ -385,7 +385,7 @@ def _classes(apart: dict[int, set[int]]) -> tuple[list[Group], bool]:
     nodes = sorted(apart)
     place = {index: number for number, index in enumerate(nodes)}
     colours, proved = colour([{place[other] for other in apart[index]} for index in nodes])
-    found: dict[int, list[int]] = {}
+    classes: dict[int, list[int]] = {}
     for index, number in zip(nodes, colours):
-        found.setdefault(number, []).append(index)
-    return [tuple(found[number]) for number in sorted(found)], proved
+        classes.setdefault(number, []).append(index)
+    return [tuple(classes[number]) for number in sorted(classes)], proved

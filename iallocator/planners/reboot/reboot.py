@@ -138,13 +138,13 @@ class RebootResult(PlanResult):
 
     def parts(self) -> list[tuple[object, PlanResult]]:
         """Return each group of nodes alone; every instance returns before the next group."""
-        found: list[tuple[object, PlanResult]] = []
+        parts: list[tuple[object, PlanResult]] = []
         for one in self.rounds:
             alone = copy(self)
             alone.plan, alone._transition = copy(self.plan), None
             alone.rounds, alone.plan.entries = [one], [*one.out, *one.back]
-            found.append((one, alone))
-        return found
+            parts.append((one, alone))
+        return parts
 
     def _ordered(self) -> Transition:
         rounds = [

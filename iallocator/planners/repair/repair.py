@@ -140,8 +140,8 @@ class Repairs:
         units = self._context.affinity.units([one.instance for one in moving])
         whole = {unit[0].name: [by_name[one.name] for one in unit] for unit in units}
         alone = {one.instance.name: [one] for one in repairs if one.kind == FIX_STORAGE}
-        found = whole | alone
-        return [found[one.instance.name] for one in repairs if one.instance.name in found]
+        in_order = whole | alone
+        return [in_order[one.instance.name] for one in repairs if one.instance.name in in_order]
 
     def placed(self, repairs: Sequence[Repair]) -> None:
         """Find places for all of `repairs` or for none, and the steps that lead there.
@@ -242,12 +242,12 @@ class Repairs:
         present = context.state.where[instance.name]
         with context.state.trial():
             context.state.remove(instance, present)
-            found = place_new(evaluator, instance, evaluator.online_nodes())
-        if not found.best:
-            counted = ", ".join(f"{why}: {n}" for why, n in sorted(found.failures.items()))
+            placements = place_new(evaluator, instance, evaluator.online_nodes())
+        if not placements.best:
+            counted = ", ".join(f"{why}: {n}" for why, n in sorted(placements.failures.items()))
             repair.reason += f"; no place for new disks: {counted or 'no node is online'}"
             return
-        _, repair.nodes = found.best[0]
+        _, repair.nodes = placements.best[0]
         Move(instance, present, repair.nodes).apply(context.state)
         before, after = map(context.cluster.node_names, (present, repair.nodes))
         # Ganeti reinstalls only stopped instances; this one is started again if it should run

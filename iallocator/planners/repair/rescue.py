@@ -106,13 +106,13 @@ class RescueResult(PlanResult):
 
     def parts(self) -> list[tuple[object, PlanResult]]:
         """Return the plan for each set of instances that are rescued together."""
-        found: list[tuple[object, PlanResult]] = []
+        parts: list[tuple[object, PlanResult]] = []
         for names in self.units:
             alone = copy(self)
             alone.plan, alone._transition = copy(self.plan), None
             alone.plan.entries = [one for one in self.entries if one.move.instance.name in names]
-            found.append((names, alone))
-        return found
+            parts.append((names, alone))
+        return parts
 
     def leave_out(self, part: object, reason: str) -> str:
         """Leave out a set of instances, for `reason`."""
@@ -125,12 +125,12 @@ class RescueResult(PlanResult):
 
     def document(self) -> Json:
         """Return the plan without its transition; see ``schemas/plan.schema.json``."""
-        found = super().document()
-        found["node"] = self.cluster.nodes[self.dead].name
-        found["evidence"] = self.evidence
-        found["lost"] = self._listed(self.lost)
-        found["degraded"] = self._listed(self.degraded)
-        return found
+        document = super().document()
+        document["node"] = self.cluster.nodes[self.dead].name
+        document["evidence"] = self.evidence
+        document["lost"] = self._listed(self.lost)
+        document["degraded"] = self._listed(self.degraded)
+        return document
 
     def _listed(self, reasons: Mapping[str, str]) -> list[Json]:
         return [

@@ -310,9 +310,9 @@ class Arrangement:
                 if confined is not None:
                     outside = set(self._scope).difference(confined)
                     barred |= dict.fromkeys(sorted(outside), "FailTags")
-            found = limits.open_to(instance, own, self._online, barred)
+            targets = limits.open_to(instance, own, self._online, barred)
             moving = MOVING + instance.memory / whole
-            listed = [(moving, (index,)) for index in found if index != own]
+            listed = [(moving, (index,)) for index in targets if index != own]
             if own in self._online:
                 listed.insert(0, (0.0, (own,)))
             places.add(instance, listed, distinct=own)

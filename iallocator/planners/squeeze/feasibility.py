@@ -157,10 +157,10 @@ class Attempt:
         loses_n1 = (
             unsolved and self._aim.failures.on(self.state).comparison.first_broken() is not None
         )
-        found = FeasibilityResult(self.entries, self._score, self.problem, loses_n1)
+        result = FeasibilityResult(self.entries, self._score, self.problem, loses_n1)
         if unsolved:
-            found.shortage = self._aim.reserve.shortage(self.state, self._aim.scope)
-        return found
+            result.shortage = self._aim.reserve.shortage(self.state, self._aim.scope)
+        return result
 
     def follow(self, way: Sequence[Phase]) -> None:
         """Make the moves of every phase; if not `tidy`, only until they suffice."""
@@ -294,12 +294,12 @@ class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
             problem.state, problem.scope, problem.fixed, affected, problem.rules, problem.relations
         )
         best, (least,) = None, objective
-        for found in narrow.scan().lowest(LOOKED_AT, EACH):
+        for scored in narrow.scan().lowest(LOOKED_AT, EACH):
             with problem.state.trial():
-                found.moves[0].apply(problem.state)
+                scored.moves[0].apply(problem.state)
                 left = reserve.shortage(problem.state, problem.scope)
             if left < least:
-                best, least = found, left
+                best, least = scored, left
         return None if best is None else ReserveStep(best)
 
 
@@ -544,12 +544,12 @@ class Feasibility:
             self.thoroughness,
         ).find(movable, self.budget)
         if entries is None:
-            found = near.found()
+            result = near.found()
             # The search moves instances on shared storage only
             if proved and len(self._movable_sets) == 1 and all(one.shared for one in movable):
-                found.problem += f" ({PROVED})"
+                result.problem += f" ({PROVED})"
                 self._impossible.add(near.off)
-            return found
+            return result
         score = entries[-1].score if entries else near.found().score
         return FeasibilityResult(entries, score, "")
 

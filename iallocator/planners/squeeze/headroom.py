@@ -81,8 +81,8 @@ class Headroom:
     def missing(self, state: State, scope: Iterable[int]) -> dict[int, str]:
         """Return the online nodes in `scope` that cannot hold the reserve, and why."""
         nodes = state.cluster.nodes
-        found = {index: self.lacks(state, index) for index in scope if nodes[index].online}
-        return {index: reason for index, reason in found.items() if reason}
+        lacking = {index: self.lacks(state, index) for index in scope if nodes[index].online}
+        return {index: reason for index, reason in lacking.items() if reason}
 
 
 SHARED, DRBD, ALL = range(3)

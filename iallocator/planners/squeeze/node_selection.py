@@ -140,9 +140,9 @@ class NodeSelection:
             moves.append(_OtherNodes(candidates, SETS * feasibility.thoroughness))
         self._improve(moves, lambda work: (-len(work.chosen),))
         if self.chosen and not self.stopped:
-            found = balanced(feasibility, self.chosen)
-            if found is not None:
-                self.keep(self.chosen, found)
+            result = balanced(feasibility, self.chosen)
+            if result is not None:
+                self.keep(self.chosen, result)
 
     def choose(self, off: Sequence[int]) -> bool:
         """Free exactly the nodes `off` if that is possible; return whether it is."""
@@ -160,10 +160,10 @@ class NodeSelection:
             return None
         tried = frozenset(off)
         if tried not in self._failed:
-            found = self.feasibility.find(off=off)
-            if not found.problem:
-                return _Step(off, found)
-            self._failed[tried] = found.problem
+            result = self.feasibility.find(off=off)
+            if not result.problem:
+                return _Step(off, result)
+            self._failed[tried] = result.problem
         if off and not self._out_of_time():
             self.rejected[off[-1]] = self._failed[tried]
         return None
@@ -172,8 +172,8 @@ class NodeSelection:
         """Return a plan that powers on the nodes `on`, or None if none is found."""
         if self._out_of_time():
             return None
-        found = self.feasibility.find(on=on)
-        return None if found.problem else _Step(on, found)
+        result = self.feasibility.find(on=on)
+        return None if result.problem else _Step(on, result)
 
     def _improve(
         self,
@@ -191,12 +191,12 @@ class NodeSelection:
             self.stopped = TIME_IS_UP
         return bool(self.stopped)
 
-    def keep(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
+    def keep(self, chosen: Sequence[int], result: FeasibilityResult) -> None:
         """Record this set of nodes as the best one so far."""
-        more = len(found.entries) - len(self.entries)
+        more = len(result.entries) - len(self.entries)
         self.chosen = list(chosen)
-        self.entries, self.score, self.problem = found.entries, found.score, found.problem
-        self.packed = found.packed
+        self.entries, self.score, self.problem = result.entries, result.score, result.problem
+        self.packed = result.packed
         self._limits.deadline.spare(more)
 
     def power_on(self) -> None:
@@ -242,9 +242,9 @@ class _Step:
 
     __slots__ = ("_chosen", "_result")
 
-    def __init__(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
+    def __init__(self, chosen: Sequence[int], result: FeasibilityResult) -> None:
         self._chosen = chosen
-        self._result = found
+        self._result = result
 
     def apply(self, state: NodeSelection) -> None:
         """Keep the set as the best one so far."""
@@ -336,7 +336,7 @@ def balanced(feasibility: Feasibility, off: Sequence[int]) -> FeasibilityResult 
     None if there is neither.
     """
     for tidy in (True, False):
-        found = feasibility.find(off=off, tidy=tidy, thorough=True)
-        if not found.problem:
-            return found
+        result = feasibility.find(off=off, tidy=tidy, thorough=True)
+        if not result.problem:
+            return result
     return None

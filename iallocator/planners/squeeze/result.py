@@ -139,15 +139,15 @@ class SqueezeResult(GroupPlans):
 
     def parts(self) -> list[tuple[object, PlanResult]]:
         """Return the plan of each group that has moves or switches nodes, alone."""
-        found: list[tuple[object, PlanResult]] = []
+        parts: list[tuple[object, PlanResult]] = []
         for one in self.plans:
             switched = self.nodes_of(one.group)
             if switched or one.plan.entries:
                 alone = copy(self)
                 alone.plans, alone._transition = [one], None
                 alone._switch_only(switched)
-                found.append((one.group, alone))
-        return found
+                parts.append((one.group, alone))
+        return parts
 
     def _switch_only(self, nodes: Iterable[int]) -> None:
         """Switch only `nodes`."""

@@ -138,11 +138,11 @@ class _Work:
 
     def _movable(self, group: Group) -> list[Instance]:
         unbalanced = self.options.kinds == ALL
-        found = movable(
+        instances = movable(
             self.cluster, group, unbalanced=unbalanced, behaviour=self.options.behaviour
         )
         stuck = self.relations.stuck if self.relations else ()
-        return [instance for instance in found if instance.name not in stuck]
+        return [instance for instance in instances if instance.name not in stuck]
 
     def _feasibility(
         self, group: Group, factor: float, state: State, *, evacuate: bool

@@ -242,8 +242,8 @@ def _sum(needs: Sequence[Amounts]) -> Amounts:
 
 def _freest(cluster: Cluster, usage: CapacityUsage, nodes: Sequence[int]) -> int | None:
     """Return the node with the most free capacity, found by comparing nodes in order of name."""
-    found: int | None = None
+    freest: int | None = None
     for index in sorted(nodes, key=lambda i: cluster.nodes[i].name.encode()):
-        if found is None or usage.compare(index, found) > 0:
-            found = index
-    return found
+        if freest is None or usage.compare(index, freest) > 0:
+            freest = index
+    return freest

@@ -106,5 +106,5 @@ class RankTable:
             passed = equal[rows] & (self._names[rows] < self._names[row])
             wins -= passed
             wins[rows == row] += passed.sum()
-        found: list[int] = wins.tolist()
-        return found
+        numbers: list[int] = wins.tolist()
+        return numbers

@@ -120,10 +120,10 @@ def finding_grid(before: Json, after: Json | None, page: PageView) -> Grid:
 
 
 def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:
-    found = [one for group in health for one in group["findings"]]
+    findings = [one for group in health for one in group["findings"]]
     return {
         (one["kind"], one["node"] or "", one["instance"] or "", shown(one["text"])): None
-        for one in found
+        for one in findings
     }
 
 
@@ -139,17 +139,17 @@ def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: Pag
 
 def effects(failure: Json, page: PageView) -> list[str]:
     """Return the effects of the failure of a node in words."""
-    found = [failure["lost"]] if failure["lost"] else []
+    texts = [failure["lost"]] if failure["lost"] else []
     for name, share in sorted(failure["failovers"].items()):
-        found.append(
+        texts.append(
             f"{_share(share)} fail{'s' * (share[0] == 1)} over to {page.short(name)}"
             if name
             else f"{_share(share)} without a secondary"
         )
     for key, what in (("moved", "started on other nodes"), ("recreated", "created again")):
         if failure[key][0]:
-            found.append(f"{_share(failure[key])} {what}")
-    return found or ["no instance runs on it"]
+            texts.append(f"{_share(failure[key])} {what}")
+    return texts or ["no instance runs on it"]
 
 
 MATRIX = 40

@@ -156,7 +156,7 @@ def _line(index: int, moments: Sequence[Json], mark: str, page: PageView) -> Nod
         [*marks_of(node), *([mark] if mark else [])],
         _once([round(100 * load_of(one)) for one in moments]),
         counts,
-        [[meter for meter in found if meter] for found in meters],
+        [[meter for meter in row if meter] for row in meters],
         changed,
     )
 

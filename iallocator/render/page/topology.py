@@ -208,7 +208,7 @@ def add_topology(
         loads = [round(100 * load_of(node)) for node in states]
         if all(one == blocks[0] for one in blocks) and len(set(loads)) == 1:
             blocks, loads = blocks[:1], loads[:1]
-        found = [*marks_of(states[0]), *([marks[name]] if name in marks else [])]
+        present_marks = [*marks_of(states[0]), *([marks[name]] if name in marks else [])]
         primaries, secondaries = (round(count) for count in states[0]["counts"])
         held = (
             many(primaries, "primary", "primaries"),
@@ -216,7 +216,7 @@ def add_topology(
         )
         title = ", ".join((f"{page.short(name)}: {loads[0]} % used", *held))
         label = node_labels.get(page.short(name), page.short(name))
-        tiles[name] = NodeTile(k, shown(label), shown(title), found, loads, blocks)
+        tiles[name] = NodeTile(k, shown(label), shown(title), present_marks, loads, blocks)
 
     # Groups and racks
     def place(node: Json) -> tuple[str, str]:
@@ -297,20 +297,20 @@ def _kinds(lost: Collection[str], moving: Collection[str]) -> dict[str, str]:
 
 def _amounts(node: Json) -> list[str]:
     """Return the use of each resource in words."""
-    found = []
+    amounts = []
     for name, (used, _, total, unit) in zip(RESOURCES, node["resources"]):
         if 0 < total < inf:
             show = gib if unit else "{:.4g}".format
-            found.append(f"{name}: {100 * used / total:.0f} %, {show(used)} of {show(total)}")
-    return found
+            amounts.append(f"{name}: {100 * used / total:.0f} %, {show(used)} of {show(total)}")
+    return amounts
 
 
 def _failures(health: Json, position: Mapping[str, int], page: PageView) -> list[Json]:
     """Return the failure of each node, in the order of the nodes, for the script of the page."""
-    found: list[Json] = [{} for _ in position]
+    failures: list[Json] = [{} for _ in position]
     for one in health["failures"]:
-        found[position[one["node"]]] = {
+        failures[position[one["node"]]] = {
             "tolerated": one["survived"] if one["analysed"] else None,
             "effects": [*map(shown, effects(one, page))],
         }
-    return found
+    return failures

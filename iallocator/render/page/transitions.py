@@ -171,8 +171,8 @@ def _ends(step: Json) -> list[tuple[str, str]]:
     if "node" in step:
         return [(step["node"], "here")]
     before, after = step["from"], step["to"]
-    found = [(name, "out") for name in before if name not in after]
-    found += [(name, "in") for name in after if name not in before]
-    if not found and before != after:
-        found = [(name, "role") for name in after]
-    return found or [(name, "here") for name in after[:1]]
+    ends = [(name, "out") for name in before if name not in after]
+    ends += [(name, "in") for name in after if name not in before]
+    if not ends and before != after:
+        ends = [(name, "role") for name in after]
+    return ends or [(name, "here") for name in after[:1]]

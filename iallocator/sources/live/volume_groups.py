@@ -92,14 +92,14 @@ def volume_groups_by_rapi(answers: Answers, client: RapiClient, deadline: Deadli
     """
 
     def run(paths: Sequence[str]) -> list[Any]:
-        found: list[Any] = []
+        results: list[Any] = []
         for start in range(0, len(paths), AT_ONCE):
             jobs = [client.get(path, deadline) for path in paths[start : start + AT_ONCE]]
             for job in jobs:
-                found += _result(
+                results += _result(
                     client.base, job, partial(_status, client, job, deadline), deadline
                 )
-        return found
+        return results
 
     def sizes() -> list[Any]:
         nodes = [raw["name"] for raw in answers.nodes if not raw.get("offline")]

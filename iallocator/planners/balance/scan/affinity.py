@@ -51,17 +51,17 @@ class ShareMatrices:
     def of(self, domain: str) -> Floats:
         """Return the matrix of a domain; domains with equal zones have the same object."""
         zones = self._domains.zones(domain)
-        found = self._known.get(zones)
-        if found is None:
+        matrix = self._known.get(zones)
+        if matrix is None:
             inside = np.zeros((len(zones.touching), self._nodes))
             inside[zones.of, np.arange(self._nodes)] = 1
             touching = np.zeros((len(zones.touching),) * 2)
             for zone, others in enumerate(zones.touching):
                 touching[zone, list(others)] = 1
-            found = np.asarray((inside.T @ touching @ inside > 0) * 1.0, np.float64)
-            self._known[zones] = found
-            self._alone[id(found)] = bool((found == np.eye(self._nodes)).all())
-        return found
+            matrix = np.asarray((inside.T @ touching @ inside > 0) * 1.0, np.float64)
+            self._known[zones] = matrix
+            self._alone[id(matrix)] = bool((matrix == np.eye(self._nodes)).all())
+        return matrix
 
     def is_identity(self, share: Floats) -> bool:
         """Return whether no two nodes share a zone in `share`, a matrix from `of`."""
@@ -90,15 +90,15 @@ class RuleCosts:
 
     def matrix(self, counts: Mapping[Shape, Mapping[int, int]], nodes: int) -> Floats:
         """Return counts by shape and node as an array."""
-        found = np.zeros((len(self.row), nodes))
+        costs = np.zeros((len(self.row), nodes))
         row = self.row
         cells = [
             (row[shape], node, n) for shape, some in counts.items() for node, n in some.items()
         ]
         if cells:
             rows, columns, numbers = np.array(cells).T
-            found[rows, columns] = numbers
-        return found
+            costs[rows, columns] = numbers
+        return costs
 
     def costs(self, counts: Floats) -> Costs:
         """Return the violations that one more member of each shape adds on each node.
@@ -205,10 +205,10 @@ class AffinityCosts:
 
     def rule(self, rule: Rule) -> RuleCosts:
         """Return the arrays of one rule."""
-        found = self._rules.get(rule)
-        if found is None:
-            found = self._rules[rule] = RuleCosts(rule, self._shares)
-        return found
+        costs = self._rules.get(rule)
+        if costs is None:
+            costs = self._rules[rule] = RuleCosts(rule, self._shares)
+        return costs
 
     def costs(self, rule: Rule) -> Costs:
         """Return the violations by one more member of each shape on each node."""
@@ -341,8 +341,8 @@ class MoveAffinity:
 
     def _versions(self) -> Whole:
         versions = self._affinity.rule_counts.now().versions
-        found = [versions.get(entries.rule, 0) for entries in self._entries]
-        return np.array(found, dtype=np.intp)
+        rule_versions = [versions.get(entries.rule, 0) for entries in self._entries]
+        return np.array(rule_versions, dtype=np.intp)
 
     def forbidden_and_penalties(
         self, kind: MoveKind, rows: Whole, primary: Whole, secondary: Whole, targets: Whole

@@ -166,8 +166,8 @@ class Cells:
         if by not in batch.barred:
             batch.barred[by] = self._access.barred(batch.instances, by)
         rows = np.arange(len(batch.instances), dtype=np.intp)[:, None]
-        found: Truths = batch.barred[by][rows, self._positions]
-        return found
+        barred: Truths = batch.barred[by][rows, self._positions]
+        return barred
 
 
 PLACES = {name: k for k, name in enumerate(COLUMNS)}

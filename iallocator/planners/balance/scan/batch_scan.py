@@ -216,8 +216,8 @@ class BatchScan:
                 self._bind(store, rows, slice(None), targets)
         if targeted:
             places = slice(None) if columns is None else columns
-            found = block.moves([store.kind for store in targeted])
-            write_moves(targeted, rows, places, found)
+            effects = block.moves([store.kind for store in targeted])
+            write_moves(targeted, rows, places, effects)
             for store in targeted:
                 self._bind(store, rows, places, targets)
 
@@ -225,12 +225,12 @@ class BatchScan:
         """Add the affinity constraints of the instances in `rows`."""
         if self.affinity is None:
             return
-        found = self.affinity.forbidden_and_penalties(
+        costs = self.affinity.forbidden_and_penalties(
             store.kind, rows, self._primary, self._secondary, targets
         )
-        if found is not None:
+        if costs is not None:
             where = (rows, columns) if isinstance(columns, slice) else (rows[:, None], columns)
-            store.add(where, *found)
+            store.add(where, *costs)
 
     @property
     def instances(self) -> Sequence[Instance]:

@@ -301,10 +301,10 @@ class Sides:
         self, role: RoleLimits, limits: LimitSet, before: BatchView, after: BatchView
     ) -> Quantity:
         batch = self._batch
-        found: Quantity = False
+        forbidden: Quantity = False
         for check in self._breakable.checks(role, limits, role is PRIMARY):
-            found = found | check.fails(before, after, batch)  # type: ignore[arg-type]
-        return found
+            forbidden = forbidden | check.fails(before, after, batch)  # type: ignore[arg-type]
+        return forbidden
 
     def _may_not_receive(self, source: Whole, target: Whole) -> Quantity:
         return False if self._migration is None else ~self._migration[source, target]
@@ -420,10 +420,10 @@ class Block(Sides):
             ("f", "r"): self._failover_and_replace,
         }
         same = (self.n == self.p) | (self.n == self.s)
-        found = [makers[kind.letters]() for kind in kinds]
-        for one in found:
+        effects = [makers[kind.letters]() for kind in kinds]
+        for one in effects:
             one.forbidden = one.forbidden | same
-        return found
+        return effects
 
     def _to_anywhere(self) -> MoveEffects:
         comes = self._led

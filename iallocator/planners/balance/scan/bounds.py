@@ -82,12 +82,12 @@ class RowBounds:
 
     def below(self, chords: RowChords) -> Floats:
         """Return a lower bound of the bounds of the moves of each row."""
-        found = self._floor + chords.constant
+        bounds = self._floor + chords.constant
         coefficients = zip((chords.slopes, chords.tilts), (self._slopes, self._tilts))
         for (now, then), low, high in zip(coefficients, self.low, self.high):
             more = now - then
-            found += np.minimum(more * low, more * high).sum(axis=0)
-        return found
+            bounds += np.minimum(more * low, more * high).sum(axis=0)
+        return bounds
 
     def looked_at(self, rows: Whole, chords: RowChords, lowest: Floats) -> None:
         """Store the lowest bounds of `rows` without the constant, and the `chords` of `rows`."""
@@ -165,12 +165,12 @@ class CurrentScore:
     def __init__(
         self, totals: Totals, statistics: ProportionalStatistics, penalty: float = 0.0
     ) -> None:
-        found: list[float] = terms(totals, (), sqrt)
+        values: list[float] = terms(totals, (), sqrt)
         self.totals = totals
-        self.present = sum(found) + penalty
+        self.present = sum(values) + penalty
         spreads = statistics.spreads
         apart = {k for k in spreads for k in statistics.groups[k]}
-        self.rest = sum([term for k, term in enumerate(found) if k not in apart]) + penalty
+        self.rest = sum([term for k, term in enumerate(values) if k not in apart]) + penalty
         self.sums = _upright([totals.sums[k] for k in spreads])
         self.squares = _upright([totals.squares[k] for k in spreads])
         self.counts = _upright([totals.counts[k] for k in spreads])

@@ -81,12 +81,12 @@ def _add_up(into: Floats, stacks: Sequence[Floats]) -> None:
 
 def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:
     """Return the sum of all changes of one statistic; narrow arrays are added first."""
-    found = [shift[k] for shift in shifts if k in shift]
-    if len(found) > 2:
-        found.sort(key=lambda change: np.size(change[0]))
+    changes = [shift[k] for shift in shifts if k in shift]
+    if len(changes) > 2:
+        changes.sort(key=lambda change: np.size(change[0]))
     added: Quantity = 0.0
     square: Quantity = 0.0
-    for more, more_square in found:
+    for more, more_square in changes:
         added = added + more
         square = square + more_square
     return added, square
@@ -109,11 +109,11 @@ class Snapshot:
         self._saved = []
         for part in self._parts:
             journaled = part.JOURNALED if isinstance(part, MoveStore) else ()
-            found = {name: _copy(v) for name, v in vars(part).items() if name not in journaled}
+            copies = {name: _copy(v) for name, v in vars(part).items() if name not in journaled}
             for name in journaled:  # the journal restores the arrays themselves
                 value = vars(part)[name]
-                found[name] = dict(value) if isinstance(value, dict) else value
-            self._saved.append(found)
+                copies[name] = dict(value) if isinstance(value, dict) else value
+            self._saved.append(copies)
             if isinstance(part, MoveStore):
                 part.journal = []
 
@@ -233,13 +233,13 @@ class MoveStore:
 
     def _squares_at(self, where: Where) -> Floats:
         """Return what is added to the squares there, spreads × rows × columns."""
-        found: Floats = np.moveaxis(self.squares[where], -1, 0)
-        return found
+        squares: Floats = np.moveaxis(self.squares[where], -1, 0)
+        return squares
 
     def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
         """Forbid some of the moves there, and add `costs` to the scores of the others."""
-        found = np.where(forbidden, np.inf, self.linear[where] + costs)
-        self._put(self.linear, where, found)
+        linear = np.where(forbidden, np.inf, self.linear[where] + costs)
+        self._put(self.linear, where, linear)
         if not isinstance(where[1], slice):
             squares, sums = self._squares_at(where), self._sums_at(where)
             self.rows.renew(np.ravel(where[0]), self.linear[where], squares, sums)
@@ -287,8 +287,8 @@ class MoveStore:
         here = chords.of(rows)
         bound = self.linear_bounds(rows, here)
         self.rows.looked_at(rows, here, bound.min(axis=1))
-        found: Floats = bound + here.constant[:, None]
-        return found
+        bounds: Floats = bound + here.constant[:, None]
+        return bounds
 
     def linear_bounds(self, rows: Whole, here: RowChords) -> Floats:
         """Return the bounds of the moves of `rows`, without the constant part of `here`."""
@@ -296,8 +296,8 @@ class MoveStore:
         for j, k in enumerate(self.statistics.spreads):
             if k in self.sums:
                 bound += here.tilts[j][:, None] * self.sums[k][rows]
-        found: Floats = bound
-        return found
+        bounds: Floats = bound
+        return bounds
 
     def _chord(self, j: int, k: int, totals: Totals) -> tuple[float, float, float]:
         """Return the chord of one term: its slope by squares, its constant, its slope by sums.
@@ -451,26 +451,26 @@ class RemadeMoves(MoveStore):
         """Store and return the bounds of the moves of `rows`, which are in `page`."""
         bound = page.linear_bounds(np.arange(rows.size, dtype=np.intp), here)
         self.rows.looked_at(rows, here, bound.min(axis=1))
-        found: Floats = bound + here.constant[:, None]
-        return found
+        bounds: Floats = bound + here.constant[:, None]
+        return bounds
 
     def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
         """Compute the bounds of the moves of `rows`; see `MoveStore.bounds_of`."""
-        found = np.empty((rows.size, self.shape[1]))
+        bounds = np.empty((rows.size, self.shape[1]))
         for part, page in self._pages(rows):
-            found[part] = self._look(page, rows[part], chords.of(rows[part]))
-        return found
+            bounds[part] = self._look(page, rows[part], chords.of(rows[part]))
+        return bounds
 
     def scores(self, moves: Whole, current: CurrentScore) -> Floats:
         """Compute the scores after moves; see `MoveStore.scores`."""
         width = self.shape[1]
-        found = np.empty(moves.size)
+        scores = np.empty(moves.size)
         rows, places = np.unique(moves // width, return_inverse=True)
         for part, page in self._pages(rows):
             here = np.flatnonzero((places >= part.start) & (places < part.stop))
             cells = (places[here] - part.start) * width + moves[here] % width
-            found[here] = page.scores(cells, current)
-        return found
+            scores[here] = page.scores(cells, current)
+        return scores
 
     def lowest(self, current: CurrentScore, count: int) -> tuple[Whole, Floats]:
         """Compute up to `count` moves with low bounds; see `MoveStore.lowest`."""

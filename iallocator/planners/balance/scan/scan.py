@@ -127,8 +127,8 @@ class RowSearch:
             return None
         unknown = np.array([m for m in moves.tolist() if m not in self._known], dtype=np.intp)
         if unknown.size:
-            found = self.store.rounded(unknown, self._current)
-            self._known.update(zip(unknown.tolist(), found.tolist()))
+            rounded = self.store.rounded(unknown, self._current)
+            self._known.update(zip(unknown.tolist(), rounded.tolist()))
         scores = np.array([self._known[move] for move in moves.tolist()])
         return self.scan.lowest(self.store, moves, scores, self._measure)
 
@@ -256,15 +256,15 @@ class MoveScan:
         for search in sorted(searches, key=lambda one: one.low):
             check()
             limit = search.narrow(limit)
-        found = [move for search in searches if (move := search.lowest(limit)) is not None]
-        return min(found, key=_key)[2] if found else None
+        moves = [move for search in searches if (move := search.lowest(limit)) is not None]
+        return min(moves, key=_key)[2] if moves else None
 
     def lowest(self, count: int, each: int) -> list[ScoredMoves]:
         """Return about `count` moves with low scores, best first, at most `each` of an instance."""
         stores = self._stores()
         moves = [store.lowest(self._current, count * each)[0] for _, store in stores]
-        found = [one[1].rounded(some, self._current) for one, some in zip(stores, moves)]
-        scores, cells = np.concatenate([[], *found]), np.concatenate([[], *moves]).astype(int)
+        rounded = [one[1].rounded(some, self._current) for one, some in zip(stores, moves)]
+        scores, cells = np.concatenate([[], *rounded]), np.concatenate([[], *moves]).astype(int)
         of = np.repeat(np.arange(len(stores)), [some.size for some in moves])
         taken: dict[str, int] = {}
         chosen: list[Keyed] = []

@@ -262,8 +262,8 @@ class SwapTable:
             return np.zeros((own.size, others.size))
         node = self._nodes[others]
         stays = self._penalties[own, one][:, None] + self._penalties[others, node]
-        found: Floats = self._penalties[own][:, node] + self._penalties[others, one] - stays
-        return found
+        penalties: Floats = self._penalties[own][:, node] + self._penalties[others, one] - stays
+        return penalties
 
 
 def _lowest_of_nodes(total: Floats, node: Whole) -> tuple[Whole, Whole]:
