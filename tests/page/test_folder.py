@@ -88,6 +88,17 @@ def test_folder_is_rejected_by_a_command_with_one_page(
     assert not (tmp_path / "site").exists()
 
 
+def test_browser_shows_the_links_on_a_phone(site: Path, show: Show) -> None:
+    """They are in one line, and none is cut off."""
+    page = show(site / "failures.html", others=True)
+    page.set_viewport_size({"width": 390, "height": 800})
+    boxes = [link.bounding_box() for link in page.locator("nav a.page").all()]
+    assert len(boxes) == 5
+    assert len({box["y"] for box in boxes}) == 1
+    nav = page.locator("nav").bounding_box()
+    assert all(box["y"] + box["height"] <= nav["y"] + nav["height"] for box in boxes)
+
+
 def test_browser_follows_links_between_pages(site: Path, show: Show) -> None:
     """The name of a node on the page of failures opens its details on the page of the cluster."""
     page = show(site / "failures.html", others=True)

@@ -79,11 +79,25 @@ def test_page_of_a_plan_is_one_file_that_needs_nothing_else(write: Write) -> Non
 def test_page_of_a_plan_shows_every_move_with_a_reason(write: Write) -> None:
     """The cells in the column `Why` are never empty."""
     text = write("balance", crowded()).read_text()
-    rows = re.findall(r'<tr id="move-\d+">(.*?)</tr>', text)
+    rows = re.findall(r'<tr id="move-\d+">(.*?)</tr>', text, re.DOTALL)
     assert rows
     for row in rows:
-        cells = re.findall(r"<td[^>]*>(.*?)</td>", row)
+        cells = re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)
         assert re.search(r"[a-z]{4}", cells[4])
+
+
+def test_page_of_a_plan_for_several_groups_names_the_sum_of_their_scores(write: Write) -> None:
+    """The sum is not called the score; a sum of instances is an objective."""
+    held = {f"i{k}": instance("node1", "node2", memory=512) for k in range(4)}
+    document = cluster({"default": 3, "away": 2}, instances=held)
+    text = write("balance", document, "--all-groups").read_text()
+    assert "the sum of the groups' scores falls from" in text.replace("&#39;", "'")
+    text = write("balance", document).read_text()
+    assert ": the score falls from" in text
+    document["nodes"]["node1"]["offline"] = True
+    text = write("redistribute", document).read_text()
+    assert "<dt>Objective</dt>" in text
+    assert "score falls" not in text
 
 
 def test_page_of_squeeze_names_the_node_that_is_freed(write: Write) -> None:

@@ -91,6 +91,25 @@ def test_small_tiles_show_the_ends_of_names(write: Write) -> None:
     assert sorted(names) == sorted(f"\u2026{k}" for k in range(1, 62))
 
 
+def test_small_tiles_are_labelled_in_each_group(write: Write) -> None:
+    """The group is above its tiles: its name in the names of the nodes is left out."""
+    text = json.dumps(cluster({"home": 32, "away": 32}))
+    for k in range(1, 65):
+        text = text.replace(f'"node{k}"', f'"host-{"ab"[k > 32]}-{k:02}"')
+    document = json.loads(text)
+    names = re.findall(r'id="tile-\d+".*?<b>(.*?)</b>', write("report", document).read_text())
+    assert sorted(names) == sorted(f"\u2026{k:02}" for k in range(1, 65))
+
+
+def test_arrows_of_many_moves_are_hidden_at_first(write: Write) -> None:
+    """More than a hundred arrows would cover the tiles; the box shows them."""
+    for count, box in ((40, 'id="arrows" checked>'), (160, 'id="arrows">')):
+        held = {f"i{k}": rbd("node1", memory=64) for k in range(count)}
+        assert (
+            box in write("balance", cluster(4, memory=64000, cpus=64, instances=held)).read_text()
+        )
+
+
 def test_problems_are_about_one_node_or_instance_without_the_domain(write: Write) -> None:
     """Each row is in the singular, and its node leads to the tile."""
     text = json.dumps(short_of_memory())

@@ -20,7 +20,7 @@ from iallocator.render.page.view import (
     signed,
     size_cell,
 )
-from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
+from iallocator.render.plan import ACTIONS, SUM_OF_GROUPS, SUMS, switched_nodes
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, numeric
 from iallocator.render.words import GAINS, duration_words
@@ -65,10 +65,11 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
         verb = verbs[plan["action"]]
         what = f"{what}, {verb} {many(switched, 'node')}"
     first, last = plan["scores"]["before"], plan["scores"]["after"]
+    score = SUM_OF_GROUPS if len(plan.get("groups", ())) > 1 else "Score"
     if plan["command"] == "compress" and plan.get("chosen"):
         what += f": group {shown(plan['chosen'])} becomes empty"
-    elif moves and last < first:
-        what += f": the score falls from {decimals(first)} to {decimals(last)}"
+    elif moves and last < first and plan["command"] not in SUMS:
+        what += f": the {score.lower()} falls from {decimals(first)} to {decimals(last)}"
     worse = after["survived"] < before["survived"] and after["analysed"] >= before["analysed"]
     page.headline, page.tone = what, "bad" if worse else "good"
     details = [*facts["remarks"]]
@@ -95,8 +96,8 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
         Tile("Moves", str(len(plan["moves"])), f"on {many(len(touched), 'node')}"),
         Tile("Copied between nodes", gib(copied)),
         Tile(
-            "Score",
-            f"{first:.3f} {arrow} {last:.3f}",
+            "Objective" if plan["command"] in SUMS else score,
+            f"{decimals(first)} {arrow} {decimals(last)}",
             SUMS.get(plan["command"], "lower is better"),
             tone,
         ),
@@ -197,8 +198,8 @@ def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
         grid.add(
             Cell(str(position + 1), sort=position),
             page.strong(move["instance"]),
-            Cell(shown(before), tone="where"),
-            Cell(shown(after), tone="strong"),
+            Cell(two_lines(before), tone="where"),
+            Cell(two_lines(after), tone="strong"),
             reasons.of(position),
             Cell(page.without_domain(shown(how)), tone="faint"),
             size_cell(move["copied_mib"]),
@@ -206,6 +207,11 @@ def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
             anchor=f"move-{position + 1}",
         )
     return grid
+
+
+def two_lines(placement: str) -> str:
+    """Return the nodes of a placement, the secondary below the primary."""
+    return shown(placement).replace(" : ", " :\n")
 
 
 def by_node(plan: Json, page: PageView) -> Grid:

@@ -17,7 +17,7 @@ from iallocator.render.page.view import Section, escaped, gib, natural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from markupsafe import Markup
 
@@ -50,6 +50,17 @@ def tails(names: Sequence[str]) -> dict[str, str]:
     if alike < BEGINNING:
         return {name: name for name in names}
     return {name: f"\N{HORIZONTAL ELLIPSIS}{name[alike:]}" for name in names}
+
+
+def tails_in_groups(nodes: Iterable[Json], page: PageView) -> dict[str, str]:
+    """Return the labels of small tiles: the tails of the names in each group.
+
+    A tile is under the title of its group, so the label need not distinguish the groups.
+    """
+    members: dict[str, list[str]] = {}
+    for node in nodes:
+        members.setdefault(node["group"], []).append(page.short(node["name"]))
+    return dict(chain.from_iterable(tails(names).items() for names in members.values()))
 
 
 @dataclass(slots=True)  # a frozen one takes three times as long to make
@@ -179,7 +190,7 @@ def add_topology(
     marked = {name for one in kinds for name, _ in one.items() ^ kinds[0].items()}
     small = len(position) <= DENSE
     labels = tails([*map(page.short, sizes)]) if small else {}
-    node_labels = {} if small else tails([*map(page.short, position)])
+    node_labels = {} if small else tails_in_groups(moments[0]["nodes"], page)
     tiles: dict[str, NodeTile] = {}
     for k, states in enumerate(zip(*(moment["nodes"] for moment in moments))):
         name = states[0]["name"]
