@@ -304,3 +304,27 @@ def test_failover_plan_by_memory_alone_is_not_made() -> None:
         FailureTolerance(case.state, Rules("no-worse")).failover_plan(case.cluster.groups[0])
         is None
     )
+
+
+@pytest.mark.parametrize(("free", "lost"), [(6, 0), (2, 2)])
+def test_spindles_decide_where_memory_and_disk_suffice(free: int, lost: int) -> None:
+    """Two nodes of exclusive storage fail; sums of memory and disk do not know spindles.
+
+    Their disks need four spindles. `free`: the free spindles of the only other node.
+    """
+    held = {
+        f"i{k}{j}": instance(
+            f"node{k}", memory=100, disk_template="plain", disks=[{"size": 10, "spindles": 1}]
+        )
+        for k in range(1, 3)
+        for j in range(2)
+    }
+    made = cluster(3, memory=10**5, disk=10**6, cpus=64, instances=held)
+    for name, node in made["nodes"].items():
+        node["ndparams"] = {"exclusive_storage": True, "spindle_count": 1}
+        node["total_spindles"] = 8
+        node["free_spindles"] = free if name == "node3" else 6
+    case = context_of(allocate(made, memory=100, disk=10, disk_template="plain"), "off")
+    failures = UnrestartedSearch(case.state, Rules("no-new"))
+    assert len(failures.lost((0, 1))) == lost
+    assert failures.saves_all((0, 1)) is False
