@@ -30,14 +30,30 @@ Json = dict[str, Any]
 
 TEMPLATES = ("drbd", "plain", "rbd")
 
+NODE = "node00-0000"
+
+MAINTAINED = f"--master-node={NODE} --ignore-non-redundant"
+
 COMMANDS = (
     "balance --json", "balance --html=page.html", "squeeze",
     "squeeze --all --json", "redistribute --json", "compress --json", "balance-groups --json",
     "check", "check --failures=2 --json", "capacity --json", "make-room",
     "place --strategy=pacemaker-balanced", "place --strategy=pacemaker-utilization --json",
     "reboot --force --json", "reboot --force --full-evacuation", "repair --json",
-    "report --html=page.html",
+    "report --html=page.html", "report --html=pages/", "balance --html=pages/",
+    "balance --all-groups --json", "squeeze --all --html=page.html",
+    "redistribute --html=page.html", "compress --html=page.html",
+    "check --failures=2 --html=page.html", "capacity --html=page.html",
+    "make-room --html=page.html", "place --html=page.html", "reboot --force --html=page.html",
+    "repair --html=page.html", "explain --html=page.html", "explain --top=5",
+    f"rescue {NODE} --json", f"rescue {NODE} --html=page.html", f"maintain {MAINTAINED} --json",
+    f"maintain {MAINTAINED} --html=page.html", "metrics",
+    "balance --steady --dynu-file=loads --history=loads-history --json",
+    f"ask evacuate {NODE}", "show --settings",
 )  # fmt: skip
+
+UNLIMITED = ("show", "show --json", "show --rules", "show --rules --json")
+"""Commands that search nothing and take no time limit: they must end by the usual time, too."""
 
 REQUESTS = ("", "--strategy=lost-allocations", "--strategy=affinity", "--n1=strict", "--optimal",
             "--make-room=2", "explain", "--compat=hail")  # fmt: skip
@@ -52,6 +68,9 @@ deadline.monotonic = time.process_time
 sys.argv[1:] = {words!r}
 run()
 """
+
+FILES = ("--html", "--dynu-file", "--history")
+"""Options with the name of a file or folder."""
 
 LIMIT = 1.0
 """The time limit in seconds."""
@@ -68,7 +87,8 @@ HEAD = """# Time limits
 Written by `make limits`. Each row is one process with `--time-limit=1` on a generated cluster of
 1 000 nodes in four groups with 20 000 instances. The time is processor time from the start of the
 process to its end, in seconds, and so is the limit. Each path has to end within 0.5 s of the limit,
-or of the time that reading takes if that is more.
+or of the time that reading takes if that is more. `show` without a page searches nothing, and
+takes no limit.
 
 """
 
@@ -79,7 +99,7 @@ MOST = 60.0
 def inputs(template: str) -> Iterator[tuple[str, Json, tuple[str, ...]]]:
     """Yield a name, a document, and the requests or commands to run on it."""
     shape = Shape(250, template, groups=4, per_node=20, crowding=0.3)
-    yield "allocate", allocate(shape), (*REQUESTS, *COMMANDS)
+    yield "allocate", allocate(shape), (*REQUESTS, *COMMANDS, *UNLIMITED)
     yield "multi-allocate of 40", multi_allocate(shape, 40), REQUESTS
     for mode in ("primary-only", "all"):
         yield f"node-evacuate of 40, {mode}", node_evacuate(shape, 40, mode), REQUESTS
@@ -111,6 +131,8 @@ def main() -> None:
             for name, asked, all_options in inputs(template):
                 file = Path(folder, "document.json")
                 file.write_text(json.dumps(asked))
+                loads = "".join(f"{one} 0.1 0.1 0.1 0.1\n" for one in asked["instances"])
+                file.with_name("loads").write_text(loads)
                 for asked_for in all_options:
                     head = f"| {template} | {name} | `{asked_for or 'no option'}` |"
                     if words and not any(word in head for word in words):
@@ -131,12 +153,16 @@ def main() -> None:
 def ended(options: str, limit: float, file: Path) -> Measured:
     """Return the result of one run with `limit` seconds of processor time.
 
-    Pages are written beside `file`.
+    Pages and the history of loads are written beside `file`, which has the loads beside it, too.
     """
-    given = options.replace("page.html", str(file.with_name("page.html"))).split()
-    child = CHILD.format(
-        root=str(Path(__file__).parents[1]), words=[*given, f"--time-limit={limit:g}", str(file)]
-    )
+    parts = [word.partition("=") for word in options.split()]
+    words = [
+        f"{option}={file.parent}/{value}" if option in FILES else f"{option}{sign}{value}"
+        for option, sign, value in parts
+    ]
+    if options not in UNLIMITED:
+        words.append(f"--time-limit={limit:g}")
+    child = CHILD.format(root=str(Path(__file__).parents[1]), words=[*words, str(file)])
     found = Measured()
     run([sys.executable, "-c", child], found, MOST + 2 * limit)
     if found.rejected:

@@ -249,10 +249,12 @@ def _write_pages(result: Result, command: Command, html: str) -> None:
     assert cluster is not None
     folder = _is_folder(html)
     facts = result.facts(PAGE)
+    document = result.document()
+    steps = len(document.get("transition", {}).get("steps", ()))
     limit = getattr(command, "effective", settings).planning_seconds
     facts = {
         **facts,
-        "late": limit_reached(limit) if is_late(cluster, limit) else "",
+        "late": limit_reached(limit) if is_late(cluster, steps, limit) else "",
         "bandwidth": getattr(settings, "bandwidth", 0.0),
         "identity": {
             "source": source_name(settings, command.positional),
@@ -265,7 +267,7 @@ def _write_pages(result: Result, command: Command, html: str) -> None:
 
         source = command.source
         facts["rules"] = constraint_list(source.cluster, command.effective)
-    pages = pages_of(command.row.document, result.document(), facts, folder)
+    pages = pages_of(command.row.document, document, facts, folder)
     for name, page in pages.items():
         if is_stdout(html):
             print(page)

@@ -67,6 +67,10 @@ PER_NODE = 200e-6
 """About how many seconds of a page are for one node."""
 
 
+PER_STEP = 200e-6
+"""About how many seconds of a page are for one step of a transition."""
+
+
 def page_seconds(cluster: Cluster) -> float:
     """Return about how many seconds it takes to write a page about `cluster`."""
     return len(cluster.instances) * PER_INSTANCE + len(cluster.nodes) * PER_NODE
@@ -76,10 +80,13 @@ GRACE = 0.25
 """Seconds after the time limit within which a page should be written."""
 
 
-def is_late(cluster: Cluster, limit: float) -> bool:
-    """Return whether a whole page about `cluster` would end long after the `limit` of the run."""
+def is_late(cluster: Cluster, steps: int, limit: float) -> bool:
+    """Return whether a whole page would end long after the time limit of the run.
+
+    `cluster` and the number of `steps` of its transition are on the page; `limit` is in seconds.
+    """
     left = Deadline(limit, since=Running.began).left
-    return page_seconds(cluster) > max(left, 0.0) + GRACE
+    return page_seconds(cluster) + steps * PER_STEP > max(left, 0.0) + GRACE
 
 
 def inventory(cluster: Cluster) -> Json:

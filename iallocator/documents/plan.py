@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.deadline import Deadline
     from iallocator.documents.moments import Examination
     from iallocator.model.cluster import Cluster
     from iallocator.model.moves import Move
@@ -43,7 +44,8 @@ def plan_facts(
     first = health_at(done.before, how, health[0])
     last = health_at(after, how, health[1], off=done.leaving, on=done.coming)
     leaving, coming = (cluster.node_names(sorted(some)) for some in (done.leaving, done.coming))
-    changes = changes_of_moves(done.before, done.moves)
+    how.deadline.spare(len(done.moves))
+    changes = changes_of_moves(done.before, done.moves, how.deadline)
     return {
         "cluster": inventory(cluster),
         "remarks": [*remarks],
@@ -74,12 +76,17 @@ def _steps(move: Move, cluster: Cluster) -> list[tuple[str, str]]:
     return steps
 
 
-def changes_of_moves(state: State, moves: Sequence[Move]) -> list[Changes]:
+def changes_of_moves(
+    state: State, moves: Sequence[Move], deadline: Deadline
+) -> list[Changes | None]:
     """Return for each move how it changes the statistics of the groups of its nodes.
 
-    The moves are made one after the other from `state`, which is unchanged in the end. Cost: all
-    nodes of the groups once, and then the nodes of each move.
+    The moves are made one after the other from `state`, which is unchanged in the end. After the
+    `deadline`, the result of each is None. Cost: all nodes of the groups once, and then the nodes
+    of each move.
     """
+    if deadline.over():
+        return [None] * len(moves)
     nodes = state.cluster.nodes
     groups = {nodes[index].group for move in moves for index in move.nodes}
 
@@ -91,10 +98,13 @@ def changes_of_moves(state: State, moves: Sequence[Move]) -> list[Changes]:
             changes.append(terms(kernels[group].totals, (), sqrt))
         return [sum(column) for column in zip(*changes)]
 
-    changes: list[Changes] = []
+    changes: list[Changes | None] = []
     with state.trial():
         kernels = {group: kernel_of(state, group.nodes) for group in groups}
         for move in moves:
+            if deadline.over():
+                changes += [None] * (len(moves) - len(changes))
+                break
             before = terms_now(move.nodes)
             move.apply(state)
             after = terms_now(move.nodes)

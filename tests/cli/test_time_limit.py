@@ -20,9 +20,10 @@ from iallocator.cli import answer, main
 from iallocator.commands import COMMANDS
 from iallocator.commands.command import Command
 from iallocator.deadline import TIME_IS_UP, Deadline, Running, Stopped
-from iallocator.documents import moments
+from iallocator.documents import moments, plan
 from iallocator.model.state import State
 from iallocator.planners.check.health import examine
+from iallocator.render.page import transitions
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
@@ -360,6 +361,23 @@ def test_page_of_a_large_cluster_without_time_leaves_out_its_largest_parts(
     links = set(re.findall(r'href="#([^"]+)"', text))
     assert links <= set(re.findall(r' id="([^"]+)"', text))
     assert "topology" in links
+
+
+def test_late_page_leaves_out_many_steps_and_reasons_that_take_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moves stay; the plan is as without a page."""
+    monkeypatch.setattr(moments, "PER_NODE", 10**6)
+    monkeypatch.setattr(transitions, "MOST_LATE", 3)
+    monkeypatch.setattr(plan, "changes_of_moves", lambda state, moves, _: [None for _ in moves])
+    file, page = tmp_path / "document.json", tmp_path / "page.html"
+    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    assert main(["balance", "--n1=off", f"--html={page}", str(file)]) == 0
+    text = page.read_text()
+    assert text.count("Left out: the time limit of 600 s was reached (--time-limit)") == 2
+    assert 'id="move-4"' in text
+    assert 'id="step-1"' not in text
+    assert "not analysed: time was up" in text
 
 
 @pytest.mark.parametrize("begun_only", [True, False])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iallocator.deadline import Deadline
 from iallocator.documents.plan import changes_of_moves
 from iallocator.limits.node import checks_for
 from iallocator.model.cluster import Cluster, Group
@@ -295,10 +296,14 @@ def test_changes_by_moves_are_the_differences_of_newly_computed_terms() -> None:
                 expected.append([now - then for then, now in zip(before, after)])
                 moves.append(move)
         version = problem.state.version
-        for reported, wanted in zip(changes_of_moves(problem.state, moves), expected, strict=True):
+        for reported, wanted in zip(
+            changes_of_moves(problem.state, moves, Deadline(None)), expected, strict=True
+        ):
+            assert reported is not None
             assert [statistic for statistic, _ in reported] == [one.name for one in STATISTICS]
             assert [change for _, change in reported] == pytest.approx(wanted, abs=1e-9), name
             compared += 1
         assert problem.state.version == version
-        assert changes_of_moves(State(cluster), ()) == []
+        assert changes_of_moves(problem.state, moves, Deadline(0)) == [None] * len(moves)
+        assert changes_of_moves(State(cluster), (), Deadline(None)) == []
     assert compared > 30

@@ -178,7 +178,10 @@ class Reasons:
             return "repairs a violated hard constraint"
         if self._plan["command"] in AIMS:
             return AIMS[self._plan["command"]]
-        return gain_words(self._moves[position]["changes"]) or "frees capacity for other moves"
+        changes = self._moves[position]["changes"]
+        if changes is None:
+            return "not analysed: time was up"
+        return gain_words(changes) or "frees capacity for other moves"
 
 
 def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:

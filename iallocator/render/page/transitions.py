@@ -42,6 +42,9 @@ OTHERS = 10
 COPIES = {"migrate": "memory", "replace-disks": "disk", "move": "disk", "create": "disk"}
 """Kind of a step -> what it copies of the instance."""
 
+MOST_LATE = 200
+"""The most steps that a late page shows."""
+
 __all__ = ["Chip", "Lane", "TimelineView", "add_transition", "estimate"]
 
 
@@ -98,7 +101,13 @@ def estimate(transition: Json, page: PageView) -> dict[int, tuple[float, float]]
 
 
 def add_transition(page: PageView, transition: Json, intro: str = "", count: str = "") -> None:
-    """Add the steps of a transition by node and wave, as a table, and as a drawing."""
+    """Add the steps of a transition by node and wave, as a table, and as a drawing.
+
+    Many steps are left out if the page is late.
+    """
+    if page.late and len(transition["steps"]) > MOST_LATE:
+        page.leave_out("transition", "Transition")
+        return
     times = estimate(transition, page)
     end = max((last for _, last in times.values()), default=0.0)
     wave_of = waves(transition)
