@@ -179,14 +179,14 @@ def configure(
     options_set |= own
 
     # Leave out what the command line overrides
-    gone = set(settings.chosen)
-    if gone & {"no_capacity_checks", "compat"}:  # --compat hail includes the N+1 of hail
-        gone.add("n1")
-    if positional or "ialloc_src" in gone:
-        gone |= {"ialloc_src", *(CLUSTERS if command not in ASKING else ())}
-    if gone.intersection(CLUSTERS):
-        gone |= {*CLUSTERS, *(("ialloc_src",) if command not in ASKING else ())}
-    left = {target: what for target, what in options_set.items() if target not in gone}
+    overridden = set(settings.chosen)
+    if overridden & {"no_capacity_checks", "compat"}:  # --compat hail includes the N+1 of hail
+        overridden.add("n1")
+    if positional or "ialloc_src" in overridden:
+        overridden |= {"ialloc_src", *(CLUSTERS if command not in ASKING else ())}
+    if overridden.intersection(CLUSTERS):
+        overridden |= {*CLUSTERS, *(("ialloc_src",) if command not in ASKING else ())}
+    left = {target: what for target, what in options_set.items() if target not in overridden}
     address = left["rapi"][0] if "rapi" in left else settings.rapi
     if not address or address.startswith("file:"):  # there is no connection
         left = {target: what for target, what in left.items() if target not in REACHING}

@@ -194,9 +194,9 @@ def _with_remarks(reply: Reply, remarks: list[str], settings: Settings) -> Reply
 
 
 def effective_settings(
-    cluster: Cluster, asked: Mapping[str, Any], settings: Settings, remarks: list[str]
+    cluster: Cluster, requested: Mapping[str, Any], settings: Settings, remarks: list[str]
 ) -> Settings:
-    """Return `settings`, completed from the request's keys `asked` and from tags.
+    """Return `settings`, completed from the request's keys `requested` and from tags.
 
     Nodes that new instances are restricted to get their full names; an unknown one is a
     `NotFoundError`. The code that completes settings is loaded only if there is a key or tag; see
@@ -216,10 +216,10 @@ def effective_settings(
         settings = named
     prefix = settings.tag_prefix
     owners = [cluster.tags, *[group.tags for group in cluster.groups]]
-    if asked or any(tag.startswith(prefix) for tags in owners for tag in tags):
+    if requested or any(tag.startswith(prefix) for tags in owners for tag in tags):
         from iallocator.settings import effective
 
-        settings = effective(settings, cluster, asked, remarks)
+        settings = effective(settings, cluster, requested, remarks)
     if settings.behaviour.reads_settings and (
         settings.strategy != "score" or settings.memory_ratio != 1 or settings.by_group
     ):

@@ -35,8 +35,8 @@ __all__ = [
     "many",
     "named",
     "one_line",
+    "printable",
     "say",
-    "shown",
     "tell",
     "terminal_width",
 ]
@@ -137,7 +137,7 @@ class InFile:
             raise FileError(self._path, str(error)) from None
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return `text` with codes for characters that do not print.
 
     Names, tags and reasons are foreign data. Their characters could control a terminal, break a
@@ -171,7 +171,7 @@ def one_line(text: str) -> str:
     """Return `text` as one line of limited length, without its middle if it is long."""
     if len(text) > LONGEST_LINE:
         text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2 :]}"
-    return shown(text)
+    return printable(text)
 
 
 def tell(*lines: str) -> None:
@@ -181,7 +181,7 @@ def tell(*lines: str) -> None:
     """
     for line in lines:
         if not Voice.quiet or line.startswith("iallocator: "):
-            say(shown(line))
+            say(printable(line))
 
 
 def say(text: str) -> None:

@@ -40,14 +40,14 @@ FLAGS = {"yes": True, "no": False}
 
 
 def effective(
-    settings: Settings, cluster: Cluster, asked: Mapping[str, Any], remarks: list[str]
+    settings: Settings, cluster: Cluster, requested: Mapping[str, Any], remarks: list[str]
 ) -> Settings:
     """Return the `settings` of the command line, completed from the request and from tags.
 
-    `asked` are the settings that the request names. Groups with other tags have settings of their
-    own in `Settings.by_group`. Warnings are added to `remarks`. With ``--compat hail`` no source is
-    read. Without any such key or tag, `settings` itself is returned. Cost: one test of each tag of
-    cluster and groups.
+    `requested` are the settings that the request names. Groups with other tags have settings of
+    their own in `Settings.by_group`. Warnings are added to `remarks`. With ``--compat hail`` no
+    source is read. Without any such key or tag, `settings` itself is returned. Cost: one test of
+    each tag of cluster and groups.
     """
     if not settings.behaviour.reads_settings:
         return settings
@@ -56,14 +56,14 @@ def effective(
     of_groups = {
         group.index: tags for group in cluster.groups if (tags := _ours(group.tags, prefix))
     }
-    if not (asked or of_cluster or of_groups):
+    if not (requested or of_cluster or of_groups):
         return settings
     options = request_options()
     values: Found = _read(of_cluster, prefix, options, "tag of the cluster", remarks)
     low = {target for target in values if target not in settings.chosen}
     values = {target: values[target] for target in low}
     # Settings of the request, which have the right types, within the bounds of their options
-    for target, value in asked.items():
+    for target, value in requested.items():
         name = target.replace("_", "-")
         read = options[name].read
         try:

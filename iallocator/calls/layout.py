@@ -64,15 +64,15 @@ def numbered(folder: str) -> dict[int, list[str]]:
     return by_number
 
 
-def next_number(taken: Collection[int]) -> int:
-    """Return the number of the next call after those that are `taken`.
+def next_number(used_numbers: Collection[int]) -> int:
+    """Return the number of the next call after those that are `used_numbers`.
 
     A file of another program may have the largest possible number. Then calls continue after the
     largest number that is followed by a free one.
     """
-    number = max(taken, default=0) + 1
-    while len(str(number)) > LONGEST or number in taken:
-        number = max((one for one in taken if one + 1 < number), default=0) + 1
+    number = max(used_numbers, default=0) + 1
+    while len(str(number)) > LONGEST or number in used_numbers:
+        number = max((one for one in used_numbers if one + 1 < number), default=0) + 1
     return number
 
 

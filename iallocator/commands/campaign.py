@@ -27,7 +27,7 @@ from iallocator.commands.runner import read_again, read_source, write_metrics
 from iallocator.deadline import Deadline
 from iallocator.documents.metrics import campaign_metrics
 from iallocator.engine import effective_settings
-from iallocator.errors import INTERRUPTED, UsageError, shown, tell
+from iallocator.errors import INTERRUPTED, UsageError, printable, tell
 from iallocator.execution.campaign import CampaignState
 from iallocator.execution.doors import open_queue
 from iallocator.execution.jobs import describe
@@ -257,7 +257,7 @@ class _Campaign:
         if self._report and not all(job["state"] == "done" for job in self._report["jobs"]):
             show_report(self._report, settings, anew=False)
         for line in progress_lines(progress):
-            print(shown(line))
+            print(printable(line))
         return status
 
 

@@ -44,8 +44,11 @@ def check(command: Command, deadline: Deadline) -> Result:
     with progress_line("checking"):
         now = _health(first.copy(), own, deadline)
     # Balancing is tried if something is wrong, or if options ask for it
-    asked = own.simulation or own.chosen_for_moves() or now.healthy is False
-    trying = bool(now.hcheck_needs if own.machine_readable else asked) and not own.no_simulation
+    simulation_asked = own.simulation or own.chosen_for_moves() or now.healthy is False
+    trying = (
+        bool(now.hcheck_needs if own.machine_readable else simulation_asked)
+        and not own.no_simulation
+    )
     if own.behaviour.reports_inconsistent_nodes:
         now.data = data_findings(first)
     late = trying and deadline.over()

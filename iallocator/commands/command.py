@@ -225,10 +225,10 @@ class Command:
                 self._request_document = decode(raw)
             self.positional, settings.ialloc_src = [], ""
         elif not (self.positional or settings.ialloc_src or settings.names_another_cluster):
-            taken = next(filter(isfile, self.words), "")
-            if taken:
+            given_file = next(filter(isfile, self.words), "")
+            if given_file:
                 raise UsageError(
-                    f"{taken} is read as the name that {self.name} needs: name FILE after it"
+                    f"{given_file} is read as the name that {self.name} needs: name FILE after it"
                 )
         try:
             source = load(settings, self.positional, reading_for(settings))
@@ -293,8 +293,8 @@ class Command:
         if group and document is not None and self.request is not None:
             from iallocator.commands.questions import in_group
 
-            asked = in_group(document["request"], source.cluster, self.settings)
-            document = {**document, "request": asked}
+            request = in_group(document["request"], source.cluster, self.settings)
+            document = {**document, "request": request}
             self.request = request_in(document, source.cluster, self.settings)
         if self.request is None and words is not None:
             raise UsageError(f"{self.name} needs a document with a request, or --request WORDS")

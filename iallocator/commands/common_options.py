@@ -279,15 +279,15 @@ for _commands, _reasons in WHERE.values():
 
 def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:
     """Return the common options with an effect on `command`, without names of its `own` options."""
-    taken = {name for option in own for name in option.names}
+    used_names = {name for option in own for name in option.names}
     options: list[Option] = []
     for option in COMMON:
-        if not accepted(command, option) or taken.issuperset(option.names):
+        if not accepted(command, option) or used_names.issuperset(option.names):
             continue
-        if taken.isdisjoint(option.names):
+        if used_names.isdisjoint(option.names):
             options.append(option)
             continue
-        names = " ".join(name for name in option.names if name not in taken)
+        names = " ".join(name for name in option.names if name not in used_names)
         other = Option(
             names, option.help, option.read, option.metavar, option.bare, option.repeats,
             group=option.group, rare=option.rare,

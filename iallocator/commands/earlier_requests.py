@@ -65,10 +65,10 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
                 read = request_in({"request": raw}, cluster, settings)
                 assert read is not None
                 (request,) = read.new
-                asked = {k: v for k, v in request.asked.items() if k not in OF_NODES}
-                key = repr(sorted(asked.items()))
+                request_facts = {k: v for k, v in request.asked.items() if k not in OF_NODES}
+                key = repr(sorted(request_facts.items()))
                 if key not in known:
-                    known[key] = effective_settings(cluster, asked, settings, [])
+                    known[key] = effective_settings(cluster, request_facts, settings, [])
                 if request.group_name is not None and request.group_name not in groups:
                     raise RequestError(
                         "request", f"there is no group {request.group_name} any more"

@@ -15,7 +15,7 @@ from time import strftime
 
 from iallocator.commands.command import print_json, reject_silent_nodes
 from iallocator.deadline import Deadline, Held, interrupt
-from iallocator.errors import SIGNALLED, IallocatorError, UsageError, one_line, shown, tell
+from iallocator.errors import SIGNALLED, IallocatorError, UsageError, one_line, printable, tell
 from iallocator.execution.cluster_check import LiveClusterCheck, expectations, places_of
 from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.jobs import ExecutionError, describe, jobs_of
@@ -335,7 +335,7 @@ def _shown(execution: _Execution) -> Json:
             waits = sorted(n for n in job.after if records.of[n].state != DONE)
             after = f" after {', '.join(map(str, waits))}" if waits else ""
             by_hand = " (by hand)" if job.by_hand else ""
-            print(shown(f"job {job.number}{after}: {describe(job)}{by_hand}"))
+            print(printable(f"job {job.number}{after}: {describe(job)}{by_hand}"))
             for opcode in job.opcodes:
                 print(f"  {on_one_line(opcode)}")
     return execution.report(None)
@@ -352,7 +352,7 @@ def show_report(report: Json, settings: Execution, anew: bool = True) -> None:
     """Print the result of an execution as plain text; `anew` as of `report_lines`."""
     if not settings.dry_run:
         for line in report_lines(report, anew):
-            print(shown(line))
+            print(printable(line))
 
 
 def _complain(line: str) -> None:

@@ -50,8 +50,8 @@ def explain(command: Command) -> Result:
     cluster, request = read(raw, settings, path)
     command.cluster = cluster
     if own.group:
-        asked = in_group(decode(raw)["request"], cluster, settings)
-        request = read_request({"request": asked}, cluster, reading_for(settings))
+        request_of_group = in_group(decode(raw)["request"], cluster, settings)
+        request = read_request({"request": request_of_group}, cluster, reading_for(settings))
     set_offline(cluster, own.offline)
     result = Explained(settings, cluster, request)
     if case is not None:

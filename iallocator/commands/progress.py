@@ -10,7 +10,7 @@ import os
 import sys
 from time import monotonic
 
-from iallocator.errors import Voice, shown
+from iallocator.errors import Voice, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class _Line:
             from rich.progress import Progress
         except ImportError:
             while not self.over.wait(EVERY):
-                print(f"\r\x1b[K{shown(self.text)} ...", end="", file=sys.stderr, flush=True)
+                print(f"\r\x1b[K{printable(self.text)} ...", end="", file=sys.stderr, flush=True)
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         else:
             self._draw_with(Progress)
@@ -79,11 +79,11 @@ class _Line:
             redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
         with bar:
-            task = bar.add_task(shown(self.text), total=None, seconds=int(SOON))
+            task = bar.add_task(printable(self.text), total=None, seconds=int(SOON))
             while not self.over.wait(EVERY):
                 total = None if self.part is None else 1.0
                 bar.update(
-                    task, description=shown(self.text), completed=self.part, total=total,
+                    task, description=printable(self.text), completed=self.part, total=total,
                     seconds=int(monotonic() - self._since),
                 )  # fmt: skip
                 bar.refresh()

@@ -8,7 +8,7 @@ from iallocator.commands import COMMANDS
 from iallocator.commands.command import Result
 from iallocator.commands.common_options import only_accepted, table_of
 from iallocator.commands.start import run_command
-from iallocator.errors import shown, tell
+from iallocator.errors import printable, tell
 from iallocator.options.parser import words_of
 from iallocator.replay.cases import find_cases
 from iallocator.replay.outcome import UPDATED, WRITTEN
@@ -45,7 +45,7 @@ def replay(command: Command) -> Result:
         details = [line for detail in outcome.details for line in detail.splitlines()]
         lines = [f"{outcome.status:18}  {outcome.case.name}"]
         lines += (f"    {line}" for line in details)
-        text = "\n".join(map(shown, lines))
+        text = "\n".join(map(printable, lines))
         encoding = sys.stdout.encoding or "utf-8"  # print what the terminal can show of it
         print(text.encode(encoding, "replace").decode(encoding), flush=True)
     result.interrupted = False

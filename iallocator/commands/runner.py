@@ -147,9 +147,9 @@ def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanRes
         from iallocator.sources.live.measured import add_measured
 
         tell(*add_measured(source.cluster, settings))
-    asked = command.asked(source)
+    requested = command.asked(source)
     effective = command.effective = effective_settings(
-        source.cluster, asked, settings, command.warnings
+        source.cluster, requested, settings, command.warnings
     )
     tell(*command.warnings)
     if getattr(settings, "html", None) is not None:
@@ -395,10 +395,10 @@ def _check_outputs(settings: Any, command: Command) -> None:
         "--graph": is_stdout(graph),
         "--html": is_stdout(html),
     }
-    asked = [option for option, writes in writers.items() if writes]
-    for option, excluded in (("--html", asked[:-1]), ("--graph", ["--json"])):
-        others = [other for other in excluded if other in asked]
-        if option in asked and others:
+    outputs = [option for option, writes in writers.items() if writes]
+    for option, excluded in (("--html", outputs[:-1]), ("--graph", ["--json"])):
+        others = [other for other in excluded if other in outputs]
+        if option in outputs and others:
             raise UsageError(
                 f"{option}: expected the name of a file: {others[0]} writes to standard output, too"
             )

@@ -85,11 +85,11 @@ class LiveAffinity(NoAffinity):
         return {index: self._reason for index in nodes if index in forbidden}
 
     def rejection_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        asked = list(nodes)
-        rejected = self._relations.rejections(instance.name, asked, self._now())
+        node_list = list(nodes)
+        rejected = self._relations.rejections(instance.name, node_list, self._now())
         names = [one.name for one in self._companions(instance)]
         crowd = f"no room for all that must be together: {', '.join(names)}"
-        return {i: f"must be {rejected[i].text}" if i in rejected else crowd for i in asked}
+        return {i: f"must be {rejected[i].text}" if i in rejected else crowd for i in node_list}
 
     def _companions(self, instance: Instance) -> list[Instance]:
         """Return `instance` and the unplaced members of its colocation group; [] if in none."""

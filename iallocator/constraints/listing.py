@@ -24,7 +24,7 @@ from iallocator.model.keys import LEVELS, in_force
 from iallocator.model.tags import DESIRED, EXCLUSION, exclusion_prefixes
 from iallocator.model.tags import LOCATION as LOCATIONS
 from iallocator.tags.pacemaker import PacemakerTags
-from iallocator.tags.pacemaker_scores import INFINITY, shown
+from iallocator.tags.pacemaker_scores import INFINITY, score_in_tags
 from iallocator.tags.placement_keys import NodeTags, ResourceTags
 
 TYPE_CHECKING = False
@@ -275,7 +275,9 @@ class PacemakerListing(ConstraintListing):
             )  # fmt: skip
         weight = tags.weights[node.index]
         if weight and (weight < INFINITY or by_pacemaker(facts.settings, node.group)):
-            yield self._score(EVERY, weight, name, facts.tag(f"score:{shown(weight)} of {name}"))
+            yield self._score(
+                EVERY, weight, name, facts.tag(f"score:{score_in_tags(weight)} of {name}")
+            )
         used = facts.uses(_uses_capacities, node.group)
         for attribute, amount in tags.capacity[node.index].items() if used else ():
             yield Constraint(
@@ -295,7 +297,7 @@ class PacemakerListing(ConstraintListing):
             )  # fmt: skip
         for index, score in own.scores.items():
             there = facts.cluster.nodes[index]
-            origin = facts.tag(f"score:{there.name}:{shown(score)}")
+            origin = facts.tag(f"score:{there.name}:{score_in_tags(score)}")
             if score >= INFINITY and not by_pacemaker(facts.settings, there.group):
                 yield Constraint(LOCATION, MUST, name, f"on {there.name}", origin)
             else:
@@ -314,17 +316,17 @@ class PacemakerListing(ConstraintListing):
             stickiness, origin = settings.stickiness, "setting stickiness"
         else:
             stickiness = own.stickiness
-            origin = facts.tag(f"stickiness:{shown(stickiness)}")
+            origin = facts.tag(f"stickiness:{score_in_tags(stickiness)}")
         if stickiness and (pacemaker or stickiness > 0):
             yield Constraint(
-                LOCATION, SHOULD, name, f"stays on {home.name}, score {shown(stickiness)}",
+                LOCATION, SHOULD, name, f"stays on {home.name}, score {score_in_tags(stickiness)}",
                 origin, weight=float(stickiness),
             )  # fmt: skip
 
     def _score(self, name: str, score: float, node: str, origin: str) -> Constraint:
         if score <= -INFINITY:
             return Constraint(LOCATION, MUST, name, f"not on {node}", origin)
-        what = f"on {node}, score {shown(score)}"
+        what = f"on {node}, score {score_in_tags(score)}"
         return Constraint(LOCATION, SHOULD, name, what, origin, weight=float(score))
 
 

@@ -17,7 +17,7 @@ keeps the primary in place unless its node is not online.
 from __future__ import annotations
 
 from iallocator.model.constraints import EVERY, LOCATION, MUST, SHOULD, Constraint
-from iallocator.tags.pacemaker_scores import INFINITY, add, shown
+from iallocator.tags.pacemaker_scores import INFINITY, add, score_in_tags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Locations:
                 stickiness, origin = max(0, own.stickiness), "setting stickiness"
             else:
                 stickiness = max(0, instance_facts.stickiness)
-                origin = f"tag {self._prefix}stickiness:{shown(stickiness)}"
+                origin = f"tag {self._prefix}stickiness:{score_in_tags(stickiness)}"
         if stickiness >= INFINITY and home is not None and online[home].online:
             stays = Constraint(LOCATION, MUST, name, f"on {self._names[home]}", origin)
             self.settled[name] = stays

@@ -164,8 +164,8 @@ def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> di
             others = {**counts, home: counts[home] - own.count(shape)}
         if not any(others.values()):
             continue
-        for asked in domains_between(member.domain, shape[1]):
-            zones = domains.zones(asked)
+        for domain in domains_between(member.domain, shape[1]):
+            zones = domains.zones(domain)
             if zones not in by_zones:
                 by_zones[zones] = _Term(rule.kind == APART, zones)
             by_zones[zones].add(others, price)
@@ -188,9 +188,9 @@ def others_broken(
     Cost: the nodes with members, and the members on nodes with a violation.
     """
     rule, apart = member.rule, member.rule.kind == APART
-    asked = _asked(member, rule_counts, domains)
+    zone_sets = _asked(member, rule_counts, domains)
     for home, members in rule_counts.present(rule).items():
-        if any(zones.share(node, home) == apart for zones in asked):
+        if any(zones.share(node, home) == apart for zones in zone_sets):
             for other in members:
                 if other.instance != member.instance:
                     for domain in breaks(member, other, (node, home), domains):
@@ -211,7 +211,7 @@ def newly_parted(
     placed. Cost: as `others_broken`.
     """
     rule, apart = member.rule, member.rule.kind == APART
-    asked = _asked(member, rule_counts, domains)
+    zone_sets = _asked(member, rule_counts, domains)
     known: dict[tuple[int | None, int], bool] = {}
 
     def concerned(was: int | None, home: int) -> bool:
@@ -220,7 +220,7 @@ def newly_parted(
             known[was, home] = any(
                 zones.share(now, home) == apart
                 and (before is None or was is None or zones.share(before, was) != apart)
-                for zones in asked
+                for zones in zone_sets
             )
         return known[was, home]
 

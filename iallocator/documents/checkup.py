@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from math import comb
 
-from iallocator.errors import INCOMPLETE, shown
+from iallocator.errors import INCOMPLETE, printable
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.planners.check.health import DATA, KINDS, NOT_ANALYSED, OF_NODES
@@ -195,7 +195,7 @@ class Checkup:
     def hcheck_lines(self) -> Iterator[str]:
         """Yield the ``KEY=value`` lines of hcheck."""
         for number, health in enumerate(self.before):
-            quoted = shown(health.group.uuid).replace("'", "'\\''")  # between a shell's quotes
+            quoted = printable(health.group.uuid).replace("'", "'\\''")  # between a shell's quotes
             yield f"HCHECK_GROUP_UUID_{number}='{quoted}'"
         for moment, groups in (("INIT", self.before), ("FINAL", self.after)):
             sums = dict.fromkeys(HCHECK_KEYS, 0)
@@ -268,7 +268,9 @@ def score_assessment(state: State, group: Group) -> Json:
         vectors = [i.as_primary for i in state.primaries[index].values()]
         vectors += [i.as_secondary for i in state.secondaries[index].values()]
         held = map(sum, zip(*vectors)) if vectors else [0] * len(COLUMNS)
-        row = [amount - taken for amount, taken in zip(state.row(index), held, strict=True)]
+        row = [
+            amount - amount_held for amount, amount_held in zip(state.row(index), held, strict=True)
+        ]
         empty.append(values(NodeView(row, fixed, 0), NO_CENTRES))
     even = 0.0
     for k, statistic in enumerate(STATISTICS):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.explain.facts import PENALTY, GroupReport, NodeRank, Placed, Term
 from iallocator.placement.results import penalty_in
-from iallocator.ranking.lost_allocations import shown
+from iallocator.ranking.lost_allocations import words_of_losses
 from iallocator.scoring.candidates import keep_best
 from iallocator.scoring.metrics import STATISTICS, terms
 
@@ -143,7 +143,7 @@ class Asked:
                 terms.append(Term(PENALTY, 1.0, self.penalty_before, penalty))
         ranks: dict[Nodes, str] = {}
         if report.by_losses:
-            ranks = {nodes: shown(lost) for lost, nodes in candidates.everything()}
+            ranks = {nodes: words_of_losses(lost) for lost, nodes in candidates.everything()}
         report.placements = [
             Placed(
                 report.name,
@@ -203,7 +203,7 @@ def node_ranks(
             criteria = [] if ranked is None else ranked.criteria(index)
             words = ", ".join(f"{rule} {value}" for rule, value in criteria if rule != "name")
         elif isinstance(rank, tuple):
-            words = f"lost allocations {shown(rank)}"
+            words = f"lost allocations {words_of_losses(rank)}"
         elif alone:
             words = "the only placement possible"
         elif ranked_by_score:

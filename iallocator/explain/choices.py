@@ -77,13 +77,13 @@ def choice_of(
             if not by_score:
                 answer.over[group.placements[0].where] = group.comparison
         notes += soft_constraint_notes(offers.ranked[0].extra)
-    asked = {group.uuid for group in groups}
+    queried = {group.uuid for group in groups}
     why = (
         f"only group {allocation.groups[0].name} is asked for"
         if allocation.named
         else "it has no nodes"
     )
-    others = [group for group in cluster.groups if group.uuid not in asked]
+    others = [group for group in cluster.groups if group.uuid not in queried]
     groups += [_left_out(group, left_out.get(group.uuid, why)) for group in others]
     return Decision(instance.name, subject(instance), answer, groups, notes)
 

@@ -209,9 +209,9 @@ class Recorder:
         rejected = check.rejected(instance, group)
         for _ in range(MOST_ROUNDS):
             best = best_of_nodes(candidates, rejected)
-            asked = {nodes for lost, _, nodes in best.values() if not lost}
+            candidates_left = {nodes for lost, _, nodes in best.values() if not lost}
             unchecked = set()
-            unknown = check.unknown(instance, asked)
+            unknown = check.unknown(instance, candidates_left)
             if not effort.spent:
                 check.clear(instance, unknown[:left])
             for nodes in unknown:

@@ -66,11 +66,11 @@ class Survey:
         self._instance = query.instance
         self._left = left
         self._roles = roles = roles_of(context, evaluator, query, known)
-        asked = {*roles.primaries, *(roles.secondaries or ()), *roles.out_as_secondaries}
+        queried = {*roles.primaries, *(roles.secondaries or ()), *roles.out_as_secondaries}
         if self._kind == "secondary" and not context.settings.behaviour.tests_primary_again:
-            asked.difference_update(roles.primaries)
+            queried.difference_update(roles.primaries)
         self._excluded = {
-            index: self._exclusions(index) for index in self._group.nodes if index not in asked
+            index: self._exclusions(index) for index in self._group.nodes if index not in queried
         }
         self._before: dict[str, NodeReport] = {}
         if earlier is not None and any(why == [RESTRICTED] for why in self._excluded.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shlex import quote
 
-from iallocator.errors import shown
+from iallocator.errors import printable
 from iallocator.ganeti.jobs import chains
 from iallocator.ganeti.opcodes import opcodes_of
 from iallocator.model.moves import FAILOVER, REPLACE_SECONDARY
@@ -82,7 +82,7 @@ def _command_of(step: Step, cluster: Cluster) -> str:
 
 def _by_hand(what: str) -> str:
     """Return a command that prints the work for a person, and continues when Enter is pressed."""
-    return f"echo {_line([shown(f'by hand, then press Enter: {what}')])} && read -r answer"
+    return f"echo {_line([printable(f'by hand, then press Enter: {what}')])} && read -r answer"
 
 
 def _command(words: str, names: Sequence[str]) -> str:

@@ -136,11 +136,11 @@ def checks_for(role: RoleLimits, instance: Instance, limits: LimitSet) -> tuple[
 
     A forthcoming instance takes nothing yet.
     """
-    asked = instance.local, instance.restricted, instance.counts_disk, instance.forthcoming
-    checks = _KNOWN.get((role, asked, limits))
+    instance_kind = instance.local, instance.restricted, instance.counts_disk, instance.forthcoming
+    checks = _KNOWN.get((role, instance_kind, limits))
     if checks is None:
-        local, restricted, counts_disk, forthcoming = asked
-        checks = _KNOWN[role, asked, limits] = tuple(
+        local, restricted, counts_disk, forthcoming = instance_kind
+        checks = _KNOWN[role, instance_kind, limits] = tuple(
             check
             for check in role.checks
             if limits.holds(check)

@@ -262,37 +262,39 @@ class TargetCapacity:
         self._total = sum(c for c in self._capacities if c > 0)
 
     def without(
-        self, failure: Failure, need: float, taken: Mapping[int, float]
+        self, failure: Failure, need: float, memory_taken: Mapping[int, float]
     ) -> tuple[float, float, float]:
         """Return the largest capacity, their total, and the closing sum for `need`.
 
-        The nodes of `failure` do not count. `taken`: node -> MiB that are used there already.
+        The nodes of `failure` do not count. `memory_taken`: node -> MiB in use there already.
         """
         total = self._total
-        for index in self.members.intersection((*failure, *taken)):
+        for index in self.members.intersection((*failure, *memory_taken)):
             before = self._memory[index] - 1
-            after = before - taken.get(index, 0) if index not in failure else 0
+            after = before - memory_taken.get(index, 0) if index not in failure else 0
             total -= max(0, before) - max(0, after)
         largest = -inf
         for index in reversed(self._order):
             if self._memory[index] - 1 <= largest:
                 break
             if index not in failure:
-                largest = max(largest, self._memory[index] - 1 - taken.get(index, 0))
-        return largest, total, self.closing(need, failure, taken)
+                largest = max(largest, self._memory[index] - 1 - memory_taken.get(index, 0))
+        return largest, total, self.closing(need, failure, memory_taken)
 
-    def closing(self, need: float, failed: Collection[int], taken: Mapping[int, float]) -> float:
+    def closing(
+        self, need: float, failed: Collection[int], memory_taken: Mapping[int, float]
+    ) -> float:
         """Return the MiB that close all targets except `failed` to `need` MiB.
 
-        `taken`: node -> MiB that are used there already.
+        `memory_taken`: node -> MiB in use there already.
         """
         count = len(self._capacities) - bisect_left(self._capacities, need)
         closing = self._above[count] - count * (need - 1)
         for node in self.members.intersection(failed):
             closing -= max(0, self._memory[node] - need)
-        for node in self.members.intersection(taken).difference(failed):
+        for node in self.members.intersection(memory_taken).difference(failed):
             before = self._memory[node] - need
-            closing += max(0, before - taken[node]) - max(0, before)
+            closing += max(0, before - memory_taken[node]) - max(0, before)
         return closing
 
 

@@ -216,9 +216,9 @@ class GroupCounting:
 
         `others`: a failure, and the node on which `instance` is instead of `node`.
         """
-        taken = fits_into(instance) if instance else (0, 0)
+        need = fits_into(instance) if instance else (0, 0)
         apart = [(failure, other) for failure, other in others if other not in failure]
-        lost, known = self._undecided.after(taken, node, apart)
+        lost, known = self._undecided.after(need, node, apart)
         results = {failure: False if sure else None for failure, sure in lost.items()}
         for failure in self.failures_of(node):
             own = self.tolerates_failure(failure, instance, node)
@@ -231,12 +231,12 @@ class GroupCounting:
 
     # One failure
 
-    def loses(self, failure: Failure, taken: Need, node: int) -> bool:
-        """Return whether a failure is certainly intolerable with `taken` in use on `node`."""
+    def loses(self, failure: Failure, need: Need, node: int) -> bool:
+        """Return whether a failure is certainly intolerable with `need` in use on `node`."""
         queue = self.queues[failure]
         if node in failure:
-            return queue.lost(self._slots(queue, failure, node, (0, 0)), [taken])
-        return queue.lost(self._slots(queue, failure, node, taken))
+            return queue.lost(self._slots(queue, failure, node, (0, 0)), [need])
+        return queue.lost(self._slots(queue, failure, node, need))
 
     def tolerates_failure(
         self, failure: Failure, instance: Instance | None, node: int
@@ -246,14 +246,14 @@ class GroupCounting:
         queue = self._queue(failure, instance, node)
         if not queue.moved:
             return True
-        taken = (0, 0) if instance is None or comes_here else fits_into(instance)
+        own_need = (0, 0) if instance is None or comes_here else fits_into(instance)
         for need, (units, before) in queue.required.items():
             slots, closing = self._without(need, failure)
-            if node >= 0 and any(taken):
-                less = self._taken_slots(need, node, taken)
+            if node >= 0 and any(own_need):
+                less = self._taken_slots(need, node, own_need)
                 slots, closing = slots - less[0], closing - less[1]
             if slots < units and (queue.disks or closing <= before):
-                return False if queue.lost(self._slots(queue, failure, node, taken)) else None
+                return False if queue.lost(self._slots(queue, failure, node, own_need)) else None
         return True
 
     def leaving(self, failure: Failure, instance: Instance | None, node: int) -> Leaving:
@@ -711,9 +711,9 @@ class Speculation:
         Returns False if that is known to be wrong; the reason is remembered.
         """
         predictions: list[_Prediction] = []
-        asked = [(self._checks.refuters[other], other) for other in rejected]
-        uncertain, results = self._counting.not_tolerated_with(instance, node, asked)
-        for (failure, other), tolerated in zip(asked, results):
+        refuters = [(self._checks.refuters[other], other) for other in rejected]
+        uncertain, results = self._counting.not_tolerated_with(instance, node, refuters)
+        for (failure, other), tolerated in zip(refuters, results):
             if tolerated:
                 self._checks.learn(other, None)
             elif tolerated is None:
@@ -777,16 +777,17 @@ class Speculation:
         instance, path = wrong.coming
         coming = [(instance, (*path[:-1], node)) for node in others]
         lost = self._checks.lost([(failure, leaving)] * len(others), coming)
-        for node, gone in zip(others, lost or ()):
-            if gone:
+        for node, is_lost in zip(others, lost or ()):
+            if is_lost:
                 self._checks.learn(node, failure)
             elif self._checks.refuters.get(node) == failure:
                 self._checks.learn(node, None)
 
-    def _so(self, count: int, asked: Callable[[_Prediction], bool]) -> int | None:
-        """Return how many of the first `count` predictions hold for the failures in `asked`."""
+    def _so(self, count: int, condition: Callable[[_Prediction], bool]) -> int | None:
+        """Return how many of the first `count` predictions hold for the failures in `condition`."""
         chosen = [
-            [one for one in predictions if asked(one)] for predictions in self._predictions[:count]
+            [one for one in predictions if condition(one)]
+            for predictions in self._predictions[:count]
         ]
         every = [one for predictions in chosen for one in predictions]
         lost = self._checks.lost([one.undecided for one in every], [one.coming for one in every])
@@ -794,7 +795,9 @@ class Speculation:
             return None
         results = iter(lost)
         for number, predictions in enumerate(chosen):
-            wrong = [one for one, gone in zip(predictions, results) if gone is not one.rejected]
+            wrong = [
+                one for one, is_lost in zip(predictions, results) if is_lost is not one.rejected
+            ]
             for prediction in wrong:
                 self._wrong = prediction
                 self._checks.learn(

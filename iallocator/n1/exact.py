@@ -501,20 +501,20 @@ class FailureSlack:
 
         `colocated`: `instance` belongs to a colocation group. None: sums do not decide.
         """
-        taken = instance.memory if instance.uses_memory else 0
+        memory = instance.memory if instance.uses_memory else 0
         if nodes[0] not in self._evacuation.failure:
             part = self._by_node.get(nodes[0])
-            return False if part is None else part.misses(taken)
+            return False if part is None else part.misses(memory)
         if instance.needs_secondary:
             secondary = nodes[1:]
             if not secondary or not self._evacuation.can_fail_over(*nodes):
                 return True
             part = self._by_node.get(secondary[0])
             if part is not None:
-                return part.misses(taken) if part.fails_over else None
+                return part.misses(memory) if part.fails_over else None
             if self._evacuation.targets.limits or self._evacuation.rules.strict:
                 return None
-            return taken > max(0, self._memory[secondary[0]] - 1)
+            return memory > max(0, self._memory[secondary[0]] - 1)
         if not (colocated or instance.restricted) and any(part.lost for part in self._parts):
             return True
         return None

@@ -241,18 +241,18 @@ class FailureWatch:
             self._stamps |= {index: state.stamps[index] for index in changed}
         return True
 
-    def movers(self, taken: float, rules: Rules) -> list[tuple[float, Failure]]:
-        """Return (spare memory, failure) for less spare memory than `taken` MiB.
+    def movers(self, memory: float, rules: Rules) -> list[tuple[float, Failure]]:
+        """Return (spare memory, failure) for less spare memory than `memory` MiB.
 
         Only failures with an instance that needs a new node, the most critical first. The spare
         memory is -1 if bounds do not decide.
         """
-        for failure in self._spare.doubtful(taken):
+        for failure in self._spare.doubtful(memory):
             kind, spare = check_bounds(self._state, failure, self._demands[failure], rules)
             self._spare.note(failure, spare)
             if kind != SAFE:
                 self.uncertain.add(failure)
-        return self._spare.less_than(taken)
+        return self._spare.less_than(memory)
 
     def needs_disk(self, failure: Failure) -> bool:
         """Return whether instances of `failure` need disk on another node."""

@@ -297,20 +297,20 @@ def _least(given: Need, need: Need) -> int:
 
 
 def slots_left(
-    state: State, needs: Integers, nodes: Sequence[int], taken: Need
+    state: State, needs: Integers, nodes: Sequence[int], own_need: Need
 ) -> tuple[Integers, Integers]:
     """Return sizes × nodes: the slots, and the closing MiB.
 
-    The closing MiB of a node are the least that, once allocated, leave no slot on it. `taken` is
+    The closing MiB of a node are the least that, once allocated, leave no slot on it. `own_need` is
     allocated on each node before; some memory and disk must remain.
     """
-    free = _left(state.columns[MEMORY], nodes) - taken[0]
+    free = _left(state.columns[MEMORY], nodes) - own_need[0]
     memory, disk = needs[:, :1], needs[:, 1:]
     slots = free // np.maximum(memory, 1)
     if not memory.all():
         slots = np.where(memory > 0, slots, np.where(free >= 0, ANY_NUMBER, 0))
     if disk.any():
-        free_disk = _left(state.columns[DISK], nodes) - taken[1]
+        free_disk = _left(state.columns[DISK], nodes) - own_need[1]
         some = np.minimum(slots, free_disk // np.maximum(disk, 1))
         slots = np.where(disk > 0, some, slots)
     return np.maximum(slots, 0), np.maximum(free - memory + 1, 0)
@@ -328,16 +328,16 @@ def slots_of_nodes(state: State, need: Need, nodes: Sequence[int]) -> tuple[int,
     return int(slots.sum()), int(closing.sum())
 
 
-def slots_of_node(state: State, need: Need, node: int, taken: Need) -> tuple[int, int]:
-    """Return the slots for `need` on `node` without `taken`, and its closing MiB (`slots_left`).
+def slots_of_node(state: State, need: Need, node: int, own_need: Need) -> tuple[int, int]:
+    """Return the slots for `need` on `node` without `own_need`, and its closing MiB (`slots_left`).
 
     Some memory and disk must remain.
     """
     memory, disk = need
-    free = ceil(state.columns[MEMORY][node]) - taken[0] - 1
+    free = ceil(state.columns[MEMORY][node]) - own_need[0] - 1
     slots = (free // memory if memory else ANY_NUMBER) if free >= 0 else 0
     if disk:
-        slots = min(slots, (ceil(state.columns[DISK][node]) - taken[1] - 1) // disk)
+        slots = min(slots, (ceil(state.columns[DISK][node]) - own_need[1] - 1) // disk)
     return max(0, slots), max(0, free - memory + 1)
 
 
@@ -427,9 +427,9 @@ class _FailureSlots:
                 self._closing = np.concatenate((self._closing, closing * self._targets))
             self._wanted[size, number], self._before[size, number] = units, before
 
-    def _room(self, nodes: Sequence[int], taken: Need) -> tuple[Integers, Integers]:
-        """Return sizes × nodes: slots without `taken`, and closing MiB (`slots_left`)."""
-        slots, closing = slots_left(self._state, self._needs, nodes, taken)
+    def _room(self, nodes: Sequence[int], own_need: Need) -> tuple[Integers, Integers]:
+        """Return sizes × nodes: slots without `own_need`, and closing MiB (`slots_left`)."""
+        slots, closing = slots_left(self._state, self._needs, nodes, own_need)
         usable = self._targets[[self._place[node] for node in nodes]]
         return slots * usable, closing * usable
 
@@ -451,13 +451,13 @@ class UndecidedFailures(_FailureSlots):
     """The failures that counting does not decide, or proves intolerable."""
 
     def after(
-        self, taken: Need, node: int, others: Sequence[tuple[Failure, int]] = ()
+        self, own_need: Need, node: int, others: Sequence[tuple[Failure, int]] = ()
     ) -> tuple[dict[Failure, bool], list[bool | None]]:
-        """Return the failures not proved tolerable with `taken` on `node`, and if they are lost.
+        """Return the failures not proved tolerable with `own_need` on `node`, and if they are lost.
 
         The failures of `node` itself are left out.  The second result is for `others`: for a
-        failure and another node that gives `taken` instead, whether the failure is tolerated; None:
-        undecided.
+        failure and another node that gives `own_need` instead, whether the failure is tolerated;
+        None: undecided.
         """
         self._renew()
         # The slots, and closing MiB (`slots_left`), that each node loses: 2 × sizes × nodes
@@ -465,7 +465,7 @@ class UndecidedFailures(_FailureSlots):
         less = np.zeros((2, len(self._needs), len(nodes)), dtype=np.int64)
         inside = [k for k, index in enumerate(nodes) if index in self._place]
         columns = [self._place[nodes[k]] for k in inside]
-        slots, closing = self._room([nodes[k] for k in inside], taken)
+        slots, closing = self._room([nodes[k] for k in inside], own_need)
         less[0][:, inside] = self._slots[:, columns] - slots
         less[1][:, inside] = self._closing[:, columns] - closing
         sure, lost = self._known_by_bound(slice(None), less[:, :, :1])

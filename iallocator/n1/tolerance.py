@@ -386,13 +386,13 @@ class FailureTolerance:
         self._renew()
         self._leave(first)
         watch = self._watch(self.state.cluster.nodes[first.after[0]].group)
-        taken = instance.memory if instance.uses_memory else 0
-        if watch.movers(taken, self.rules):
+        memory = instance.memory if instance.uses_memory else 0
+        if watch.movers(memory, self.rules):
             return []
         return [
             nodes
             for nodes in placements
-            if next(self._overloaded(watch, taken, nodes[0]), None) is None
+            if next(self._overloaded(watch, memory, nodes[0]), None) is None
             and not watch.endangered(self.rules, instance, nodes)
         ]
 
@@ -464,15 +464,15 @@ class FailureTolerance:
             failing = self.rules.failing(self.state.cluster, group, self._scope)
             return self._refuted(failing, instance, nodes)
         watch = self._watch(group)
-        taken = instance.memory if instance.uses_memory else 0
+        memory = instance.memory if instance.uses_memory else 0
         if self.rules.exact:
-            watch.refuter = self._worse_off(watch, taken, instance, nodes)
+            watch.refuter = self._worse_off(watch, memory, instance, nodes)
             return watch.refuter
-        for failure in self._overloaded(watch, taken, nodes[0]):
+        for failure in self._overloaded(watch, memory, nodes[0]):
             if self._must_tolerate([failure]):
                 return failure
         critical = watch.endangered(self.rules, instance, nodes)
-        critical += [f for _, f in self._critical(watch, taken, nodes[0]) if f not in critical]
+        critical += [f for _, f in self._critical(watch, memory, nodes[0]) if f not in critical]
         if watch.refuter in critical:  # it probably refutes this candidate as well
             critical.remove(watch.refuter)
             if self._refuted([watch.refuter], instance, nodes) is not None:
@@ -491,19 +491,19 @@ class FailureTolerance:
         self._tolerated = {}
         self._unrestarted_now = {}
 
-    def _overloaded(self, watch: FailureWatch, taken: float, primary: int) -> Iterator[Failure]:
+    def _overloaded(self, watch: FailureWatch, memory: float, primary: int) -> Iterator[Failure]:
         """Yield the failures that need more memory of `primary` than it will have left."""
         for failure, amount in watch.onto(primary):
-            if self.state.columns[MEMORY][primary] - taken - amount > 0:
+            if self.state.columns[MEMORY][primary] - memory - amount > 0:
                 break
             if failure in watch.failing:
                 yield failure
 
     def _critical(
-        self, watch: FailureWatch, taken: float, primary: int
+        self, watch: FailureWatch, memory: float, primary: int
     ) -> Iterator[tuple[float, Failure]]:
-        """Yield (spare, failure) of failures elsewhere with less spare memory than `taken`."""
-        for spare, failure in watch.movers(taken, self.rules):
+        """Yield (spare, failure) of failures elsewhere with less spare memory than `memory`."""
+        for spare, failure in watch.movers(memory, self.rules):
             if primary not in failure:
                 yield spare, failure
 
@@ -540,10 +540,10 @@ class FailureTolerance:
         return list(self._unrestarted_then)
 
     def _worse_off(
-        self, watch: FailureWatch, taken: float, instance: Instance, nodes: Nodes
+        self, watch: FailureWatch, memory: float, instance: Instance, nodes: Nodes
     ) -> Failure | None:
         """Return a failure that loses more with the candidate, by sums, bounds or exact search."""
-        key = nodes[0], taken, instance.local
+        key = nodes[0], memory, instance.local
         likely = self._refuters.get(key, watch.refuter)
         exact = None
         if likely is not None and nodes[0] not in likely:
@@ -552,12 +552,12 @@ class FailureTolerance:
                 return likely
         # Bounds do not prove these failures tolerated: now, or with the candidate.  If disk matters
         # as well, the bounds are checked with the candidate in place.
-        uncertain = list(self._overloaded(watch, taken, nodes[0]))
+        uncertain = list(self._overloaded(watch, memory, nodes[0]))
         critical: list[Failure] = []
         for failure in watch.endangered(self.rules, instance, nodes):
             if failure not in uncertain:
                 (uncertain if instance.needs_secondary else critical).append(failure)
-        for spare, failure in self._critical(watch, taken, nodes[0]):
+        for spare, failure in self._critical(watch, memory, nodes[0]):
             if failure not in uncertain:
                 (critical if spare >= 0 or watch.needs_disk(failure) else uncertain).append(failure)
         if not (uncertain or critical):

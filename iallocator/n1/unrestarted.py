@@ -104,10 +104,10 @@ class UnrestartedSearch:
         if any(other_limits(need.group, *PACKED_LIMITS) for need in needs):
             lost = self._simulated(needs, by_group.values(), failed)
             return self._packed(lost, failure)
-        lost, taken = self._failed_over(needs, failed)
+        lost, memory_taken = self._failed_over(needs, failed)
         for group, some in by_group.items():
-            lost += self._moved(group, some, failed, taken)
-        if by_group and (taken or not all(need.sizes_alone for need in needs)):
+            lost += self._moved(group, some, failed, memory_taken)
+        if by_group and (memory_taken or not all(need.sizes_alone for need in needs)):
             return self._packed(lost, failure)
         return lost
 
@@ -163,35 +163,39 @@ class UnrestartedSearch:
             lost += need.without_secondary
             for secondary, some in need.failovers.items():
                 coming.setdefault(secondary, []).extend(some)
-        taken: dict[int, float] = {}
+        memory_taken: dict[int, float] = {}
         for secondary, some in coming.items():
             if secondary in failed:
                 lost += some
                 continue
             free = self._state.columns[MEMORY][secondary]
-            taken[secondary] = sum(map(_memory, some))
-            if free - taken[secondary] > 0:
+            memory_taken[secondary] = sum(map(_memory, some))
+            if free - memory_taken[secondary] > 0:
                 continue
             for one in sorted(some, key=lambda i: (_memory(i), i.name)):
                 if free - _memory(one) <= 0:
                     lost.append(one)
-                    taken[secondary] -= _memory(one)
+                    memory_taken[secondary] -= _memory(one)
                 else:
                     free -= _memory(one)
-        return lost, taken
+        return lost, memory_taken
 
     def _moved(
-        self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
+        self,
+        group: Group,
+        needs: Sequence[_Need],
+        failed: frozenset[int],
+        memory_taken: dict[int, float],
     ) -> list[Instance]:
         """Return the instances of one group that need another node and cannot be placed."""
         columns = self._state.columns
         targets = self._rules.targets(self._state.cluster, group)
         nodes = [t for t in targets if t not in failed]
         if not all(need.access_alone for need in needs):
-            if self._certain(needs, nodes, taken):
+            if self._certain(needs, nodes, memory_taken):
                 return []
             with self._state.trial():
-                for secondary, amount in taken.items():
+                for secondary, amount in memory_taken.items():
                     self._state.take_memory(secondary, amount)
                 leaving = sorted(
                     (one for need in needs for one in need.leaving),
@@ -210,7 +214,7 @@ class UnrestartedSearch:
             largest.setdefault(access, memory)
         capacities = {access: self._capacity(group, access) for access in largest}
         if not disk_matters and all(
-            capacities[access].closing(memory, failed, taken) > moved - memory
+            capacities[access].closing(memory, failed, memory_taken) > moved - memory
             for access, memory in largest.items()
         ):
             return []
@@ -224,7 +228,7 @@ class UnrestartedSearch:
                 for memory, size, members, access in items
             ],
             Bins(
-                [columns[MEMORY][t] - taken.get(t, 0) - 1 for t in nodes],
+                [columns[MEMORY][t] - memory_taken.get(t, 0) - 1 for t in nodes],
                 [max(0, columns[DISK][t] - 1) for t in nodes],
             ),
             limit=max(0, min(LIMIT, self._work)) if self._searching else 0,
@@ -245,7 +249,7 @@ class UnrestartedSearch:
         return capacity
 
     def _certain(
-        self, needs: Sequence[_Need], targets: Sequence[int], taken: dict[int, float]
+        self, needs: Sequence[_Need], targets: Sequence[int], memory_taken: dict[int, float]
     ) -> bool:
         """Return whether memory and disk alone prove that all instances can be placed."""
         whole = Demand(needs[0].group)
@@ -254,7 +258,7 @@ class UnrestartedSearch:
                 return False
             whole.add_demand(need.demand)
         failure = tuple(need.node for need in needs)
-        return check_movers(self._state, failure, whole, taken, self._rules)[0] == SAFE
+        return check_movers(self._state, failure, whole, memory_taken, self._rules)[0] == SAFE
 
     def _simulated(
         self,

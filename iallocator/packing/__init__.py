@@ -431,8 +431,8 @@ def _suffices(left: tuple[float, ...], needed: tuple[float, ...]) -> bool:
     return all(one >= other for one, other in zip(left, needed))
 
 
-def _less(left: tuple[float, ...], taken: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(one - other for one, other in zip(left, taken))
+def _less(left: tuple[float, ...], amounts: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(one - other for one, other in zip(left, amounts))
 
 
 def fill_exactly(

@@ -323,17 +323,17 @@ class Evaluator:
         instance: Instance,
         limit_policy: LimitPolicy,
         known: KnownNodes | None = None,
-        **asked: RoleLimits,
+        **limits: RoleLimits,
     ) -> WhatIf:
         """Return the test of single nodes for every limit of `limit_policy`, with the numbers.
 
-        `on_primary` and `on_secondary`, if given, are the checks that are asked; `known` are the
-        nodes as they were.
+        `limits`: the checks of a role, as `on_primary` or `on_secondary`, if not all. `known` are
+        the nodes as they were.
         """
         from iallocator.placement.what_if import WhatIf
 
         state, kernels = self.context.state, self.context.kernels
-        return WhatIf(state, kernels, instance, limit_policy, known=known, **asked)
+        return WhatIf(state, kernels, instance, limit_policy, known=known, **limits)
 
     # Checks of one move
 

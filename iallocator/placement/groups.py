@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from iallocator.placement.results import AllocationRequest, GroupPlacements
     from iallocator.ranking.base import NodeRanking
 
-__all__ = ["collect_offers", "fill_offer", "may_offer", "offer_of", "ranked_by_losses", "shown"]
+__all__ = [
+    "collect_offers",
+    "fill_offer",
+    "may_offer",
+    "offer_of",
+    "ranked_by_losses",
+    "words_of_rank",
+]
 
 
 def collect_offers(context: Context, allocation: AllocationRequest) -> RankedGroups:
@@ -113,7 +120,7 @@ def offer_of(
         if broken:
             offer.extra["broken"] = broken
         if placements.order is None and offer.ranked_by != "score":
-            offer.shown_score = shown(offer.key)
+            offer.shown_score = words_of_rank(offer.key)
         elif placements.order is not None:
             offer.extra |= placements.order.extra(best)
     return offer
@@ -131,7 +138,7 @@ def fill_offer(
     if settings.strategy != "score":
         offer.extra = {"strategy": settings.strategy}
     if placements.best:
-        offer.shown_score = shown(placements.score(placements.best[0]))
+        offer.shown_score = words_of_rank(placements.score(placements.best[0]))
 
 
 def may_offer(context: Context, allocation: AllocationRequest, group: Group, nodes: int) -> bool:
@@ -155,7 +162,7 @@ def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nod
     return ""
 
 
-def shown(key: Any) -> str:
+def words_of_rank(key: Any) -> str:
     """Return a score, or lost allocations, in the words of the ``info`` line.
 
     The result is "" for the position in the order of a strategy.
@@ -166,4 +173,4 @@ def shown(key: Any) -> str:
         return ""
     from iallocator.ranking import lost_allocations
 
-    return lost_allocations.shown(key)
+    return lost_allocations.words_of_losses(key)

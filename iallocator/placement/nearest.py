@@ -303,7 +303,7 @@ class _Lack:
     def __init__(self, index: int, amounts: Sequence[tuple[float, float, str]]) -> None:
         self.index = index
         self.texts = [quantity(amount, unit) for amount, _, unit in amounts]
-        self.part = sum(amount / asked for amount, asked, _ in amounts)
+        self.part = sum(amount / needed for amount, needed, _ in amounts)
 
 
 def _part(lack: _Lack) -> float:

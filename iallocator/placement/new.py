@@ -137,9 +137,9 @@ def _keeping_n1(
     return best, rejected, lost
 
 
-def other_nodes(candidates: Candidates, taken: tuple[int, ...]) -> list[int]:
-    """Return the nodes of one-node `candidates` except `taken`, best first."""
-    return [nodes[0] for _, nodes in candidates.ranked() if nodes != taken]
+def other_nodes(candidates: Candidates, chosen: tuple[int, ...]) -> list[int]:
+    """Return the nodes of one-node `candidates` except `chosen`, best first."""
+    return [nodes[0] for _, nodes in candidates.ranked() if nodes != chosen]
 
 
 def _accept_all(instance: Instance, nodes: tuple[int, ...]) -> bool:

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
             instance: Instance,
             limit_policy: LimitPolicy,
             known: KnownNodes | None = None,
-            **asked: RoleLimits,
+            **limits: RoleLimits,
         ) -> WhatIf:
             """Return a test of single nodes for every limit, with the numbers."""
 

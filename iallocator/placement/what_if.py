@@ -53,14 +53,14 @@ class NodeHistory:
 
     def known(self, state: State, kernels: Kernels, nodes: Collection[int]) -> KnownNodes:
         """Return `nodes` as they are in `state` now; all calls must be about this state."""
-        asked = tuple(nodes)
+        queried = tuple(nodes)
         stamps = state.stamps
 
         def look_up() -> KnownNodes:
             view = kernels.checker(state).view
             views: dict[int, NodeView] = {}
             peers: dict[int, dict[int, float]] = {}
-            for index in asked:
+            for index in queried:
 
                 def look(index: int = index) -> tuple[NodeView, dict[int, float]]:
                     return view(index), dict(state.peers[index])
@@ -68,7 +68,7 @@ class NodeHistory:
                 views[index], peers[index] = derived(self._kept, index, stamps[index], look)
             return KnownNodes(views, peers)
 
-        return derived(self._together, asked, [stamps[index] for index in asked], look_up)
+        return derived(self._together, queried, [stamps[index] for index in queried], look_up)
 
 
 class WhatIf:

@@ -161,9 +161,9 @@ def _possible(
     staying: dict[str, str] = {}
     for name, names in moved.items():
         here = before.where.get(name)
-        gone = [one for one in names if one not in known]
-        if here is None or gone:
-            staying[name] = f"{gone[0] if gone else name} is gone"
+        missing = [one for one in names if one not in known]
+        if here is None or missing:
+            staying[name] = f"{missing[0] if missing else name} is gone"
             continue
         nodes = [known[one] for one in names]
         # A node that is not online takes over no instance, not even as its secondary

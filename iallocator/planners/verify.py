@@ -426,8 +426,8 @@ class _Overlaps:
                 for node in new:
                     yield from self._meetings(number, step, node, at, present)
             else:
-                gone = at.get(name, set()) - _running(step.after, step.instance)
-                present.subtract(self._tag_counts({name: self._unshared(name, gone)}))
+                left_nodes = at.get(name, set()) - _running(step.after, step.instance)
+                present.subtract(self._tag_counts({name: self._unshared(name, left_nodes)}))
                 at[name] = _running(step.after, step.instance)
                 pending[name] -= self._starts(step)
 

@@ -286,17 +286,17 @@ class Compiler:
         self._above_tags = tags.of_cluster(cluster)
         self._above = tuple(cluster.placement_keys)
 
-    def compiled(self, instance: Instance, asked: bool) -> Compiled:
-        """Return the keys of `instance`; if `asked`, with the keys of the request."""
-        keys = self._keys(instance, asked)
+    def compiled(self, instance: Instance, with_request: bool) -> Compiled:
+        """Return the keys of `instance`; if `with_request`, with the keys of the request."""
+        keys = self._keys(instance, with_request)
         return Compiled(_chosen(keys, system=True), _chosen(keys, system=False))
 
-    def customer(self, instance: Instance, asked: bool) -> Wanted:
+    def customer(self, instance: Instance, with_request: bool) -> Wanted:
         """Return only the customer keys of `instance`."""
-        keys = self._keys(instance, asked)
+        keys = self._keys(instance, with_request)
         return _chosen(keys, system=False) if keys else {}
 
-    def _keys(self, instance: Instance, asked: bool) -> list[PlacementKey]:
+    def _keys(self, instance: Instance, with_request: bool) -> list[PlacementKey]:
         """Return all keys of `instance`.
 
         Of two keys with the same level and name, the effective key comes later.
@@ -304,7 +304,7 @@ class Compiler:
         keys = [*self._above_tags, *self._tags.of_instance(instance)]
         keys += self._above
         keys += instance.placement_keys
-        if asked:
+        if with_request:
             keys += instance.asked_keys
         return keys
 
@@ -380,7 +380,7 @@ class NodeKeyUsage:
 
     def subject(self, instance: Instance) -> Compiled:
         """Return the compiled keys of an instance that must be placed."""
-        return self._compiler.compiled(instance, asked=True)
+        return self._compiler.compiled(instance, with_request=True)
 
     def sticky(self, index: int) -> Sequence[str]:
         """Return the sticky keys of a node, as tags for an instance."""
@@ -401,7 +401,7 @@ class NodeKeyUsage:
                     moved = instance.nodes[:1] != (index,)
                     keys = self._customer.get((instance.name, moved))
                     if keys is None:
-                        compiled = self._compiler.customer(instance, asked=moved)
+                        compiled = self._compiler.customer(instance, with_request=moved)
                         keys = [(name, value) for name, (value, _) in compiled.items()]
                         self._customer[instance.name, moved] = keys
                     for name, value in keys:

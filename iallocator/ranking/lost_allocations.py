@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from iallocator.ranking.base import SoftConstraints
     from iallocator.scoring.candidates import Placement
 
-__all__ = ["rank", "shown"]
+__all__ = ["rank", "words_of_losses"]
 
 Lost = tuple[tuple[int, ...], float]
 """Allocations lost per interval, and free disk left (MiB); lower is better."""
@@ -111,7 +111,7 @@ class _ByLoss(Candidates):
             )
 
 
-def shown(lost: Lost) -> str:
+def words_of_losses(lost: Lost) -> str:
     """Return the losses and the free disk as text, such as ``([0,0,1],20490)``."""
     vector, disk = lost
     return f"([{','.join(map(str, vector))}],{disk:.0f})"

@@ -81,8 +81,8 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
     if "forecast" in document:
         forecast = document["forecast"]
         orders = len(forecast["counts"])
-        asked = forecast["asked"]
-        page.heading(f"Forecast, by {many(asked, 'earlier request')} for an instance")
+        growth = forecast["asked"]
+        page.heading(f"Forecast, by {many(growth, 'earlier request')} for an instance")
         if forecast["counts"]:
             page.say(
                 f"until the first rejection, {forecast['median']:g} more fit: the median of "

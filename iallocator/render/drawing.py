@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import shown
+from iallocator.errors import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _box(step: Json, at: tuple[float, float], short: Mapping[str, str]) -> str:
 
 def _cut(text: str) -> str:
     """Return `text`, cut to the length of a line and escaped."""
-    text = shown(text)
+    text = printable(text)
     if len(text) > LETTERS:
         text = f"{text[: LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
     return _escaped(text)
@@ -152,7 +152,7 @@ def _cut(text: str) -> str:
 
 def _escaped(text: str) -> str:
     return "\n".join(
-        shown(line).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        printable(line).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         for line in text.split("\n")
     )
 
@@ -175,7 +175,7 @@ def way(step: Json, short: Mapping[str, str] | None = None, arrow: str = "->") -
 
 def label(step: Json) -> str:
     """Return a step in one line, without its dependencies."""
-    return shown(" ".join(word for word in (step["kind"], subject(step), way(step)) if word))
+    return printable(" ".join(word for word in (step["kind"], subject(step), way(step)) if word))
 
 
 def dot(transition: Json) -> str:
@@ -191,7 +191,7 @@ def dot(transition: Json) -> str:
 
 
 def _quoted(text: str, number: int | None = None) -> str:
-    escaped = shown(text).replace("\\", "\\\\").replace('"', '\\"')
+    escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"' if number is None else f'"{number}. {escaped}"'
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import NAMES, many, shown
+from iallocator.errors import NAMES, many, printable
 from iallocator.model.tags import FAILOVER, REINSTALL
 from iallocator.names import domains_of
 from iallocator.render.drawing import subject, way
@@ -107,7 +107,7 @@ def rescue(plan: Json, facts: Json, page: Page) -> None:
         page.say(f"{plan['node']}: comes back", indent=0)
     idle = not plan["moves"] and "reason" in plan
     for text in [plan["reason"]] if idle else _sums(plan, page):
-        page.say(shown(text), indent=0)
+        page.say(printable(text), indent=0)
     for key, title in (
         ("lost", "Cannot be saved, the most important first"),
         ("degraded", "Without a new secondary, the most important first"),
@@ -168,10 +168,10 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
     if settings.no_headers:
         for group in groups:
             for line in group["nodes"] if single else [",".join(group["nodes"])]:
-                page.verbatim(shown(line))
+                page.verbatim(printable(line))
             for move in group["moves"] if settings.print_moves else ():
                 if move["chosen"]:
-                    page.verbatim(shown(f"  {move['instance']} {' '.join(move['nodes'])}"))
+                    page.verbatim(printable(f"  {move['instance']} {' '.join(move['nodes'])}"))
     else:
         group_of = facts["group_of"]
         names = (move["instance"] for group in groups for move in group["moves"])
@@ -400,7 +400,7 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
             if "broken" in one and "command" in one:
                 commands.setdefault(one["command"], []).append(one["instance"])
         for command, names in commands.items():
-            page.verbatim(shown(f"  {page.some(names, NAMES, 'instances')}: {command}"))
+            page.verbatim(printable(f"  {page.some(names, NAMES, 'instances')}: {command}"))
         if any(one.get("repair") in (FAILOVER, REINSTALL) for one in instances):
             page.say(
                 "Make sure that offline nodes are powered off: otherwise their instances would run "
@@ -414,4 +414,4 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
             lines += (f"adds the tag {tag}" for tag in tags.get("add", ()))
             lines += (f"removes the tag {tag}" for tag in tags.get("remove", ()))
             for line in [f"{one['instance']}:", *(f"  {line}" for line in lines)] if lines else ():
-                page.verbatim(shown(f"  {line}"))
+                page.verbatim(printable(f"  {line}"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from itertools import groupby, zip_longest
 
-from iallocator.errors import IN_PIPE, shown, terminal_width
+from iallocator.errors import IN_PIPE, printable, terminal_width
 from iallocator.tolerances import WRITTEN_DECIMALS
 
 TYPE_CHECKING = False
@@ -80,7 +80,7 @@ class Table:
 
     def add(self, *cells: str, tone: str = "") -> None:
         """Add a row, one cell for each column."""
-        self._rows.append(([shown(cell) for cell in cells], tone))
+        self._rows.append(([printable(cell) for cell in cells], tone))
 
     def cut(self, most: int) -> int:
         """Keep the first `most` rows; return how many are left out."""
@@ -99,7 +99,7 @@ class Table:
         a table that may be `split` continues below with the other columns, after the first one.
         """
         rows = [([short(cell) for cell in row], tone) for row, tone in self._rows]
-        rows.insert(0, ([shown(column.title) for column in self._columns], "head"))
+        rows.insert(0, ([printable(column.title) for column in self._columns], "head"))
         whole = range(len(self._columns))
         widths = [max(columns_of(row[k]) for row, _ in rows) for k in whole]
         lines = self._part(rows, whole, widths)
@@ -432,7 +432,7 @@ class Page:
 
     def leave_out(self, domains: Sequence[str]) -> None:
         """Leave `domains` out of names from now on."""
-        self._left_out = [shown(domain) for domain in domains]
+        self._left_out = [printable(domain) for domain in domains]
         self._domains = tuple(domains)
         self._pattern: Pattern[str] | None = None
 
@@ -467,7 +467,7 @@ class Page:
 
     def say(self, text: str, tone: str = "", indent: int = 2) -> None:
         """Add a sentence, wrapped with a deeper indent."""
-        line = self.short(shown(text))
+        line = self.short(printable(text))
         fits = indent + columns_of(line) <= self._width
         if line and fits and line == line.strip() and line.isprintable():
             self._lines.append(self._paint(" " * indent + line, tone))
@@ -569,7 +569,7 @@ def aligned(
     Lines wider than `most` (0: any width) are cut: the other columns are in further lists below,
     each with the first two columns again. Names of more than about half that width are wrapped.
     """
-    cells = [list(titles), *([shown(cell) for cell in row] for row in rows)]
+    cells = [list(titles), *([printable(cell) for cell in row] for row in rows)]
     if most:
         widest = [(most - KEYS * len(GAP) - KEYS) // KEYS] * len(titles)
         cells = [line for row in cells for line in _wrapped(row, widest, {})]

@@ -166,8 +166,8 @@ def _run_command(
     ):
         try:
             status = run_command(words[0], [*words, *case.source()])
-        except IallocatorError as found:
-            status, error = MISTAKE, str(found)
+        except IallocatorError as mistake:
+            status, error = MISTAKE, str(mistake)
     printed.seek(0)
     said = printed.read()
     status_line = f"{status}\n" if status else ""

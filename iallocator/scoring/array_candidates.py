@@ -440,8 +440,8 @@ class Reservations:
         place = np.full(len(state.cluster.nodes), -1, dtype=np.intp)
         place[list(primaries)] = np.arange(len(primaries))
         rows = place[peers]
-        asked = (amounts > limits[columns]) & (rows >= 0)
-        return PeerMemory(shape, rows[asked], columns[asked], amounts[asked])
+        exceeding = (amounts > limits[columns]) & (rows >= 0)
+        return PeerMemory(shape, rows[exceeding], columns[exceeding], amounts[exceeding])
 
 
 def _peers_of(state: State, index: int) -> tuple[Indices, Floats]:

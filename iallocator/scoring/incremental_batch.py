@@ -109,8 +109,8 @@ class VarianceSums:
 
     def square(self, step: int, rows: int) -> Floats:
         """Return the mean square before the instance is added to another node."""
-        gone = self._gone[step].take(self._kinds[:rows], axis=1)
-        squares: Floats = gone * (gone + 2 * self._there[:, :rows]) * self._share
+        leaving = self._gone[step].take(self._kinds[:rows], axis=1)
+        squares: Floats = leaving * (leaving + 2 * self._there[:, :rows]) * self._share
         squares += self._squares[:, :rows]
         return squares
 
@@ -394,9 +394,9 @@ class BatchScores:
         amounts = np.ascontiguousarray(vectors[:, self._shared.used])
         if self._plain.any():
             self._rest = (amounts.transpose(0, 2, 1) @ self._plain).take(kinds, axis=1)
-        taken = np.einsum("sur,ruk->skr", amounts, -self._everywhere[own])
+        products = np.einsum("sur,ruk->skr", amounts, -self._everywhere[own])
         first = InitialSums(
-            self._sums, self._squares, taken, self._x_own, self._shared.counts, kinds
+            self._sums, self._squares, products, self._x_own, self._shared.counts, kinds
         )
         if self._alike:
             self._variances = UniformVarianceSums(first, np.matmul(self._linear[:, :, 0], amounts))

@@ -79,8 +79,8 @@ def exactly(
     ]
     if not any(near):
         return [None] * len(placements)
-    asked = [nodes for (_, nodes), doubtful in zip(placements, near) if doubtful]
-    scores = iter(RunningSums(state, scope, instance).created(asked))
+    doubtful_nodes = [nodes for (_, nodes), doubtful in zip(placements, near) if doubtful]
+    scores = iter(RunningSums(state, scope, instance).created(doubtful_nodes))
     return [next(scores) if doubtful else None for doubtful in near]
 
 

@@ -145,9 +145,9 @@ def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Sou
     if len({word.partition("=")[0] for word in given}) > 1:
         raise UsageError(f"one cluster at most, got {' '.join(given)}")
     # An option for servers would have no effect if no server is asked
-    asked = settings.rapi and not settings.rapi.startswith("file:")
+    by_rapi = settings.rapi and not settings.rapi.startswith("file:")
     idle = [name for name in ("cacert", "insecure", "credentials") if getattr(settings, name)]
-    if idle and not asked:
+    if idle and not by_rapi:
         raise UsageError(f"--{idle[0]} is for a cluster that is asked with -m HOST")
     if "read_timeout" in settings.chosen and not settings.asks_servers:
         raise UsageError("--read-timeout is for a cluster that is asked: -L, -m HOST or --mond")

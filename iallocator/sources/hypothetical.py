@@ -204,14 +204,14 @@ def with_nodes(
     nodes = [copy(node) for node in cluster.nodes]
     for node in nodes:
         node.group = groups[node.group.index]
-    taken = {node.name for node in nodes}
+    used_names = {node.name for node in nodes}
     number = 0
     for kind in bought.kinds:
         old = next(group for group in cluster.groups if group.name == kind.group)
         for _ in range(kind.count):
             number += 1
             name = f"new-node-{number}"
-            while name in taken:
+            while name in used_names:
                 name += "-"
             present = [cluster.nodes[index] for index in old.nodes]
             peers = [node for node in present if node.online] or present

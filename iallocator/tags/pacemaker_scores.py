@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     Score = TypeVar("Score", int, float)
 
-__all__ = ["INFINITY", "WORDS", "add", "read_integer", "read_score", "shown"]
+__all__ = ["INFINITY", "WORDS", "add", "read_integer", "read_score", "score_in_tags"]
 
 INFINITY = 1_000_000
 """The score that counts as infinite, no unit; as of Pacemaker."""
@@ -62,7 +62,7 @@ def add(one: Score, other: Score) -> Score:
     return max(-INFINITY, min(INFINITY, one + other))
 
 
-def shown(score: float) -> str:
+def score_in_tags(score: float) -> str:
     """Return `score` as written in tags: a number, or an infinity."""
     if abs(score) < INFINITY:
         return f"{score:.12g}"

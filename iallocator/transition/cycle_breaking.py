@@ -128,7 +128,7 @@ class CycleBreaker:
         """Return waiting instances that hold what others lack, those that copy least first."""
         room = self._schedule.room
         left = self._schedule.left
-        asked = {
+        requiring = {
             key
             for step in left
             for key, amount in step.takes.items()
@@ -141,7 +141,7 @@ class CycleBreaker:
             if route.present is None or route.wanted is None or route.fenced or not route.steps:
                 continue
             gives = {key for step in left if step.name == name for key in step.frees}
-            if gives & asked:
+            if gives & requiring:
                 members.append(name)
 
         def copied(name: str) -> float:
@@ -186,8 +186,8 @@ class CycleBreaker:
                 held = footprint(instance, there) | planning.separations.held(instance, there)
                 fits = all(room.get(key, amount) >= amount for key, amount in held.items())
                 if fits or (len(wanted) > 1 and index in wanted):
-                    taken = planning.state.exclusion[index]
-                    strained = any(tag in taken for tag in instance.exclusion) or any(
+                    exclusion_tags = planning.state.exclusion[index]
+                    strained = any(tag in exclusion_tags for tag in instance.exclusion) or any(
                         self._soft_room.get(key, amount) < amount for key, amount in held.items()
                     )
                     candidates.append(

@@ -88,12 +88,12 @@ class _Assignment:
     def __init__(self, steps: Sequence[Step], room: Amounts) -> None:
         self.steps = steps
         self.position = {step: k for k, step in enumerate(steps)}
-        asked: Amounts = {}
+        demands: Amounts = {}
         for step in steps:
             for key, amount in step.takes.items():
                 if key in room:
-                    asked[key] = asked.get(key, 0) + amount
-        self.scarce = {key for key, amount in asked.items() if amount > room[key]}
+                    demands[key] = demands.get(key, 0) + amount
+        self.scarce = {key for key, amount in demands.items() if amount > room[key]}
         self.room = {key: room[key] for key in self.scarce}
         self.free: dict[Key, list[tuple[int, float]]] = {
             key: [(-1, room[key])] if room[key] > 0 else [] for key in self.scarce

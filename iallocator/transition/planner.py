@@ -129,9 +129,9 @@ class TransitionPlanner(PlanningState):
                 if name in self.routes:
                     self.drop(name, f"must start after itself: {words}")
         hard = [o for o in hard if o[0] in self.routes and o[1] in self.routes]
-        gone = [name for name, _ in self.left if name in self.new]
-        gone += (name for name, route in self.routes.items() if route.wanted is None)
-        for name in sorted(gone):
+        left_out = [name for name, _ in self.left if name in self.new]
+        left_out += (name for name, route in self.routes.items() if route.wanted is None)
+        for name in sorted(left_out):
             self.without(name)
         soft = [order for order in self.demands.orders if order[2] != MUST]
         kept, dropped = without_cycles(hard, soft)
@@ -178,9 +178,9 @@ class TransitionPlanner(PlanningState):
                 break
             routes = {**self.routes, name: route}
             result = self.attempt(routes, begin=self._best)
-            gone = {one for one, _ in self.left if one in self.new}
+            left_out = {one for one, _ in self.left if one in self.new}
             lacks_base = any(
-                second == name and strength == MUST and first in gone
+                second == name and strength == MUST and first in left_out
                 for first, second, strength in self.demands.orders
             )
             if not result.left and not lacks_base:

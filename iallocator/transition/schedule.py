@@ -99,14 +99,14 @@ class _Search:
 
     def start(self, room: Amounts) -> _Moment:
         """Return the moment before the first step."""
-        asked: Amounts = {}
+        demands: Amounts = {}
         for step in self.steps:
             for key, amount in step.takes.items():
                 if key in room:
-                    asked[key] = asked.get(key, 0) + amount
+                    demands[key] = demands.get(key, 0) + amount
         blockers = [len(step.needs) for step in self.steps]
         ready = {k for k, count in enumerate(blockers) if not count}
-        return _Moment([], 0, ready, blockers, dict(room), asked)
+        return _Moment([], 0, ready, blockers, dict(room), demands)
 
     def fits(self, moment: _Moment, k: int) -> bool:
         room = moment.room
@@ -179,7 +179,7 @@ class _Search:
 
     def choices(self, moment: _Moment) -> list[int]:
         """Return the steps that fit but compete; steps that free capacity for others come first."""
-        scarce = {key for key, asked in moment.asked.items() if asked > moment.room[key]}
+        scarce = {key for key, demand in moment.asked.items() if demand > moment.room[key]}
 
         helpful, weight = self.weight
 
@@ -271,12 +271,12 @@ def arrange(
     dropped: soft ones first, and the last ones first.
     """
     names = {move.instance.name for move in moves}
-    asked = [order for order in orders if order[0] in names and order[1] in names]
-    if not asked:
+    known_orders = [order for order in orders if order[0] in names and order[1] in names]
+    if not known_orders:
         return Arranged(range(len(moves)), [], [])
-    hard = [order for order in asked if order[2] == MUST]
+    hard = [order for order in known_orders if order[2] == MUST]
     cycles = {name for cycle in circular(hard) for name in cycle}
-    soft = [order for order in asked if order[2] != MUST]
+    soft = [order for order in known_orders if order[2] != MUST]
     straight = [o for o in hard if not (o[0] in cycles and o[1] in cycles)]
     kept, dropped = without_cycles(straight, soft)
     dropped += [order for order in hard if order not in straight]

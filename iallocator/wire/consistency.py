@@ -78,8 +78,8 @@ def inconsistencies(document: Raw) -> Iterator[RequestError]:
 
     request = document.get("request")
     if type(request) is dict:
-        asked = request.get("type")
-        for check in _CHECKS.get(asked, ()) if type(asked) is str else ():
+        request_type = request.get("type")
+        for check in _CHECKS.get(request_type, ()) if type(request_type) is str else ():
             for error in check(request, document):
                 yield error.below("request")
 
@@ -161,17 +161,17 @@ def _new_instance(request: Raw, document: Raw) -> Iterator[RequestError]:
 
 def _new_instances(request: Raw, document: Raw) -> Iterator[RequestError]:
     batch, known = request.get("instances"), document.get("instances")
-    taken = set(known) if type(known) is dict else set()
+    used_names = set(known) if type(known) is dict else set()
     for position, one in enumerate(batch if type(batch) is list else ()):
         if type(one) is not dict:
             continue
         name = one.get("name")
-        if type(name) is str and name in taken:
+        if type(name) is str and name in used_names:
             yield RequestError(
                 f"instances/{position}/name", f"expected a new name, got {describe(name)}"
             )
         elif type(name) is str:
-            taken.add(name)
+            used_names.add(name)
         for error in _new_instance(one, document):
             yield error.below(f"instances/{position}")
 

@@ -292,14 +292,14 @@ def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
     if kind and kind != usual and not TEMPLATES[template].may_be_external:
         raise RequestError("storage_type", f'expected "{usual}" for {template}, got "{kind}"')
     if pool:
-        found = (kind or usual, pool)
-        return () if found == LVM else (found,)  # disks may name the volume group
+        named = (kind or usual, pool)
+        return () if named == LVM else (named,)  # disks may name the volume group
     if kind and kind != usual:
         return ((kind, template),)
     if not instance.tags:
         return ()
-    found_tags = dict.fromkeys(_tagged(instance.tags))
-    return tuple(found for found in found_tags if found[0] == usual and found != LVM)
+    tagged = dict.fromkeys(_tagged(instance.tags))
+    return tuple(one for one in tagged if one[0] == usual and one != LVM)
 
 
 def _volume_groups(

@@ -57,8 +57,8 @@ def run(given: Given) -> int:
     own.reason = given.reason or own.reason
     own.dry_run = bool(given.dry_run)
     own.execute = not own.dry_run
-    asked = Given(luxi=own.luxi or True)
-    source = load(asked, own, in_order=True)
+    live_source = Given(luxi=own.luxi or True)
+    source = load(live_source, own, in_order=True)
     try:
         if own.execute:
             return run_command(Command("repair", COMMANDS["repair"], own, []))

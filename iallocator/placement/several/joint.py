@@ -128,10 +128,10 @@ def places_of(
         reluctance = allocation.reluctance(group)
         candidates = evaluator.candidates(allocation.instance, "new", (), nodes)
         with_costs, scores = context.with_soft_costs(allocation.instance, candidates)
-        for rank, taken in with_costs.everything():
+        for rank, nodes_taken in with_costs.everything():
             cost: float = rank
-            score = scores.get(taken, cost)
-            yield score, cost - score + reluctance, taken
+            score = scores.get(nodes_taken, cost)
+            yield score, cost - score + reluctance, nodes_taken
 
 
 def equivalence_key(context: Context, instance: Instance) -> tuple[Any, ...]:

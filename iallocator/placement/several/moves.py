@@ -50,8 +50,8 @@ class MovedTogether(JointResult):
 
     __slots__ = ("moves",)
 
-    def __init__(self, asked: int) -> None:
-        super().__init__(asked)
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
         self.moves: Made = []
 
 

@@ -192,10 +192,10 @@ def _as_placed(
     """Return score and price of `instances`, which are not placed, on `nodes`."""
     price = 0.0
     for instance in instances:
-        taken = nodes[instance.name]
-        with_costs, _ = context.with_soft_costs(instance, ListedCandidates([[(0.0, taken)]], {}))
+        placed = nodes[instance.name]
+        with_costs, _ = context.with_soft_costs(instance, ListedCandidates([[(0.0, placed)]], {}))
         price += sum(cost for cost, _ in with_costs.row(0))
-        context.state.place(instance, taken)
+        context.state.place(instance, placed)
     score = context.kernel(scope).score()
     for instance in reversed(instances):
         context.state.remove(instance, nodes[instance.name])

@@ -141,8 +141,8 @@ class JointResult:
 
     __slots__ = ("asked", "doubtful", "hopeless", "limit", "most", "status")
 
-    def __init__(self, asked: int) -> None:
-        self.asked = asked
+    def __init__(self, number: int) -> None:
+        self.asked = number
         self.hopeless: Collection[str] = ()
         self.status = ""
         self.most: Most | None = None

@@ -353,14 +353,14 @@ class _Loads:
             spread = profile.variance[self.position[name]] * self.share**2
             loads = nodes - nodes.mean(axis=0)
             squares = (loads**2).sum(axis=0)
-            gone = -own * self.share[source]
+            leaving = -own * self.share[source]
             come = own[None, :] * share
-            after = squares + 2 * loads[source] * gone + gone**2 + 2 * loads * come + come**2
-            left = np.maximum(after / count - ((gone + come) / count) ** 2, 0.0)
+            after = squares + 2 * loads[source] * leaving + leaving**2 + 2 * loads * come + come**2
+            left = np.maximum(after / count - ((leaving + come) / count) ** 2, 0.0)
             gain = count * 100 * (np.sqrt(squares / count) - np.sqrt(left)).mean(axis=1)
             before = self._overload(nodes, variance[:, None])
             relieved = np.maximum(variance[source] - spread[source], 0.0)
-            gain += before[source] - self._overload(nodes[source] + gone, relieved)
+            gain += before[source] - self._overload(nodes[source] + leaving, relieved)
             gain += before - self._overload(nodes + come, (variance + spread)[:, None])
             gain[source] = 0.0
             gains.append(gain)

@@ -347,21 +347,21 @@ class _Balancing:
                 continue
             position = self.groups.index(row.group)
             before, after = self.first.relative[position], self.loads.relative[position]
-            gone, come = self.flows[position]
+            leaving, come = self.flows[position]
             row.members = {
                 "before": dict(zip(LOADS, before)),
                 "after": dict(zip(LOADS, after)),
-                "out": gone,
+                "out": leaving,
                 "in": come,
             }
             parts = [
                 f"{many(count, 'instance')} {verb}{'s' * (count == 1)}"
-                for count, verb in ((gone, "leave"), (come, "arrive"))
+                for count, verb in ((leaving, "leave"), (come, "arrive"))
                 if count
             ]
             if not any(self.context.cluster.nodes[i].online for i in row.group.nodes):
                 parts.append("no node of it is online")
-            elif not gone and not self.movable[position]:
+            elif not leaving and not self.movable[position]:
                 parts.append("it holds no instance on shared storage that may be moved")
             above = self.loads.of(position) * len(self.groups) > total  # loaded above average
             if above and position in self.rejected:

@@ -214,15 +214,15 @@ def _kept(context: IntergroupContext, index: int, failing: Collection[int]) -> f
     Failovers that the node cannot take now do not count.
     """
     state = context.state
-    asked: dict[int, float] = {}
+    demands: dict[int, float] = {}
     for one in state.secondaries[index].values():
         node = state.where[one.name][0]
         if node in failing and one.uses_memory and not one.forthcoming:
-            asked[node] = asked.get(node, 0) + one.memory
+            demands[node] = demands.get(node, 0) + one.memory
     free = state.columns[MEMORY][index]
     able = (
         amount
-        for node, amount in asked.items()
+        for node, amount in demands.items()
         if amount < free and not move_rejections(context.cluster, node, [index])
     )
     return max(able, default=0)

@@ -226,9 +226,9 @@ class _Rows:
         prices = one.context.affinity.costs(instance, range(len(weights)))
         for rank, field in enumerate(one.openings.fields(place)):
             usable = [i for i in field if one.facts.usable[i] and weights[i] >= 0]
-            asked = [index for index in usable if companion in (None, index)]
-            rejected = one.openings.rejections(place, asked)
-            for index in asked:
+            open_nodes = [index for index in usable if companion in (None, index)]
+            rejected = one.openings.rejections(place, open_nodes)
+            for index in open_nodes:
                 if index in rejected:
                     continue
                 cost = (highest - weights[index]) / span + rank
@@ -335,24 +335,25 @@ class _Check:
                     state.keep_disks(instance, disks)
                     idle.append(instance.name)
             for instance in self._order:
-                taken = nodes.get(instance.name)
-                if taken is None:
+                own_nodes = nodes.get(instance.name)
+                if own_nodes is None:
                     continue
                 place = one.places[instance.name]
                 rejection = one.openings.rejection  # capacities and N+1 are not checked
                 allowed = not (
-                    rejection(place, taken[:1]) or (len(taken) > 1 and rejection(place, taken))
+                    rejection(place, own_nodes[:1])
+                    or (len(own_nodes) > 1 and rejection(place, own_nodes))
                 )
-                tolerance = one.tolerance(taken[0], place) if allowed else None
-                if tolerance is not None and not self._tolerates(tolerance, instance, taken):
-                    group = state.cluster.nodes[taken[0]].group
+                tolerance = one.tolerance(own_nodes[0], place) if allowed else None
+                if tolerance is not None and not self._tolerates(tolerance, instance, own_nodes):
+                    group = state.cluster.nodes[own_nodes[0]].group
                     if tolerance.rules.exact and place.before and group in self._returning:
                         late[group] = tolerance  # instances that return allow more to be lost
                     else:
                         allowed = False
                 if not allowed:
                     return [*idle, *(other.name for other in placed), instance.name]
-                state.place(instance, taken)
+                state.place(instance, own_nodes)
                 placed.append(instance)
             if any(one.comparison.broken(MOVED, rescues=True) for one in late.values()):
                 return [instance.name for instance in self._order]

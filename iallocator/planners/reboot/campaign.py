@@ -108,8 +108,8 @@ class CampaignResult(RebootResult):
         if self.returns:
             return super().leave_out(part, reason)
         number = next((k for k, one in enumerate(self.rounds) if one is part), len(self.rounds))
-        gone = self.rounds[number:]
-        left_out = [super(CampaignResult, self).leave_out(one, reason) for one in gone]
+        rounds_left_out = self.rounds[number:]
+        left_out = [super(CampaignResult, self).leave_out(one, reason) for one in rounds_left_out]
         return "; ".join(left_out)
 
     def parts(self) -> list[tuple[object, RebootResult]]:  # type: ignore[override]

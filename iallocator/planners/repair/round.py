@@ -72,8 +72,8 @@ class TagChanges:
     def record(self, tag: str, outdated: Iterable[str]) -> None:
         """Add `tag` and remove those that are `outdated`; it replaces tags not written yet."""
         before, unwritten = ([], []) if self.written else (self.removed, self.added)
-        gone = dict.fromkeys((*before, *outdated))
-        self.added, self.removed = [tag], [other for other in gone if other not in unwritten]
+        removed = dict.fromkeys((*before, *outdated))
+        self.added, self.removed = [tag], [other for other in removed if other not in unwritten]
         self.written = False
 
 

@@ -151,7 +151,7 @@ class Attempt:
         self.entries: list[PlanEntry] = []
         self.problem = ""
 
-    def found(self) -> FeasibilityResult:
+    def outcome(self) -> FeasibilityResult:
         """Return the result of this attempt."""
         unsolved = bool(self.problem) and not self._aim.evacuate
         loses_n1 = (
@@ -464,7 +464,7 @@ class Feasibility:
             if self.behaviour.squeezes_by_balancing:
                 attempt = Attempt(self.aim, off, True)
                 attempt.follow([(self._whole, self._movable_sets[-1])])
-                return attempt.found()
+                return attempt.outcome()
             hopeless = "" if tidy else self._bounds.hopeless(off)
             if hopeless:
                 return FeasibilityResult((), 0.0, hopeless)
@@ -479,7 +479,7 @@ class Feasibility:
                         attempt.pack(rules, instances, careful=True)
                     if not attempt.problem:
                         break
-                packed = attempt.found()
+                packed = attempt.outcome()
                 packed.packed = True
                 if not packed.problem:
                     return packed
@@ -498,13 +498,13 @@ class Feasibility:
                 attempt = Attempt(self.aim, off, tidy)
                 attempt.follow(way)
                 if not attempt.problem or self.aim.limits.deadline.over():
-                    return attempt.found()
+                    return attempt.outcome()
                 if near is None or attempt.distance() < near.distance():
                     near = attempt
             assert near is not None
             near.repair()
             searched = self._packs and self.thoroughness > 1 and not (tidy or thorough)
-            return near.found() if searched or not near.problem else self._exactly(near)
+            return near.outcome() if searched or not near.problem else self._exactly(near)
 
     def score(self, off: Collection[int], entries: Sequence[PlanEntry], each: bool) -> float:
         """Record the score after each of the packed moves, and return the last score.
@@ -529,7 +529,7 @@ class Feasibility:
     def _exactly(self, near: Attempt) -> FeasibilityResult:
         """Return the result of exact search, or `near` if it finds none or is not tried."""
         if self.budget is None or self.budget.must_end:
-            return near.found()
+            return near.outcome()
 
         movable = self._movable_sets[0]
         rules = self._whole.while_leaving(near.off)
@@ -544,13 +544,13 @@ class Feasibility:
             self.thoroughness,
         ).find(movable, self.budget)
         if entries is None:
-            result = near.found()
+            result = near.outcome()
             # The search moves instances on shared storage only
             if proved and len(self._movable_sets) == 1 and all(one.shared for one in movable):
                 result.problem += f" ({PROVED})"
                 self._impossible.add(near.off)
             return result
-        score = entries[-1].score if entries else near.found().score
+        score = entries[-1].score if entries else near.outcome().score
         return FeasibilityResult(entries, score, "")
 
     def without_moves(self, on: Collection[int]) -> FeasibilityResult:
@@ -558,7 +558,7 @@ class Feasibility:
         with Switched(self.aim.cluster, on=on):
             attempt = Attempt(self.aim, frozenset(), False)
             attempt.check(score_of(State(self.aim.cluster), self.aim.scope))
-            return attempt.found()
+            return attempt.outcome()
 
     @property
     def impossible(self) -> Collection[frozenset[int]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from iallocator.ranking.pacemaker.rules import Choice, in_order
 from iallocator.tags.pacemaker import lacking
-from iallocator.tags.pacemaker_scores import INFINITY, shown
+from iallocator.tags.pacemaker_scores import INFINITY, score_in_tags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class _Rejected(Mapping[int, str]):
         free, weight = self._nodes[index]
         needs = self._needs
         if weight < 0:
-            return f"rule 3: score {shown(weight)}"
+            return f"rule 3: score {score_in_tags(weight)}"
         return "rule 3: " + ", ".join(
             f"needs {needs[name]:.12g} {name}, {free.get(name, 0):.12g} free"
             for name in lacking(free, needs)

@@ -6,7 +6,7 @@ The kinds of strategy are ``default``, ``utilization``, ``balanced`` and ``minim
 from __future__ import annotations
 
 from iallocator.ranking.base import NodeRanking
-from iallocator.tags.pacemaker_scores import INFINITY, add, shown
+from iallocator.tags.pacemaker_scores import INFINITY, add, score_in_tags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Choice(NodeRanking):
     def criteria(self, index: int) -> list[tuple[str, str]]:
         """Return the criteria of rule 4 in order of precedence, with the values of a node."""
         free = ", ".join(f"{name} {amount:.12g}" for name, amount in self._free[index].items())
-        score, cost = shown(self.weights[index]), self.costs.get(index)
+        score, cost = score_in_tags(self.weights[index]), self.costs.get(index)
         criteria = {
             "score": f"{score} less {cost:g} for soft constraints" if cost else score,
             "free capacity": free or "none",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import many, shown
+from iallocator.errors import many, printable
 from iallocator.render.capacity import (
     LASTING,
     TREND,
@@ -48,9 +48,9 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
     page.headline, page.tone = _headline(document)
     runs = [(title, document[kind]) for kind, title in RUNS if kind in document]
     for title, run in runs:  # why it ended
-        closest = f"; closest candidate: {shown(run['closest'])}" if run["closest"] else ""
-        page.details.append(f"{title}, ended by: {shown(run['end'])}{closest}")
-        page.details += filter(None, [shown(quality_words(run, str))])
+        closest = f"; closest candidate: {printable(run['closest'])}" if run["closest"] else ""
+        page.details.append(f"{title}, ended by: {printable(run['end'])}{closest}")
+        page.details += filter(None, [printable(quality_words(run, str))])
     sums, now = document["cluster"], document["before"]
     page.tiles = [
         Tile("Instances now", str(now["instances"]), f"on {sums['nodes']} nodes"),
@@ -81,7 +81,7 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
                 f"{forecast['hopeless']} orders ended with an instance that does not fit on the "
                 "present cluster either. "
             )
-        note += f"Earlier requests: {forecast['asked']}. {shown(forecast['end'])}"
+        note += f"Earlier requests: {forecast['asked']}. {printable(forecast['end'])}"
         page.table("forecast", "Forecast", grid, note.rstrip())
     if "trend" in document:
         _trend(document["trend"], page)
@@ -124,7 +124,7 @@ def _trend(trend: Json, page: PageView) -> None:
     for row in trend_rows(trend):
         grid.add(*row)
     reasons = [f"{one['group']}: {one['reason']}" for one in trend["groups"] if one["reason"]]
-    page.table("trend", trend_title(trend), grid, "; ".join(map(shown, reasons)))
+    page.table("trend", trend_title(trend), grid, "; ".join(map(printable, reasons)))
 
 
 def _headline(document: Json) -> tuple[str, str]:

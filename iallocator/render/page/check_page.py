@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import NAMES, many, shown
+from iallocator.errors import NAMES, many, printable
 from iallocator.render.checkup import health_sentence
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
@@ -54,7 +54,7 @@ def report(document: Json, facts: Json, page: PageView) -> None:
     page.command = "show"
     page.headline, page.tone = _headline(now["counts"], now["late"], facts)
     if facts["master"]:
-        page.details.append(f"Master: {shown(facts['master'])}")
+        page.details.append(f"Master: {printable(facts['master'])}")
     if page.late:
         page.leave_out("instances", "Instances")
         return
@@ -74,7 +74,7 @@ def constraints(document: Json, facts: Json, page: PageView) -> None:
     """Add the constraints of all instances, and the tags that cannot be used."""
     grid = Grid(
         "Instance", "Kind", "Strength", numeric("Weight"), "What", "From",
-        intro="; ".join(map(shown, document["unusable"])), empty="There are no constraints.",
+        intro="; ".join(map(printable, document["unusable"])), empty="There are no constraints.",
     )  # fmt: skip
     for one in document["constraints"]:
         names = [one["instance"]] if "instance" in one else one["members"]
@@ -82,7 +82,7 @@ def constraints(document: Json, facts: Json, page: PageView) -> None:
         more = len(names) - NAMES
         weight = Cell(f"{one['weight']:g}", sort=one["weight"]) if "weight" in one else Cell("")
         grid.add(
-            Cell(shown(some), f"and {more} more" if more > 0 else "", "strong"),
+            Cell(printable(some), f"and {more} more" if more > 0 else "", "strong"),
             one["kind"], one["strength"], weight, one["what"], one["origin"],
         )  # fmt: skip
     page.table("rules", "Rules", grid, count=str(len(grid.rows)))
@@ -162,7 +162,7 @@ LOST = "What fails", "Result", "Instances that cannot be restarted", numeric("Th
 
 def _lost(name: str, one: Json, page: PageView) -> tuple[Cell | str, ...]:
     """Return the cells for the failure of a node, a set of nodes or a failure domain."""
-    title = Cell(shown(name), tone="strong")
+    title = Cell(printable(name), tone="strong")
     if one["survived"] is None:
         return title, Cell("not analysed", tone="faint"), "", ""
     result = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import many, shown
+from iallocator.errors import many, printable
 from iallocator.render.explained import parts_of
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.topology import add_topology
@@ -37,12 +37,12 @@ def explanation(document: Json, facts: Json, page: PageView) -> None:
     response = document["response"]
     page.command = f"explain {document['request_type']}"
     page.tone = "good" if response["success"] else "bad"
-    page.details = [shown(text) for text in (response["info"], *document["remarks"])]
+    page.details = [printable(text) for text in (response["info"], *document["remarks"])]
     decisions = document["decisions"]
     placed = [one for one in decisions if one["answer"]]
     page.headline = f"{len(placed)} of {len(decisions)} instances have a place"
     if len(decisions) == 1:
-        name = shown(page.short(decisions[0]["instance"]))
+        name = printable(page.short(decisions[0]["instance"]))
         page.headline = f"{name} cannot be placed"
         if placed:
             page.headline = f"{name} goes to {_where(placed[0]['answer']['nodes'], page)}"
@@ -74,9 +74,9 @@ def explanation(document: Json, facts: Json, page: PageView) -> None:
         said += [step["words"] for step in one["steps"]]
         said += [one["reason"]] if one["reason"] else []
         said += one["notes"]
-        about = shown(". ".join(text[:1].upper() + text[1:] for text in said))
+        about = printable(". ".join(text[:1].upper() + text[1:] for text in said))
         about = page.without_domain(about)
-        title = shown(page.short(one["instance"]))
+        title = printable(page.short(one["instance"]))
         page.table(f"decision-{number}", title, grids, about)
     add_topology(page, facts, (None, None), {})
     add_nodes(page, facts["moments"])
@@ -86,17 +86,18 @@ def explanation(document: Json, facts: Json, page: PageView) -> None:
 
 
 def _where(nodes: list[str], page: PageView) -> str:
-    return shown(page.placement(nodes))
+    return printable(page.placement(nodes))
 
 
 def _comparison(other: Json, page: PageView) -> Grid:
     """Return the answer beside another placement, with the statistics that make the difference."""
     title = f"Answer against {other['with']} {_where(other['nodes'], page)}"
     if "statistics" not in other:
-        return Grid(title=shown(title), empty=shown(f"Decided: {other['decided_by']}."))
+        return Grid(title=printable(title), empty=printable(f"Decided: {other['decided_by']}."))
     grid = Grid(
         "Statistic", numeric("Weight"), numeric("Before"), numeric("Answer"), numeric("Other"),
-        numeric("Advantage of the answer"), title=shown(title), empty="All statistics are alike.",
+        numeric("Advantage of the answer"), title=printable(title),
+        empty="All statistics are alike.",
     )  # fmt: skip
     for one in sorted(other["statistics"], key=lambda one: -abs(one["difference"])):
         tone = "good" if one["difference"] > 0 else "bad" if one["difference"] < 0 else ""
@@ -120,7 +121,7 @@ def _nodes(group: Json, page: PageView) -> Grid:
     intro = ". ".join(text for text in (group["obstacle"], group["comparison"]) if text)
     grid = Grid(
         "Node", "Result", "Why", *[numeric("Score")] * scored,
-        title=shown(f"Nodes of group {group['group']}"), intro=shown(intro),
+        title=printable(f"Nodes of group {group['group']}"), intro=printable(intro),
         empty="No node was checked.",
     )  # fmt: skip
     for node in group["candidates"]:
@@ -130,7 +131,7 @@ def _nodes(group: Json, page: PageView) -> Grid:
                 RESULT_WORDS.get(node["result"], node["result"]),
                 tone=TONES.get(node["result"], ""),
             ),
-            Cell(page.without_domain(shown("; ".join(node["reasons"])))),
+            Cell(page.without_domain(printable("; ".join(node["reasons"])))),
         ]
         if scored:
             score = node.get("score")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import many, shown
+from iallocator.errors import many, printable
 from iallocator.render.page.view import (
     SHOWN,
     Bar,
@@ -122,7 +122,7 @@ def finding_grid(before: Json, after: Json | None, page: PageView) -> Grid:
 def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:
     findings = [one for group in health for one in group["findings"]]
     return {
-        (one["kind"], one["node"] or "", one["instance"] or "", shown(one["text"])): None
+        (one["kind"], one["node"] or "", one["instance"] or "", printable(one["text"])): None
         for one in findings
     }
 
@@ -171,23 +171,24 @@ def matrix_grid(failures: Sequence[Json], page: PageView) -> Grid:
     rows.sort(key=lambda pair: (pair[0]["survived"], -sum(mib for _, mib in pair[1].values())))
     rows = [pair for pair in rows if any(count for count, _ in pair[1].values())]
     kept = rows[:MATRIX]
-    taken: dict[str, float] = {}
+    memory_taken: dict[str, float] = {}
     for _, row in kept:
         for name, (count, mib) in row.items():
             if count:
-                taken[name] = taken.get(name, 0) + mib
-    names = sorted(sorted(taken, key=lambda name: -taken[name])[:MATRIX], key=natural)
+                memory_taken[name] = memory_taken.get(name, 0) + mib
+    names = sorted(sorted(memory_taken, key=lambda name: -memory_taken[name])[:MATRIX], key=natural)
     if elsewhere in names:
         names = [*(name for name in names if name != elsewhere), elsewhere]
     grid = Grid(
-        "If this node fails", *map(numeric, map(shown, names)),
+        "If this node fails", *map(numeric, map(printable, names)),
         title="Which node takes over how much",
         intro="Memory of the instances that restart on each node.",
     )  # fmt: skip
-    if len(kept) < len(rows) or len(names) < len(taken):
+    if len(kept) < len(rows) or len(names) < len(memory_taken):
         grid.intro += (
-            f" {len(kept)} of {len(rows)} nodes, {len(names)} of {len(taken)} targets: those with "
-            "failures that are not tolerated, then those with most memory. The table above has all."
+            f" {len(kept)} of {len(rows)} nodes, {len(names)} of {len(memory_taken)} targets: "
+            "those with failures that are not tolerated, then those with most memory. "
+            "The table above has all."
         )
     most = max((mib for _, row in kept for _, mib in row.values()), default=1) or 1
     for one, row in kept:
@@ -258,7 +259,7 @@ def group_grid(
     for was, now in zip(before, before if after is None else after):
         bad = len(now["bad_nodes"])
         grid.add(
-            Cell(shown(was["name"]), tone="strong"),
+            Cell(printable(was["name"]), tone="strong"),
             was["alloc_policy"],
             number_cell(was["nodes"]),
             Cell(_change(was["instances"], now["instances"]), sort=now["instances"]),
@@ -283,4 +284,4 @@ def _said(row: Json | None) -> Cell:
         for name, title in GROUP_MEMBERS.items()
         if name in row
     ]
-    return Cell(shown(row["reason"]), shown(", ".join(parts)))
+    return Cell(printable(row["reason"]), printable(", ".join(parts)))

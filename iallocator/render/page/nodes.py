@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
 
-from iallocator.errors import many, shown
+from iallocator.errors import many, printable
 from iallocator.render.page.view import Bar, Section, gib, natural
 from iallocator.units import GIB
 
@@ -151,8 +151,8 @@ def _line(index: int, moments: Sequence[Json], mark: str, page: PageView) -> Nod
     changed = any(one["held"] != node["held"] for one in moments)
     return NodeLine(
         index,
-        shown(page.short(node["name"])),
-        shown(node["group"]),
+        printable(page.short(node["name"])),
+        printable(node["group"]),
         [*marks_of(node), *([mark] if mark else [])],
         _once([round(100 * load_of(one)) for one in moments]),
         counts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import many, shown
+from iallocator.errors import many, printable
 from iallocator.render.campaign import campaign_lines
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
@@ -67,7 +67,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
     first, last = plan["scores"]["before"], plan["scores"]["after"]
     score = SUM_OF_GROUPS if len(plan.get("groups", ())) > 1 else "Score"
     if plan["command"] == "compress" and plan.get("chosen"):
-        what += f": group {shown(plan['chosen'])} becomes empty"
+        what += f": group {printable(plan['chosen'])} becomes empty"
     elif moves and last < first and plan["command"] not in SUMS:
         what += f": the {score.lower()} falls from {decimals(first)} to {decimals(last)}"
     worse = after["survived"] < before["survived"] and after["analysed"] >= before["analysed"]
@@ -84,7 +84,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
     if plan.get("reason"):
         details.append(f"The plan ends here: {plan['reason']}")
     details += (f"{one['node']} is left as it is: {one['reason']}" for one in plan.get("kept", ()))
-    page.details = [*map(shown, details)]
+    page.details = [*map(printable, details)]
     transition = plan["transition"]
     first, last = plan["scores"]["before"], plan["scores"]["after"]
     copied = sum(move["copied_mib"] for move in plan["moves"])
@@ -204,7 +204,7 @@ def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
             Cell(two_lines(before), tone="where"),
             Cell(two_lines(after), tone="strong"),
             reasons.of(position),
-            Cell(page.without_domain(shown(how)), tone="faint"),
+            Cell(page.without_domain(printable(how)), tone="faint"),
             size_cell(move["copied_mib"]),
             score_cell(move["score"]),
             anchor=f"move-{position + 1}",
@@ -214,7 +214,7 @@ def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
 
 def two_lines(placement: str) -> str:
     """Return the nodes of a placement, the secondary below the primary."""
-    return shown(placement).replace(" : ", " :\n")
+    return printable(placement).replace(" : ", " :\n")
 
 
 def by_node(plan: Json, page: PageView) -> Grid:
@@ -279,7 +279,9 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
             entry.get("repair", ""),
             *map(page.placement, ends),
             entry["note"] or entry["state"],
-            Cell(shown(", ".join(code.lower().replace("_", " ") for code in codes)), tone="faint"),
+            Cell(
+                printable(", ".join(code.lower().replace("_", " ") for code in codes)), tone="faint"
+            ),
         )
         grid.add(*cells)
     add_topology(page, facts, (now, then), {})

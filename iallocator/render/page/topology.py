@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from math import inf
 
-from iallocator.errors import many, shown
+from iallocator.errors import many, printable
 from iallocator.render.page.health import effects
 from iallocator.render.page.nodes import RESOURCES, load_of, marks_of
 from iallocator.render.page.view import Section, escaped, gib, natural
@@ -186,7 +186,7 @@ def add_topology(
     moving = _moving(moments) if len(moments) == 2 else {}
 
     # The tiles; the blocks of a node that does not change are made once
-    kinds = [_kinds(gone, moving) for gone in lost]
+    kinds = [_kinds(lost_instances, moving) for lost_instances in lost]
     marked = {name for one in kinds for name, _ in one.items() ^ kinds[0].items()}
     small = len(position) <= DENSE
     labels = tails([*map(page.short, sizes)]) if small else {}
@@ -212,7 +212,7 @@ def add_topology(
                 row = []
                 for one, mib in zip(names, memory):
                     width = round(100 * mib / whole, 1)
-                    text = shown(labels[page.short(one)]) if small and width >= LEGIBLE else ""
+                    text = printable(labels[page.short(one)]) if small and width >= LEGIBLE else ""
                     row.append(Block(index_of[one], width, kinds[at].get(one, ""), text))
                 rows.append(row)
             blocks.append((rows[0], rows[1]))
@@ -227,7 +227,7 @@ def add_topology(
         )
         title = ", ".join((f"{page.short(name)}: {loads[0]} % used", *held))
         label = node_labels.get(page.short(name), page.short(name))
-        tiles[name] = NodeTile(k, shown(label), shown(title), present_marks, loads, blocks)
+        tiles[name] = NodeTile(k, printable(label), printable(title), present_marks, loads, blocks)
 
     # Groups and racks
     def place(node: Json) -> tuple[str, str]:
@@ -239,17 +239,17 @@ def add_topology(
                                                natural(node["name"])))  # fmt: skip
     for (group, rack), some in groupby(order, key=place):
         here = [tiles[node["name"]] for node in some]
-        racks.append(Rack(shown(group), shown(rack), here))
+        racks.append(Rack(printable(group), printable(rack), here))
     by_load = sorted(tiles.values(), key=lambda tile: -tile.loads[0])
 
     data = {
         "moments": [moment["title"] for moment in moments],
         "nodes": [
             {
-                "name": shown(page.short(node["name"])),
-                "group": shown(node["group"]),
+                "name": printable(page.short(node["name"])),
+                "group": printable(node["group"]),
                 "marks": [*tiles[node["name"]].marks],
-                "tags": [*map(shown, inventory["nodes"][node["name"]]["tags"])],
+                "tags": [*map(printable, inventory["nodes"][node["name"]]["tags"])],
                 "amounts": [_amounts(moment["nodes"][k]) for moment in moments],
                 "held": [
                     [[index_of[name] for name in names] for names in moment["nodes"][k]["held"]]
@@ -259,8 +259,8 @@ def add_topology(
             for k, node in enumerate(moments[0]["nodes"])
         ],
         "instances": [
-            [shown(page.short(name)), gib(one["memory"]), gib(one["disk"]), one["vcpus"],
-             one["disk_template"], shown(", ".join(one["tags"]))]
+            [printable(page.short(name)), gib(one["memory"]), gib(one["disk"]), one["vcpus"],
+             one["disk_template"], printable(", ".join(one["tags"]))]
             for name, one in sizes.items()
         ],
         "failures": [
@@ -322,6 +322,6 @@ def _failures(health: Json, position: Mapping[str, int], page: PageView) -> list
     for one in health["failures"]:
         failures[position[one["node"]]] = {
             "tolerated": one["survived"] if one["analysed"] else None,
-            "effects": [*map(shown, effects(one, page))],
+            "effects": [*map(printable, effects(one, page))],
         }
     return failures

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.errors import shown
+from iallocator.errors import printable
 from iallocator.render.drawing import drawing, subject, waves, way
 from iallocator.render.page.view import (
     Bar,
@@ -119,10 +119,12 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
         hint = f"Step {number}: {step['kind']} {name} {way(step, page.names, ARROW)}"
         hint += f"; waits for {waits or 'nothing'}"
         for node, side in _ends(step):
-            chip = Chip(number, step["kind"], shown(page.short(name)), side, shown(hint))
+            chip = Chip(number, step["kind"], printable(page.short(name)), side, printable(hint))
             cells = lanes.setdefault(node, [[] for _ in range(last)])
             cells[wave_of[number] - 1].append(chip)
-    ordered = [Lane(shown(page.short(name)), lanes[name]) for name in sorted(lanes, key=natural)]
+    ordered = [
+        Lane(printable(page.short(name)), lanes[name]) for name in sorted(lanes, key=natural)
+    ]
     remarks = [
         *(f"Not done: {one['name']}: {one['reason']}" for one in transition["left"]),
         *transition["remarks"],
@@ -145,7 +147,7 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
     for step in transition["steps"]:
         position = step["number"]
         links = [
-            Link(str(other), f"step-{other}", shown(why))
+            Link(str(other), f"step-{other}", printable(why))
             for other, why in zip(step["after"], step["because"])
         ]
         why = "; ".join(dict.fromkeys(step["because"]))
@@ -155,7 +157,7 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
             Cell(step["kind"], "" if step["opcodes"] else "by hand"),
             page.strong(subject(step)),
             way(step, page.names, ARROW),
-            Cell("" if links else "nothing", shown(why), "" if links else "faint", links=links),
+            Cell("" if links else "nothing", printable(why), "" if links else "faint", links=links),
             Cell(duration_words(times[position][1] - times[position][0]),
                  sort=times[position][1] - times[position][0]),
             Cell(sort=times[position][0], bar=_span(times[position], end)),
@@ -163,7 +165,7 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
         )  # fmt: skip
     picture = drawing(transition, page.names)
     view = TimelineView(
-        [*map(duration_words, begins)], ordered, steps, [*map(shown, remarks)], picture
+        [*map(duration_words, begins)], ordered, steps, [*map(printable, remarks)], picture
     )
     page.sections.append(Section("transition", "transition", "Transition", view, intro, count))
 

@@ -15,7 +15,7 @@ from itertools import repeat
 from pathlib import Path
 
 from iallocator import __version__
-from iallocator.errors import UsageError, shown
+from iallocator.errors import UsageError, printable
 from iallocator.names import common_domain
 from iallocator.render.table import columns_named
 from iallocator.units import GIB
@@ -152,7 +152,7 @@ class Grid:
 
     def add(self, *cells: Cell | str, anchor: str = "") -> None:
         """Add a row, one cell for each column; links lead to `anchor`."""
-        every = [cell if isinstance(cell, Cell) else Cell(shown(cell)) for cell in cells]
+        every = [cell if isinstance(cell, Cell) else Cell(printable(cell)) for cell in cells]
         self.rows.append(Row(every, anchor))
 
     def rows_as_html(self, href: Callable[[str], str]) -> Markup:
@@ -265,7 +265,7 @@ class PageView:
         nodes = () if self.late else facts["moments"][0]["nodes"]
         self.positions = {node["name"]: k for k, node in enumerate(nodes)}
         self.command = ""
-        self.cluster = shown(cluster["name"])
+        self.cluster = printable(cluster["name"])
         self.headline = ""
         self.tone = ""
         self.details: list[str] = []
@@ -287,7 +287,7 @@ class PageView:
 
     def strong(self, name: str) -> Cell:
         """Return a cell with the name that a row is about; that of a node leads to its tile."""
-        text = shown(self.short(name))
+        text = printable(self.short(name))
         if name in self.positions:
             return Cell(tone="strong", links=[Link(text, f"tile-{self.positions[name]}")])
         return Cell(text, tone="strong")

@@ -174,8 +174,8 @@ def _consistent(question: Callable[[], Answers], again: int) -> Answers:
     answers = question()
     check_kinds(answers)
     for problem in _contradictions(answers):
-        asked = f", asked {again + 1} times: it changes, or is damaged" if again else ""
-        raise LiveError(answers.where, f"the answers contradict each other{asked}: {problem}")
+        attempts = f", asked {again + 1} times: it changes, or is damaged" if again else ""
+        raise LiveError(answers.where, f"the answers contradict each other{attempts}: {problem}")
     return answers
 
 
@@ -282,7 +282,7 @@ class StoredAnswers:
 
     def get(self, path: str, deadline: Deadline) -> Any:
         """Return the content of the file with the answer for `path`."""
-        name = next(name for name, asked in QUESTIONS.items() if asked == path)
+        name = next(name for name, question in QUESTIONS.items() if question == path)
         file = f"{self._folder}/{name}.json"
         if name == "networks" and not os.path.exists(file):
             return []

@@ -83,12 +83,12 @@ def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
     if settings.ignore_dynu:
         raise UsageError("--ignore-dynu and --mond exclude each other")
     behaviour = settings.behaviour
-    asked = [node for node in cluster.nodes if not node.offline or behaviour.asks_offline_daemons]
+    queried = [node for node in cluster.nodes if not node.offline or behaviour.asks_offline_daemons]
     kind = OF_INSTANCES if settings.mond_xen else OF_NODES
     apply = _apply_to_instances if settings.mond_xen else _apply_to_nodes
     try:
-        reports = _reports([node.name for node in asked], kind, settings)
-        apply(cluster, asked, reports)
+        reports = _reports([node.name for node in queried], kind, settings)
+        apply(cluster, queried, reports)
     except MissingError as missing:
         if settings.exit_on_missing_mond_data:
             raise
@@ -181,16 +181,16 @@ def _apply_to_instances(
             problem = f"node {node.name} does not say how busy its instances are ({OF_INSTANCES})"
             raise MissingError(problem)
         loads |= {n: load for n, raw in data.items() if (load := _number(raw)) is not None}
-    asked = {node.index for node in nodes}
-    missing = [i for i in cluster.instances if i.nodes[0] in asked and i.name not in loads]
+    queried = {node.index for node in nodes}
+    missing = [i for i in cluster.instances if i.nodes[0] in queried and i.name not in loads]
     for instance in missing:
         if instance.uses_memory:
             problem = f"no node says how busy instance {instance.name} is ({OF_INSTANCES})"
             raise MissingError(problem, instances=[one.name for one in missing])
     set_cpu_loads(cluster, loads)
-    totals = dict.fromkeys(asked, 0.0)
+    totals = dict.fromkeys(queried, 0.0)
     for instance in cluster.instances:
-        if instance.nodes[0] in asked:
+        if instance.nodes[0] in queried:
             totals[instance.nodes[0]] += loads.get(instance.name, 0.0)
     for node in nodes:
         node.load = totals[node.index] / node.total_cpus if node.total_cpus else 0.0

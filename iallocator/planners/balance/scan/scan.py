@@ -266,15 +266,15 @@ class MoveScan:
         rounded = [one[1].rounded(some, self._current) for one, some in zip(stores, moves)]
         scores, cells = np.concatenate([[], *rounded]), np.concatenate([[], *moves]).astype(int)
         of = np.repeat(np.arange(len(stores)), [some.size for some in moves])
-        taken: dict[str, int] = {}
+        times_moved: dict[str, int] = {}
         chosen: list[Keyed] = []
         for k in np.argsort(scores, kind="stable").tolist():
             score, cell, (scan, store) = float(scores[k]), int(cells[k]), stores[of[k]]
             if len(chosen) >= count and score > chosen[-1][0]:
                 break  # moves of equal score may come before it
             name = scan.instances[cell // store.shape[1]].name
-            taken[name] = taken.get(name, 0) + 1
-            if taken[name] <= each:
+            times_moved[name] = times_moved.get(name, 0) + 1
+            if times_moved[name] <= each:
                 chosen.append(scan.keyed(store, cell, score))
         chosen.sort(key=_key)
         return [move for *_, move in chosen[:count]]
