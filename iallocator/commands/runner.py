@@ -262,11 +262,10 @@ def _write_pages(result: Result, command: Command, html: str) -> None:
             "line": join(["iallocator", *command.arguments]),
         },
     }
-    if folder:
+    if folder and not facts["late"]:
         from iallocator.documents.overview import constraint_list
 
-        source = command.source
-        facts["rules"] = constraint_list(source.cluster, command.effective)
+        facts["rules"] = constraint_list(cluster, command.effective)
     pages = pages_of(command.row.document, document, facts, folder)
     for name, page in pages.items():
         if is_stdout(html):

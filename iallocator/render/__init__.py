@@ -79,7 +79,7 @@ def pages_of(kind: str, document: Json, facts: Json, folder: bool) -> dict[str, 
     _renderer_of(kind, PAGE)(document, facts, page)
     if not folder:
         return {"": html_of(page)}
-    _renderer_of("constraints", PAGE)(facts["rules"], facts, page)
+    _renderer_of("constraints", PAGE)(facts.get("rules", {}), facts, page)
     current = ["index", *dict.fromkeys(section.page for section in page.sections)]
     return {f"{name}.html": html_of(page, name) for name in current}
 

@@ -363,6 +363,18 @@ def test_page_of_a_large_cluster_without_time_leaves_out_its_largest_parts(
     assert "topology" in links
 
 
+def test_late_folder_of_pages_leaves_out_the_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its page is there, and says so."""
+    monkeypatch.setattr(moments, "PER_NODE", 1.0)
+    file, folder = tmp_path / "document.json", tmp_path / "pages"
+    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    assert main(["report", "--time-limit=0", f"--html={folder}/", str(file)]) == 0
+    text = (folder / "rules.html").read_text()
+    assert "Left out: the time limit of 0 s was reached (--time-limit)" in text
+
+
 def test_late_page_leaves_out_many_steps_and_reasons_that_take_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,6 @@ from iallocator.model.state import State
 from iallocator.options.settings import WORK_SECONDS
 from iallocator.options.values import for_node
 from iallocator.planners.power_state import AssumedMoves
-from iallocator.planners.reboot.drain_plan import RebootContext
 from iallocator.planners.reboot.reboot import (
     NO_NODE,
     RebootGroup,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.constraints.relations import Relations
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.options.settings import Settings
@@ -90,8 +90,14 @@ class CampaignResult(RebootResult):
         Index of a node that is not online -> why the campaign leaves it out.
     """
 
-    def __init__(self, context: RebootContext, master: int, options: CampaignOptions) -> None:
-        super().__init__(context, master)
+    def __init__(
+        self,
+        cluster: Cluster,
+        relations: Relations | None,
+        master: int,
+        options: CampaignOptions,
+    ) -> None:
+        super().__init__(cluster, relations, master)
         self.plan.command = "maintain"
         self.options = options
         self.away: dict[int, str] = {}
@@ -191,7 +197,7 @@ def plan_campaign(
     }
     options = replace(options, done=[*options.done, *cluster.node_names([*refused])])
     planned = plan_reboots(cluster, settings, options, deadline, report)
-    done = CampaignResult(RebootContext(cluster, settings, deadline), planned.master, campaign)
+    done = CampaignResult(cluster, planned.relations, planned.master, campaign)
     done.complete = planned.complete
     for node in wanted:
         if not node.online:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.constraints.relations import Relations
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Node
     from iallocator.options.settings import Settings
@@ -69,6 +70,8 @@ class RebootResult(PlanResult):
 
     Attributes
     ----------
+    relations:
+        The affinity constraints; None if there are none.
     rounds:
         The groups of nodes in their order.
     left:
@@ -83,15 +86,16 @@ class RebootResult(PlanResult):
     settles = False
     measure = GROUPS
 
-    def __init__(self, context: RebootContext, master: int = -1) -> None:
-        super().__init__("reboot", State(context.cluster), demands_of(context.affinity.relations))
+    def __init__(self, cluster: Cluster, relations: Relations | None, master: int = -1) -> None:
+        super().__init__("reboot", State(cluster), demands_of(relations))
+        self.relations = relations
         self.rounds: list[RebootGroup] = []
         self.master = master
         self.complete = True
         self.left: Mapping[int, str] = {}
         self._units: Mapping[str, Sequence[str]] = {}
-        if context.affinity.relations is not None:
-            self._units = context.affinity.relations.units()
+        if relations is not None:
+            self._units = relations.units()
 
     @property
     def reached(self) -> float:
@@ -230,7 +234,7 @@ def plan_reboots(
     if options.master:
         names = [node.name for node in cluster.nodes]
         master = names.index(whole_name(options.master, names, "--master-node", "node"))
-    done = RebootResult(context, master)
+    done = RebootResult(cluster, context.affinity.relations, master)
     done.left = grouping.left
     # Larger groups first, the group of the master last, and in it the master
     groups = [sorted(group, key=lambda k: (k == master, k)) for group in grouping.groups]

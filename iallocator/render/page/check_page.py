@@ -72,6 +72,9 @@ def report(document: Json, facts: Json, page: PageView) -> None:
 
 def constraints(document: Json, facts: Json, page: PageView) -> None:
     """Add the constraints of all instances, and the tags that cannot be used."""
+    if page.late:
+        page.leave_out("rules", "Rules")
+        return
     grid = Grid(
         "Instance", "Kind", "Strength", numeric("Weight"), "What", "From",
         intro="; ".join(map(printable, document["unusable"])), empty="There are no constraints.",
