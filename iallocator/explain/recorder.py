@@ -369,7 +369,8 @@ class Recorder:
         kernel = kernels.get(id(scope))
         if kernel is None:
             earlier = self._earlier.setdefault(id(scope), ({}, {}))
-            kernel = kernels[id(scope)] = kernel_of(state, scope, earlier=earlier)
+            fixed = self.context.kernels.fixed
+            kernel = kernels[id(scope)] = kernel_of(state, scope, earlier=earlier, fixed=fixed)
         return kernel
 
     def _runner_up(

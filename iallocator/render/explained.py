@@ -311,12 +311,12 @@ def tell_nodes(page: Page, group: Json, instance: str) -> None:
 def _sorted_rows(group: Json) -> list[Json]:
     """Return the rows of the nodes by result and rank: first those that can host the instance."""
     place = {row["node"]: k for k, row in enumerate(group.get("order", ()))}
-
-    def rank(row: Json) -> tuple[int, float, int]:
+    of_result: dict[str, list[tuple[float, int, int, Json]]] = {result: [] for result in RESULTS}
+    for k, row in enumerate(group["candidates"]):
         score = row.get("score", 0.0) + row.get("penalty", 0.0)
-        return RESULTS.index(row["result"]), score, place.get(row["node"], len(place))
-
-    return sorted(group["candidates"], key=rank)
+        ranked = score, place.get(row["node"], len(place)) if place else 0, k, row
+        of_result[row["result"]].append(ranked)
+    return [row for ranked in of_result.values() for *_, row in sorted(ranked)]
 
 
 def _without_policy(

@@ -654,6 +654,11 @@ def kernel_of(
     scope: Sequence[int],
     min_disk: float = 0.0,
     earlier: EarlierNodes | None = None,
+    fixed: Capacities | None = None,
 ) -> ScalarKernel:
-    """Return a scalar kernel for `state` over `scope`; call `follow` after changes."""
-    return ScalarKernel(state, scope, Capacities(state.cluster.nodes, min_disk, scope), earlier)
+    """Return a scalar kernel for `state` over `scope`; call `follow` after changes.
+
+    `fixed`: the capacities of the nodes, if they are known; otherwise they are computed.
+    """
+    fixed = Capacities(state.cluster.nodes, min_disk, scope) if fixed is None else fixed
+    return ScalarKernel(state, scope, fixed, earlier)
