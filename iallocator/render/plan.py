@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from iallocator.render.table import Page
 
 __all__ = [
-    "NAMED", "SUMS", "SUM_OF_GROUPS", "WELL", "kept_nodes", "plan", "reboots", "repairs", "rescue",
-    "switched_nodes", "tell_transition",
+    "COUNTED", "NAMED", "SUMS", "SUM_OF_GROUPS", "WELL", "kept_nodes", "plan", "reboots", "repairs",
+    "rescue", "switched_nodes", "tell_transition",
 ]  # fmt: skip
 
 WELL = "Verified: no order of the steps that was tried breaks a limit"

@@ -96,7 +96,7 @@ def test_page_of_a_plan_for_several_groups_names_the_sum_of_their_scores(write: 
     assert ": the score falls from" in text
     document["nodes"]["node1"]["offline"] = True
     text = write("redistribute", document).read_text()
-    assert "<dt>Objective</dt>" in text
+    assert re.search(r"<dt>Objective</dt>\s*<dd>\d+ \S+ \d+</dd>", text)
     assert "score falls" not in text
 
 
@@ -211,6 +211,14 @@ CONTRAST = """() => {
   }
   return [...new Set(wrong)];
 }"""
+
+
+def test_page_of_an_explanation_shows_scores_with_four_decimals(write: Write) -> None:
+    """Also those within the reasons of a node."""
+    text = write("explain", allocate(cluster(4))).read_text()
+    part = text[text.index("Nodes of group") :].partition("</table>")[0]
+    assert re.search(r"score \d+\.\d{4}\b", part)
+    assert not re.search(r"score \d+\.\d{5}", part)
 
 
 ASKED = {"report": (), "check": (), "capacity": ("-l3", "--disk-template=rbd"), "explain": ()}

@@ -15,7 +15,7 @@ from iallocator.render.page.view import (
     score_cell,
     signed,
 )
-from iallocator.render.table import numeric
+from iallocator.render.table import Page, numeric
 from iallocator.render.words import RESULT_WORDS, STATISTICS
 
 TYPE_CHECKING = False
@@ -119,9 +119,11 @@ def _nodes(group: Json, page: PageView) -> Grid:
     """Return a row per node of the group: its result, and the reasons."""
     scored = any("score" in node for node in group["candidates"])
     intro = ". ".join(text for text in (group["obstacle"], group["comparison"]) if text)
+    text_page = Page()  # rounds scores in sentences, as the text does
     grid = Grid(
         "Node", "Result", "Why", *[numeric("Score")] * scored,
-        title=printable(f"Nodes of group {group['group']}"), intro=printable(intro),
+        title=printable(f"Nodes of group {group['group']}"),
+        intro=printable(text_page.rounded(intro)),
         empty="No node was checked.",
     )  # fmt: skip
     for node in group["candidates"]:
@@ -131,7 +133,7 @@ def _nodes(group: Json, page: PageView) -> Grid:
                 RESULT_WORDS.get(node["result"], node["result"]),
                 tone=TONES.get(node["result"], ""),
             ),
-            Cell(page.without_domain(printable("; ".join(node["reasons"])))),
+            Cell(page.without_domain(printable(text_page.rounded("; ".join(node["reasons"]))))),
         ]
         if scored:
             score = node.get("score")

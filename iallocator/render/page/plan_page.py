@@ -20,7 +20,7 @@ from iallocator.render.page.view import (
     signed,
     size_cell,
 )
-from iallocator.render.plan import ACTIONS, SUM_OF_GROUPS, SUMS, switched_nodes
+from iallocator.render.plan import ACTIONS, COUNTED, SUM_OF_GROUPS, SUMS, switched_nodes
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, numeric
 from iallocator.render.words import GAINS, duration_words
@@ -97,7 +97,9 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
         Tile("Copied between nodes", gib(copied)),
         Tile(
             "Objective" if plan["command"] in SUMS else score,
-            f"{decimals(first)} {arrow} {decimals(last)}",
+            f"{first:.0f} {arrow} {last:.0f}"
+            if plan["command"] in COUNTED
+            else f"{decimals(first)} {arrow} {decimals(last)}",
             SUMS.get(plan["command"], "lower is better"),
             tone,
         ),
