@@ -37,6 +37,9 @@ SUMS = {
 }
 """Command -> the sum that it lowers, if that is not the score."""
 
+HEALTHY, BROKEN = "Healthy", "Broken"
+"""States of an instance in `repair`."""
+
 COUNTED = frozenset({"redistribute", "compress"})
 """The commands that lower a number of instances."""
 
@@ -383,15 +386,23 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
 
     With ``--dry-run``, the jobs and the changes of tags follow.
     """
-    instances, counts = document["instances"], document["counts"]
+    instances, counts = document["instances"], dict(document["counts"])
     page.leave_out(domains_of(facts["nodes"], [one["instance"] for one in instances]))
+    # harep calls an instance healthy if no tag says otherwise; for people, it is broken
+    broken = [one for one in instances if "broken" in one and one["state"] == HEALTHY]
+    if broken:
+        counts[HEALTHY] -= len(broken)
+        counts[BROKEN] = len(broken)
     shares = [f"{name}: {count}" for name, count in counts.items() if count]
     page.say(f"Instances: {', '.join(shares) or 'none'}", indent=0)
     if instances:
         page.heading("Repairs")
         table = Table("instance", "state", "what is done")
         for one in instances:
-            table.add(one["instance"], one["state"], one["note"] or "-")
+            state = one["state"]
+            if state == HEALTHY and "broken" in one:
+                state = BROKEN
+            table.add(one["instance"], state, one["note"] or "-")
         page.table(table)
     if document["broken"]:
         page.heading(f"Broken, and not repaired now: {document['broken']}")

@@ -315,6 +315,15 @@ def broken_cluster() -> Json:
     return document
 
 
+@pytest.mark.parametrize("limit", [[], ["--time-limit=0"]])
+def test_text_calls_no_instance_healthy_that_needs_a_repair(limit: list[str]) -> None:
+    """Tags call it healthy, as in harep; the text calls it broken."""
+    text = printed("repair", *limit, document=broken_cluster(), status=1)
+    assert text.startswith("Instances: Healthy: 1, Broken: 7\n")
+    rows = text.partition("Repairs\n")[2].partition("\n\n")[0]
+    assert "Healthy" not in rows
+
+
 def test_damaged_instances_are_listed_with_the_command_that_repairs_them() -> None:
     """Without permission each instance names the command that repairs it, and its target."""
     status, found = _of_document(broken_cluster())
