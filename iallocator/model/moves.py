@@ -81,6 +81,15 @@ class Move:
         return frozenset((*self.before, *self.after, *(target for _, target in self.steps)))
 
     @property
+    def swapped(self) -> frozenset[int]:
+        """The nodes on which the instance has another role after the move, or another than none."""
+        return (
+            frozenset(self.before)
+            .union(self.after)
+            .difference(one for one, other in zip(self.before, self.after) if one == other)
+        )
+
+    @property
     def letters(self) -> tuple[str, ...]:
         """Return the elementary moves without their targets: ``f``, ``r`` or ``fa`` each."""
         return tuple(LETTERS[kind] for kind, _ in self.steps)

@@ -91,7 +91,8 @@ def _in_another_form(rng: Random, value: Any) -> Any:
         return rng.choice((0, "", [], {}, False, "null"))
     return rng.choice(
         ([value], {value: value}, f" {value}", value.upper(), value[:-1], value + "\0", value * 2,
-         value + "\u200b", list(value), value.encode().hex(), None, f"{value}.example.com")
+         value + "\u200b", list(value), value.encode("utf-8", "surrogatepass").hex(), None,
+         f"{value}.example.com")
     )  # fmt: skip
 
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchScan", "moves_of"]
 
-BLOCK = 8_192
-"""Moves that are evaluated at a time: 64 KiB in each temporary array for each statistic."""
+BLOCK = 16_384
+"""Moves that are evaluated at a time: 128 KiB in each temporary array for each statistic."""
 
 OFFLINE, CLOSED, LEAVING, ONLINE = range(4)
 """Conditions of a node: offline; up, but not online; to be powered down; online."""

@@ -125,7 +125,7 @@ class SwapTable:
             self._penalties = penalties[self._rows] * (self._roles == 0)[:, None]
         self._added: Floats = np.zeros((count, count))  # what the best swaps add to penalties
         self._best: Whole = np.full((2, count, count), -1, dtype=np.intp)
-        self._barred: set[tuple[int, int]] = set()
+        self._barred: dict[int, list[int]] = {}  # row of an instance -> rows of the others
         self._nodes: Whole = np.zeros(len(roles), dtype=np.intp)
         self._partners: Whole = np.zeros(len(roles), dtype=np.intp)
         self._on: list[Whole] = []
@@ -171,7 +171,8 @@ class SwapTable:
         """Leave out `swap` until one of its nodes changes; evaluate its pair of nodes again."""
         names = {instance.name: row for row, instance in enumerate(self._instances)}
         first, second = names[swap.first.name], names[swap.second.name]
-        self._barred |= {(first, second), (second, first)}
+        self._barred.setdefault(first, []).append(second)
+        self._barred.setdefault(second, []).append(first)
         one, other = (self._table.position[index] for index in (swap.one, swap.other))
         self._best[:, one, other] = self._best[:, other, one] = -1
         self._evaluate(one, self._on[other])
@@ -239,10 +240,9 @@ class SwapTable:
             )
         total[self._partners[own][:, None] == node] = np.inf
         total[:, self._partners[others] == one] = np.inf
-        if self._barred:
-            rows, columns = self._rows[own].tolist(), self._rows[others].tolist()
-            barred = [[(i, j) in self._barred for j in columns] for i in rows]
-            total[np.array(barred, dtype=bool)] = np.inf
+        for place, row in enumerate(self._rows[own].tolist()):
+            if row in self._barred:
+                total[place, np.isin(self._rows[others], self._barred[row])] = np.inf
         added = self._added_penalties(own, others, one)
         if self._penalties is not None:
             total += added
