@@ -102,7 +102,7 @@ class Home(NamedTuple):
 
 
 OWN_MEMORY, OWN_DISK = 1024, 8192
-"""What a node uses itself, in MiB."""
+"""The memory and the disk that a node uses itself, in MiB."""
 
 
 def generate(

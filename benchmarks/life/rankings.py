@@ -26,7 +26,7 @@ from iallocator.ranking.lost_allocations import room_for
 __all__ = ["RANKINGS", "install"]
 
 Key = Callable[[RankQuery, int], float]
-"""What a node costs, lower is better; the primary of a secondary is ``beside``."""
+"""The cost of a node, lower is better; the primary of a secondary is ``beside``."""
 
 
 def install() -> None:

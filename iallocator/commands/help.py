@@ -44,7 +44,7 @@ SOURCES = (
     "is a document that Ganeti writes for plugins. -t FILE, -L, -m ADDRESS and --simulate SPEC "
     "name other sources of a cluster."
 )
-"""What is read: with `CALLS`, at most eight lines of a narrow terminal."""
+"""The help on sources of input: with `CALLS`, at most eight lines of a narrow terminal."""
 
 LEFT = 32
 """Most columns of a help for the name of an option; a longer name has a line of its own."""

@@ -200,7 +200,7 @@ class Ask(Question, Explain):
     )
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject words that are no question."""
+        """Raise UsageError if the words of the command line are no valid request."""
         words_of_question(positional)
         super().check(positional)
 

@@ -277,7 +277,7 @@ def _write_pages(result: Result, command: Command, html: str) -> None:
 
 
 MADE_HERE = b'<meta name="generator" content="iallocator '
-"""What every page of this program has near its beginning."""
+"""A text that every HTML page of this program has near its beginning."""
 
 
 def _remove_old_pages(folder: str, current: Collection[str]) -> None:

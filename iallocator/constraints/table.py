@@ -512,7 +512,7 @@ class LocationTags(PlacementConstraint):
 
     listing = "LocationTagsListing"
     weight = 1
-    """What each violation adds to the score."""
+    """The amount that each violation adds to the score."""
 
 
 STORAGE_POOLS = StoragePools()
@@ -647,7 +647,7 @@ class ExclusionTags(PlacementConstraint):
     listing = "ExclusionTagsListing"
     rows = "ExclusionRows"
     weight = 2
-    """What the statistic ``pri_tags`` of the score adds for each violation."""
+    """The amount that the statistic ``pri_tags`` adds to the score for each violation."""
 
     primary = (
         Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, "tags",

@@ -176,7 +176,10 @@ def rejections(
 
 
 def _hindrance(step: Json, places: Places, expected: Json) -> str:
-    """Return what prevents a step if everything is at `places`; "" if nothing does."""
+    """Return the reason why `step` cannot be executed; "" if it can.
+
+    `places` has the present nodes of the instances, and the states of the nodes.
+    """
     if "node" in step:
         return _node_hindrance(step, places, expected.get(step["node"], {}))
     name, begins, ends = step["instance"], tuple(step["from"]), tuple(step["to"])

@@ -215,7 +215,7 @@ class RapiJobs:
         self._client = client
 
     def able(self, opcode: Json) -> bool:
-        """Return whether RAPI has a resource for it; out-of-band commands have none."""
+        """Return whether RAPI has a resource for `opcode`; out-of-band commands have none."""
         return call_of({**opcode, "reason": [["", "", 0]]}) is not None
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:

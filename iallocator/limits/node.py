@@ -128,7 +128,7 @@ RESERVE = "disk_reserve"
 """The words of the checks of the disk that must stay free."""
 
 _KNOWN: dict[tuple[object, ...], tuple[Check, ...]] = {}
-"""What `checks_for` found; there are few combinations of what it depends on."""
+"""Role, kind of instance and limits -> the result of `checks_for`; there are few of them."""
 
 
 def checks_for(role: RoleLimits, instance: Instance, limits: LimitSet) -> tuple[Check, ...]:

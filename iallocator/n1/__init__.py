@@ -54,7 +54,7 @@ ANY_NUMBER = 1 << 40
 """More instances than any cluster has: the headroom where nothing limits it."""
 
 SAFE, UNKNOWN, LOST = 0, 1, 2
-"""What bounds prove of a failure: it is tolerated, nothing, or it is not tolerated."""
+"""The results that bounds prove of a failure: tolerated, unknown, or not tolerated."""
 
 NO_GROWTH: Growth = (0.0, 0.0, 0.0, 0.0)
 """No instance more cannot be restarted, in the units of `Growth`."""
@@ -93,7 +93,7 @@ def sum_of_shares(
 
 
 LEFT, MOVED, CAME = range(3)
-"""What a plan does to a group: instances only leave it; instances move within it; instances come
+"""Effects of a plan on a group: instances only leave it; instances move within it; instances come
 from another group, or are created."""
 
 WORK = 1_000_000

@@ -107,9 +107,10 @@ class OfflineInstances:
         self._instances = [one for one in instances if one.nodes and one.nodes[0] in offline]
 
     def back(self, state: State, coming: Instance | None = None) -> tuple[int, float]:
-        """Return the number and MiB of these instances that run on an online node of the group.
+        """Return the number of instances from offline nodes that run in the group, and their MiB.
 
-        `coming` counts as one that does. A colocation group counts as one.
+        The primary of each of these instances was offline in the initial state. `coming` is counted
+        as running again. A colocation group is counted as one instance.
         """
         nodes, units = state.cluster.nodes, self._rules.units
         back = []

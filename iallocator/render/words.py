@@ -12,17 +12,17 @@ STATISTICS = {
     **{statistic.name: statistic.more for statistic in metrics.STATISTICS},
     "penalty": "soft constraints are violated",
 }
-"""What makes each statistic, and so the score, larger."""
+"""Statistic -> the change of the cluster that increases it, and so the score, in words."""
 
 GAINS = {statistic.name: statistic.less for statistic in metrics.STATISTICS}
-"""What has improved if a statistic is smaller."""
+"""Statistic -> the improvement that a decrease of it shows, in words."""
 
 REASONS = {
     **{name: words for name, words in LIMITS.items() if name != "FailSpindles"},
     "FailSpindles": LIMITS["FailSpindles"],
     "FailStrategy": "rejected by the strategy",
 }
-"""What each reason of rejection is about, in the order in which `capacity` explains them."""
+"""Reason of a rejection -> its subject in words, in the order in which `capacity` lists them."""
 
 RESULT_WORDS = {"refused": "rejected"}
 """Results of nodes as documents keep them -> as texts and pages show them, if another word."""

@@ -88,7 +88,7 @@ class NodeEvacuate(AnyRequest):
         self.leaves_primaries = mode != "secondary-only"
 
     def existing(self, cluster: Cluster) -> Sequence[Instance]:
-        """Return the instances that are named."""
+        """Return the instances that the request names."""
         return self.instances
 
     def evacuated_nodes(self) -> set[int]:
@@ -127,7 +127,7 @@ class ChangeGroup(AnyRequest):
         self.targets = targets
 
     def existing(self, cluster: Cluster) -> Sequence[Instance]:
-        """Return the instances that are named."""
+        """Return the instances that the request names."""
         return self.instances
 
     def target_groups(self, cluster: Cluster) -> Sequence[Group]:

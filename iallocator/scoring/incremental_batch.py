@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import Kept, State
 
     Vector = Sequence[float]
-    """What an instance adds to each of `COLUMNS`."""
+    """The amount that an instance adds to each of `COLUMNS`."""
 
 __all__ = ["BatchBasis", "BatchScores", "SharedBatchCache", "SharedBatchData"]
 

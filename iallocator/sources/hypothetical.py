@@ -38,7 +38,7 @@ __all__ = ["NodeKind", "Purchase", "placed_in", "purchase", "with_nodes"]
 FORM = "COUNT:DISK,MEMORY,CPUS[,group=GROUP,cost=COST,...] like 2:800g,64g,32,cost=5000"
 
 MEMBERS = ("group", "cost", "spindles", "node-memory", "tag")
-"""What may follow the cpus; a tag may follow several times."""
+"""The names that may follow the cpus, as NAME=VALUE; ``tag`` may follow several times."""
 
 MOST = 1000
 """Most nodes of one kind."""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["POLICIES", "SECTIONS", "STATUS", "TextCluster", "read_text"]
 
 SECTIONS = (("group", 4), ("node", 9), ("instance", 10), ("tag", 1), ("policy", 6))
-"""What a line of each section describes, and how many fields it has at least."""
+"""Section, in order -> the object that each line describes, and the minimum of its fields."""
 
 POLICIES = {
     "preferred": "preferred", "last_resort": "last_resort", "unallocable": "unallocable",

@@ -32,7 +32,7 @@ RESULTS = {
     "FailoverPlan", "InteractingNodes", "PassingGuard", "PlanGuard", "Speculation",
     "UnrestartedInstance",
 }  # fmt: skip
-"""What methods of `FailureTolerance` return: other packages import these classes for types."""
+"""Classes that methods of `FailureTolerance` return; other packages import them for types."""
 
 VERIFIER = {f"iallocator.planners.{name}" for name in ("outcome", "restarts", "verify")}
 """The modules of the verifier."""

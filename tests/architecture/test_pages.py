@@ -23,7 +23,7 @@ ELSEWHERE = {
     "external/": "is a prefix of volume groups, as Ganeti has them",
     "iallocator/ranking/longest_name.py": "is the worked example, which is not there yet",
 }
-"""What pages name, and the project does not have."""
+"""Name on a page that the project does not contain -> the reason, in words."""
 
 PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:py|md|jsonl?|svg|cfg|toml|html)))`")
 

@@ -23,7 +23,7 @@ RECIPES: dict[str, str] = dict(
         ARCHITECTURE.split("## How to add")[1],
     )
 )
-"""What is added -> the recipe."""
+"""Kind of addition -> the recipe."""
 
 PLACE = re.compile(r"`([\w/.-]+\.(?:py|json)): ([\w.-]+)`")
 

@@ -16,7 +16,7 @@ SLOW = (
     "numpy", "orjson", "jsonschema", "dataclasses", "inspect", "typing", "argparse", "asyncio",
     "email", "logging", "pathlib", "subprocess", "tempfile", "unittest", "urllib", "socket",
 )  # fmt: skip
-"""What a small request must not load; json itself brings re and enum."""
+"""Modules that a small request must not load; json itself loads re and enum."""
 
 SCRIPT = """
 import sys

@@ -280,7 +280,7 @@ MISUSED = {
     "--capture-keep=3": "it goes with --capture FOLDER",
     "second.json": "one request file at most",
 }
-"""What cannot be understood among the options -> the error."""
+"""Invalid options -> the error."""
 
 
 @pytest.mark.parametrize("known", ["before", "after", "file", "damaged file"])

@@ -160,7 +160,7 @@ BALANCING = {
     "--time-limit": Effect(CROWDED, "--time-limit=0"),
     "--tag-prefix": stored("constraints/balance-moves-partners-as-one", "--tag-prefix=x:"),
 }
-"""What `balance` and `check` have in common."""
+"""Option of both `balance` and `check` -> a case in which it has an effect."""
 
 VERIFIED = {"--verify-plan": Effect(CROWDED, "--verify-plan")}
 

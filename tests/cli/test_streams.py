@@ -20,7 +20,7 @@ LOCALES = {
     "latin-1": {"PYTHONIOENCODING": "latin-1"},
     "C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
 }
-"""What the environment says of letters."""
+"""Environment variables that choose the encoding."""
 
 STREAMS = ("stdin", "stdout", "stderr")
 

@@ -32,7 +32,7 @@ KINDS = {
 """Kind of cluster -> disk templates of its instances."""
 
 OWN_CPUS = 1
-"""What a node uses itself."""
+"""The cpus that a node uses itself."""
 
 SPREAD = (1, 1, 1, 0.75, 1.25)
 """Sizes of unequal nodes."""
@@ -312,7 +312,7 @@ def _too_full(rng: Random, case: Case) -> Case:
 
 
 RESERVE_MEMORY, RESERVE_CPUS = 2 * 128, 2
-"""What each online node keeps free when nodes are freed: two instances of standard size."""
+"""Each online node keeps this free when nodes are freed: two instances of standard size."""
 
 
 def squeeze_case(seed: int, kind: str) -> Case:

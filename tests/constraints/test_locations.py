@@ -20,7 +20,7 @@ FORBIDDING = {
     "maintenance": ("node", "iallocator:maintenance"),
     "score of an instance": ("instance", "iallocator:score:node1:-INFINITY"),
 }
-"""What keeps an instance off node1: object -> tag."""
+"""Case -> the kind of the object with a tag that keeps an instance off node1, and the tag."""
 
 TEMPLATES = {"rbd": 1, "drbd": 2}
 

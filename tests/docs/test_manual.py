@@ -96,7 +96,7 @@ def test_readme_is_short() -> None:
 
 
 SECTIONS = ("Problem", "Approach", "Cost", "Source", "Alternatives", "Code")
-"""What a design page says, in this order; a proof may stand before the cost."""
+"""The sections of a design page, in this order; a proof may precede the cost."""
 
 DESIGN = [path for path in sorted((ROOT / "docs/design").glob("*.md")) if path.stem != "README"]
 

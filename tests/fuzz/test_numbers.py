@@ -33,7 +33,7 @@ NONE = (
     "nan", "NaN", "inf", "-inf", "+inf", "Infinity", "1e309", "-1e309", "1e400", "1_000", "0x10",
     "\N{ARABIC-INDIC DIGIT THREE}", "\N{VULGAR FRACTION ONE HALF}", "1e", "--1", "1.2.3", "",
 )  # fmt: skip
-"""What is no number, or one that a float cannot hold."""
+"""Texts that are no number, or a number that a float cannot represent."""
 
 LONG = ("9" * 400, "-" + "9" * 400)
 """Whole numbers of many digits; scores end at what Pacemaker calls infinite."""

@@ -107,7 +107,7 @@ CONNECTING: dict[str, Fault] = {
     "noise instead of TLS": lambda talk, _: talk.send(b"SSH-2.0-x\r\n" * 9),
     "trickling handshake": lambda talk, _: talk.trickle(b"\x16\x03\x03\x40\x00" + b"\x02" * 9999),
 }
-"""What may happen instead of a TLS handshake."""
+"""Faults that replace a TLS handshake."""
 
 HTTP_FAULTS: dict[str, Fault] = {
     "silent": lambda talk, _: talk.hold(),
@@ -148,7 +148,7 @@ HTTP_FAULTS: dict[str, Fault] = {
     "502": _status("502 Bad Gateway", b"<html>"),
     "302": _status("302 Found", b"[1]"),
 }
-"""What may happen instead of an answer over HTTP."""
+"""Faults that replace a response over HTTP."""
 
 LUXI_FAULTS: dict[str, Fault] = {
     "silent": lambda talk, _: talk.hold(),
@@ -164,7 +164,7 @@ LUXI_FAULTS: dict[str, Fault] = {
     "refused": lambda talk, _: talk.send(b'{"success": false, "result": ["E", ["why"]]}' + END),
     "no success": lambda talk, _: talk.send(b'{"result": 1}' + END),
 }
-"""What may happen instead of an answer of LUXI."""
+"""Faults that replace a response of LUXI."""
 
 JSON_FAULTS = {
     "empty": b"",

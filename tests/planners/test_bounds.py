@@ -28,7 +28,7 @@ from tests.schemas import conforms
 from tests.seeds import seeds
 
 Result = tuple[float, float, bool]
-"""What a plan reaches, its bound, and whether it is proved."""
+"""The score that a plan reaches, its bound, and whether it is proved."""
 
 BOUND = ("bound", "gap", "proved", "bound_reason")
 

@@ -15,7 +15,7 @@ from tests.command import run
 
 ODD = ["a b", "it's", 'q"x', "<hr>&amp;", "\N{LATIN SMALL LETTER U WITH DIAERESIS}\N{EM DASH}",
        "$(touch x)", ";-n", "`id`\\n", " x ", "r:x f"]  # fmt: skip
-"""What every name contains."""
+"""Texts of unusual characters, for the names of objects."""
 
 PLANNERS = {
     "balance": ("--all-groups", "-l3"),

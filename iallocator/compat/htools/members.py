@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Problem(Exception):  # noqa: N818 - not an error of this program
-    """What is wrong with a value, in the words of htools."""
+    """An error in a value; the message is that of htools."""
 
 
 def string(value: Any) -> str:

@@ -190,7 +190,7 @@ def _no_value(kind: str, text: str) -> str:
 SIMULATED = (
     "allocation policy", "node count", "disk size", "memory size", "number of CPUs", "spindles",
 )  # fmt: skip
-"""What a simulated cluster is made of."""
+"""The fields of a specification of a simulated cluster, in order, as htools name them."""
 
 
 def simulation_error(specs: Sequence[str]) -> str:

@@ -86,7 +86,7 @@ def _positions(context: Context, instances: Sequence[Instance]) -> Iterator[int]
 if TYPE_CHECKING:
     Made = list[tuple[Instance, MoveResult]]
 
-    """What came of several, in the order in which they were made."""
+    """Instances with the results of their moves, in the order in which the moves were made."""
 
 
 class MoveTask:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["UNLINEAR", "MovableRole", "ScoreModel"]
 
 UNLINEAR = frozenset({"reserved", "fails_n1", "conflicts", "misplaced", "domain_conflicts"})
-"""What a node shows that is no sum over its instances. It never falls when an instance comes."""
+"""Amounts of a node that are no sums over its instances. No arriving instance lowers them."""
 
 
 class MovableRole:

@@ -53,7 +53,7 @@ NODE_ROWS = ("limit", "pool", "tag", "used", "peer")
 """The kinds of rows that are limits of nodes."""
 
 KEEP_RUNNING = 2_000_000
-"""What the tag keep-running adds to a priority: more than the highest priority."""
+"""The tag keep-running adds this to a priority: more than the highest priority."""
 
 
 def why_not_begun(one: SchedulingPass) -> str:

@@ -49,7 +49,7 @@ class SqueezePlan(Plan):
         self.entries, self._after = list(entries), after
 
     def give_up(self, reason: str) -> None:
-        """Make no moves, for `reason`."""
+        """Drop the moves of the plan, and record `reason`; the score is that before the plan."""
         self.entries, self.reason, self._after = [], reason, self.before
 
     @property
@@ -150,7 +150,7 @@ class SqueezeResult(GroupPlans):
         return parts
 
     def _switch_only(self, nodes: Iterable[int]) -> None:
-        """Switch only `nodes`."""
+        """Power no other nodes on or off than `nodes` (indices)."""
         kept = set(nodes)
         self.off = [index for index in self.off if index in kept]
         self.on = [index for index in self.on if index in kept]

@@ -15,7 +15,7 @@ FEATURES = (
     "exclusive", "networks", "pools", "tags", "htools", "states", "forthcoming", "tight", "keys",
     "spindles", "old", "loads", "hypervisors", "empty",
 )  # fmt: skip
-"""What a world may have; each has some of them."""
+"""The features that a scenario may have; each scenario has some of them."""
 
 TEMPLATES = ("drbd", "plain", "rbd", "ext", "sharedfile", "file", "diskless", "gluster", "blockdev")
 
