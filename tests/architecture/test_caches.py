@@ -15,7 +15,7 @@ MARKS = re.compile(
     r"\.stamps\b|state\.version\b|self\._known\b|_stale\b|@cache\b|@cached_property"
     r"|def renew\b|def look_again\b|def catch_up\b|\.renew\(|\bderived\("
 )
-"""What a file has that follows a state, or keeps what it has found."""
+"""Pattern of code that follows a state by counters, or that keeps results."""
 
 
 @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: f"{cache.file}: {cache.what}")

@@ -68,7 +68,7 @@ def test_picture_of_imports_shows_every_package_above_what_it_imports() -> None:
 
 @pytest.mark.parametrize("parent", [name for name in PACKAGES if name != "iallocator"])
 def test_sub_packages_of_a_package_import_each_other_in_one_direction(parent: str) -> None:
-    """What two planners share is in one of them, or below both."""
+    """Code that two planners share is in one of them, or below both."""
     needs: dict[str, set[str]] = {}
     for found in imports():
         here, there = _below(parent, found.module), _below(parent, found.imported)

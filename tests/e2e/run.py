@@ -72,7 +72,7 @@ _BEYOND_HAIL = (
     "maintaining",
     "manual",
 )
-"""What Ganeti's own allocator has nothing of."""
+"""Sections that use features which hail lacks."""
 
 
 def _arguments() -> argparse.Namespace:

@@ -128,7 +128,7 @@ def errors_of(case: Case, done: Outcome | None = None) -> list[str]:
 
 
 LIMITED = {"time_limit", "days", "job_delay"}
-"""What waits, or ends what is looked for: its own value stands instead of ``--time-limit``."""
+"""Options that wait, or that end a search: the test sets no ``--time-limit`` beside them."""
 
 
 @pytest.mark.slow
@@ -266,7 +266,7 @@ SOURCES: dict[str, tuple[Callable[[Random, int], Iterator[Source]], tuple[str, .
     "simulated": (lines_of_numbers, ("capacity", "check")),
     "sizes": (sizes, ("capacity",)),
 }
-"""What numbers come from -> how they are drawn, and commands that read them."""
+"""Source of numbers -> the generator of its values, and the commands that read it."""
 
 
 def tried(source: str, seed: int, most: int) -> Iterator[Case]:

@@ -99,8 +99,10 @@ def test_balance_without_a_terminal_shows_no_progress(tmp_path: Path) -> None:
         [*COMMAND, "--time-limit=0.5", "-t", crowded(tmp_path, 40, 1500)],
         capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE,
     )  # fmt: skip
-    reported = "iallocator: the time limit of 0.5 s was reached (--time-limit)\n"
-    assert (done.returncode, done.stderr) == (3, reported)
+    reported = "iallocator: the time limit of 0.5 s was reached (--time-limit)"
+    reading = r"(: reading the cluster alone took [0-9.]+ s)?"  # on a busy machine
+    assert done.returncode == 3
+    assert re.fullmatch(re.escape(reported) + reading + "\n", done.stderr)
     plan = json.loads(done.stdout)
     assert plan["groups"][0]["reason"] == "time is up"
     assert plan["scores"]["after"] <= plan["scores"]["before"]

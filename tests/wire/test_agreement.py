@@ -32,7 +32,7 @@ UNREAD = {"version", "primary_ip", "secondary_ip", "master_candidate", "master_c
           "hypervisor", "mode", "mac", "ssh_port"}  # fmt: skip
 
 ALIKE = {("nodes", "node2"), ("nodes", "node4"), ("nodes", "node5")}
-"""What has nothing that node1 and the offline node3 do not have."""
+"""Nodes with no fields that node1 and the offline node3 lack."""
 
 
 def first_problem(raw: bytes) -> str | None:

@@ -29,7 +29,7 @@ USER = {"IALLOCATOR_RAPI_USER": "e2e", "IALLOCATOR_RAPI_PASSWORD": "secret"}
 _MARK = re.compile(r"\(([0-9a-z-]+)/(\d+)/(\d+)\)$")
 _PATIENCE = 1800
 _NOTICED = "again to leave at once"
-"""What it says at the first Ctrl-C."""
+"""Part of the message of ``-X`` at the first Ctrl-C."""
 
 
 class Execution:

@@ -12,7 +12,7 @@ from scenario.moves import evacuate
 from scenario.runner import Runner
 
 _ONLY_NEW = "iallocator:n1:no-new"
-"""What is lost already may be lost further."""
+"""The tag of N+1 mode ``no-new``: instances lost before the request may stay lost."""
 
 _MODIFY = ("gnt-node", "modify", "--force")
 

@@ -49,7 +49,7 @@ VALUES = {
     "[=ANSWER]": ("yes", "no"),
     "UUID": ("net1", "gone"),
 }  # fmt: skip
-"""What stands for a value in the help text -> values, right ones and others."""
+"""Placeholder of a value in the help text -> values, valid and invalid ones."""
 
 NUMBERS = (
     "0", "1", "2", "3", "7", "20", "100", "0.5", "-1", "1e-9", "1e-300", "1e300", "1e999", "nan",
