@@ -15,7 +15,7 @@ from time import perf_counter
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from iallocator.configuration import configure
-from iallocator.deadline import Running
+from iallocator.deadline import SIGNALLED, Running, Stopped, interrupted
 from iallocator.engine import respond
 from iallocator.errors import MISTAKE, IallocatorError, RequestError, UsageError
 from iallocator.files import read_file, write_file
@@ -98,14 +98,24 @@ def run(cases: Sequence[Case], how: How, jobs: int = 1) -> Iterator[Outcome]:
 
 
 def run_case(case: Case, how: How) -> Outcome:
-    """Run one case; an error is its outcome."""
+    """Run one case; an error is its outcome.
+
+    Raises
+    ------
+    Stopped
+        If a signal has come: the answer may be incomplete, so it is neither compared nor stored.
+    """
     started = perf_counter()
     try:
         with Running():
             answered = answer_case(case, how.options, how.commands, how.update)
+        if interrupted():
+            raise Stopped(SIGNALLED)
         status, details = store(case, answered) if how.update else compare(case, answered, how.keys)
     except UsageError as error:
         status, details = ERROR, [str(error)]
+    except Stopped:
+        raise
     except Exception:
         from traceback import format_exc
 

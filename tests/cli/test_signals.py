@@ -162,6 +162,26 @@ def test_interrupted_replay_with_processes_prints_nothing(tmp_path: Path) -> Non
         assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize("number", STATUS)
+def test_signal_ends_replay_before_the_next_case(number: signal.Signals, tmp_path: Path) -> None:
+    """The case that was interrupted is neither printed nor stored, and later cases do not run."""
+    cases = 60
+    for k in range(cases):
+        (tmp_path / f"{k:02}.request.json").write_bytes(as_bytes(allocate(cluster(99))))
+    running = subprocess.Popen(
+        [*COMMAND, "replay", "--update", str(tmp_path)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert running.stdout is not None
+    first = running.stdout.readline()
+    running.send_signal(number)
+    rest, err = running.communicate(timeout=PATIENCE)
+    lines = [line for line in (first + rest).splitlines() if line.startswith("written")]
+    assert running.returncode == STATUS[number], err
+    assert 1 <= len(lines) < cases
+    assert len(list(tmp_path.glob("*.response.json"))) == len(lines)
+
+
 PIPE = 4096
 """Bytes that a pipe without a reader holds."""
 
