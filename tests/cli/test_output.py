@@ -174,8 +174,8 @@ def test_repair_is_a_table() -> None:
     document = cluster(3, instances={"web": instance("node1", "node2")})
     document["nodes"]["node1"]["offline"] = True
     text = printed("repair", document=document, status=1)
-    assert text.startswith("Instances: Healthy: 1\n")
-    assert re.search(r"^  instance  state    what is done$", text, re.MULTILINE)
+    assert text.startswith("Instances: Broken: 1\n")
+    assert re.search(r"^  instance  state   what is done$", text, re.MULTILINE)
     assert "---" not in text
 
 

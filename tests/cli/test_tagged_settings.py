@@ -52,5 +52,5 @@ def test_memory_that_a_node_advertises_by_a_tagged_strategy_is_checked(tmp_path:
 def test_time_limit_of_a_tag_ends_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tag ``iallocator:time-limit:0`` has the effect of ``--time-limit 0``."""
     document = {**cluster(2), "cluster_tags": ["iallocator:time-limit:0"]}
-    run(tmp_path, document, "check", "--no-simulation")
+    run(tmp_path, document, "check", "--simulation")
     assert "the time limit of 0 s was reached" in capsys.readouterr().err
