@@ -293,9 +293,8 @@ class _Level:
             return [known[id(one)] if id(one) in known else self.of(one) for one in value]
         if not isinstance(value, dict):
             return value
-        renamed = dict(
-            zip(map(self.names.get, value, value), value.values())
-        )  # in C: there are many
+        # No comprehension: there are many keys, and `zip` and `map` loop in C
+        renamed = dict(zip(map(self.names.get, value, value), value.values()))
         self._known[id(value)] = renamed
         renamed.pop("", None)
         for old, new, level in self.below:

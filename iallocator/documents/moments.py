@@ -66,7 +66,6 @@ PER_INSTANCE = 20e-6
 PER_NODE = 200e-6
 """About how many seconds of a page are for one node."""
 
-
 PER_STEP = 200e-6
 """About how many seconds of a page are for one step of a transition."""
 

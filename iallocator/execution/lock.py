@@ -127,8 +127,8 @@ def _own_directory(path: str) -> int:
     if status.st_uid != os.geteuid():
         os.close(handle)
         raise UsageError(
-            f"{path}: the directory for locks belongs to user {status.st_uid}, who could remove a "
-            f"lock: remove it, or set XDG_RUNTIME_DIR to a directory of your own"
+            f"{path}: the directory for locks belongs to user {status.st_uid}, and its owner can "
+            f"remove locks: remove it, or set XDG_RUNTIME_DIR to a directory of your own"
         )
     if stat.S_IMODE(status.st_mode) != 0o700:
         os.fchmod(handle, 0o700)

@@ -81,8 +81,12 @@ class Move:
         return frozenset((*self.before, *self.after, *(target for _, target in self.steps)))
 
     @property
-    def swapped(self) -> frozenset[int]:
-        """The nodes on which the instance has another role after the move, or another than none."""
+    def role_changes(self) -> frozenset[int]:
+        """The nodes that the instance leaves or comes to, or on which primary and secondary change.
+
+        Each node is an index in the cluster. A node on which the instance keeps its role is not
+        among them.
+        """
         return (
             frozenset(self.before)
             .union(self.after)

@@ -685,9 +685,8 @@ class Speculation:
         self._predictions: list[list[_Prediction]] = []
         self._path: tuple[int, ...] = ()
         self._queues: dict[Failure, Queue] = {}
-        self._recent: list[
-            Failure
-        ] = []  # failures that showed a prediction to be wrong, the last ones
+        # The last failures that showed a prediction to be wrong
+        self._recent: list[Failure] = []
         self._wrong: _Prediction | None = None  # the one that ended what is believed
 
     def suits(self, instance: Instance) -> bool:
