@@ -18,6 +18,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from iallocator.errors import IallocatorError, RequestError
+from iallocator.model.templates import TEMPLATES
 from iallocator.tolerances import LEAST_DIVISOR
 from iallocator.wire.codec import decode
 from iallocator.wire.consistency import inconsistencies
@@ -213,6 +214,9 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _PLACES = (_PACKAGE / "schemas", _PACKAGE.parent / "schemas")
 _SUFFIX = ".schema.json"
 
+DEFINITIONS = f"defs{_SUFFIX}"
+"""The schema with the parts that other schemas share."""
+
 
 def directory() -> Path:
     """Return the folder with the schemas.
@@ -229,7 +233,12 @@ def directory() -> Path:
 
 
 def load() -> dict[str, Any]:
-    """Return all schemas: file name, which is also the schema's ``$id`` -> content."""
-    return {
+    """Return all schemas: file name, which is also the schema's ``$id`` -> content.
+
+    The disk templates are those of `TEMPLATES`, so that a new one needs only its row there.
+    """
+    schemas = {
         path.name: json.loads(path.read_bytes()) for path in sorted(directory().glob("*" + _SUFFIX))
     }
+    schemas[DEFINITIONS]["$defs"]["template"]["enum"] = sorted(TEMPLATES)
+    return schemas
