@@ -21,6 +21,7 @@ from iallocator.documents.keys import (
 from iallocator.engine import reading_for, request_in, summary
 from iallocator.errors import IallocatorError, InFile, UsageError, cut, tell
 from iallocator.files import read_file
+from iallocator.model.cluster import set_loads
 from iallocator.names import short_names, whole_name
 from iallocator.sources import document_path, load, source_name
 from iallocator.tolerances import LARGEST_LOAD
@@ -385,8 +386,6 @@ def _take_loads(cluster: Cluster, path: str, limit: int) -> None:
     NotFoundError
         For a short name that may be several instances.
     """
-    from iallocator.model.cluster import set_loads
-
     # Read the lines: an instance and four numbers, as of hbal
     loads: dict[str, Load] = {}
     lines = read_file(path, limit).decode("utf-8", "replace").splitlines()

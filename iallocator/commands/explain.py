@@ -5,10 +5,11 @@ from __future__ import annotations
 from iallocator.calls.layout import referred
 from iallocator.commands.command import Result
 from iallocator.commands.other_options import words_of_question
-from iallocator.commands.questions import in_group
+from iallocator.commands.questions import in_group, request_of
 from iallocator.engine import read, reading_for
 from iallocator.errors import InFile, UsageError
 from iallocator.explain.explain import explain_request
+from iallocator.model.state import State
 from iallocator.planners.eligible import set_offline
 from iallocator.render import TEXT
 from iallocator.sources import document_path, read_document
@@ -61,8 +62,6 @@ def explain(command: Command) -> Result:
 
 def ask(command: Command) -> Result:
     """Answer the question about the cluster in the file (- or none: stdin), or elsewhere."""
-    from iallocator.commands.questions import request_of
-
     kind, names, command.positional = words_of_question(command.positional)
     command.words = names
     source = command.read()
@@ -110,7 +109,6 @@ class Explained(Result):
             return {"brief": self._settings.brief, "node": self._settings.node or ""}
         from iallocator.commands.states import state_after
         from iallocator.documents.moments import inventory, nodes_at
-        from iallocator.model.state import State
 
         response = self.explanation.response
         after = state_after(self._cluster, self._request, response["success"], response["result"])

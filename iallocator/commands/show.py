@@ -1,15 +1,21 @@
 """The commands that display a cluster, its settings and constraints, and captured calls.
 
-Modules are imported in the functions, because each command needs other ones.
+Modules that only some of the commands need are imported in the functions.
 """
 
 from __future__ import annotations
 
 import time
 
+from iallocator.commands import COMMANDS, commands_with, options_of, shown_name
 from iallocator.commands.command import Result
+from iallocator.constraints import relations_of
 from iallocator.deadline import Deadline, limit_reached
+from iallocator.engine import read
 from iallocator.errors import IallocatorError, UsageError, tell
+from iallocator.files import read_file
+from iallocator.model.state import State
+from iallocator.names import domains_of, whole_name
 from iallocator.options.settings import REQUEST_SETTINGS, configuration_path
 from iallocator.planners.eligible import group_named
 from iallocator.render import TEXT
@@ -34,7 +40,6 @@ def show(command: Command, deadline: Deadline) -> Result:
     """Show groups, networks, statistics, nodes, and instances."""
     from iallocator.commands.states import lists_of
     from iallocator.documents.overview import overview
-    from iallocator.model.state import State
 
     settings, source = command.settings, command.source
     backwards = not settings.behaviour.orders_by_name
@@ -62,9 +67,7 @@ class Shown(Result):
         """Return the lists for the text; for the page, the findings within the time limit."""
         if medium == TEXT:
             return self._facts
-        from iallocator.constraints import relations_of
         from iallocator.documents.moments import Examination, cluster_facts
-        from iallocator.model.state import State
 
         source, settings = self._command.source, self._command.effective
         relations = relations_of(source.cluster, (), settings.tag_prefix, settings)
@@ -105,7 +108,6 @@ def config(command: Command, deadline: Deadline) -> Result:
 
 def _command_rows(settings: Settings) -> Iterator[Json]:
     """Yield the settings of single commands in tables of the configuration file."""
-    from iallocator.commands import COMMANDS, commands_with, options_of, shown_name
     from iallocator.commands.common_options import rejection_of
 
     path = configuration_path(settings)
@@ -144,11 +146,9 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     Those of one instance, or of one kind, are listed completely.  Otherwise the list leaves out
     what every instance has.
     """
-    from iallocator.constraints import relations_of
     from iallocator.constraints.listing import ListingFacts, list_constraints
     from iallocator.constraints.locations import by_pacemaker
     from iallocator.constraints.tag_findings import all_findings
-    from iallocator.names import domains_of, whole_name
 
     own, cluster = command.settings, command.source.cluster
     wanted = command.request.new if command.request else ()
@@ -199,8 +199,6 @@ def history(command: Command) -> Result:
     if has_loads(command.positional[0]):
         return made_moves(command)
     from iallocator.calls.history import read_history
-    from iallocator.engine import read
-    from iallocator.files import read_file
 
     folder, settings = command.positional[0], command.settings
     calls = read_history(folder)

@@ -20,7 +20,7 @@ from iallocator.limits.node import (
     checks_for,
     failover_checks,
 )
-from iallocator.model.constraints import as_one
+from iallocator.model.constraints import as_one, items_of
 from iallocator.n1 import SCALAR, disk_rejection
 from iallocator.scoring import Kernels
 from iallocator.tolerances import DECIMALS
@@ -238,8 +238,6 @@ class Simulation:
         """Return `instances` as items; a colocation group is one item."""
         if not self._rules.units:
             return [[instance] for instance in instances]
-        from iallocator.model.constraints import items_of
-
         return items_of(instances, self._rules.units)
 
     def failovers_fail(self, failure: Failure) -> bool:

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 from iallocator.compat.hail import IN_ORDER
 from iallocator.compat.htools.errors import NamedError, ProgramError
-from iallocator.compat.htools.text_errors import complain_of_file
+from iallocator.compat.htools.text_errors import complain_of_file, simulation_error, text_error
 from iallocator.documents.lists import FIELDS, LEFT, USUAL, instance_table, node_rows
 from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, say
+from iallocator.files import read_file
 from iallocator.model.cluster import set_loads
 from iallocator.model.columns import CPUS, MEMORY
 from iallocator.model.state import MISSING_DISK, MISSING_MEMORY, State
@@ -118,7 +119,6 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
             raise ProgramError(f"{NOT_LOADED}{problem}")
     if settings.ialloc_src and os.path.isfile(settings.ialloc_src):
         from iallocator.compat.htools.message_errors import message_problem
-        from iallocator.files import read_file
 
         if problem := message_problem(read_file(settings.ialloc_src, settings.max_input)):
             raise ProgramError(f"Error: {problem}")
@@ -185,12 +185,8 @@ def _reason(error: IallocatorError, settings: Settings) -> str:
 
         return connection_problem(error, settings.rapi) or str(error)
     if settings.simulate:
-        from iallocator.compat.htools.text_errors import simulation_error
-
         return simulation_error(settings.simulate[::-1]) or str(error)
     if settings.text_data:
-        from iallocator.compat.htools.text_errors import text_error
-
         return text_error(settings.text_data, settings.max_input) or str(error)
     return str(error)
 
