@@ -80,7 +80,7 @@ def test_plan_of_a_toy_planner_that_breaks_a_limit_is_rejected(tmp_path: Path) -
 
 def test_toy_limit_equals_brute_force_on_generated_clusters(tmp_path: Path) -> None:
     """Requests, planners and N+1 allow nothing that breaks the limit, and reject nothing else."""
-    every = seeds(20, 300)
+    every = seeds(10, 300)
     script = Path(limit.__file__).with_name("limit_clusters.py")
     done = run(limit.TOY.copy(tmp_path), str(script), str(every.start), str(len(every)))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

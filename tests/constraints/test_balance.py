@@ -108,7 +108,7 @@ def test_no_plan_violates_a_satisfied_hard_constraint(command: str) -> None:
     """A hard constraint that was satisfied stays so after each colocation group of a plan."""
     chances = random.Random(5)
     moves = bound = 0
-    for _ in seeds(8, 25):
+    for _ in seeds(4, 25):
         document = random_document(chances)
         plan = _plan(document, command)
         homes = {name: one["nodes"][0] for name, one in document["instances"].items()}

@@ -50,11 +50,11 @@ class Clock:
 
 def inputs() -> Iterator[tuple[str, list[str]]]:
     """Yield documents, each with its arguments."""
-    for number, kind in zip(seeds(12, 100, 90), itertools.cycle(KINDS)):
+    for number, kind in zip(seeds(8, 100, 90), itertools.cycle(KINDS)):
         yield json.dumps(document(number, kind)), []
-    for number, words in zip(seeds(len(PLANS) * 2, 200, 500), itertools.cycle(PLANS)):
+    for number, words in zip(seeds(len(PLANS), 200, 500), itertools.cycle(PLANS)):
         yield json.dumps(document(number, KINDS[number % len(KINDS)])), words.split()
-    for number, words in zip(seeds(6, 30), itertools.cycle(("--n1=no-new", "--optimal"))):
+    for number, words in zip(seeds(4, 30), itertools.cycle(("--n1=no-new", "--optimal"))):
         yield json.dumps(crowded_batch(number)), words.split()
 
 

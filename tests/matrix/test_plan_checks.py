@@ -25,13 +25,13 @@ REQUESTS = {
 ROOM = ("--target-resources=0.5", "--minimal-resources=0.2")
 
 PLANNERS = [
-    pytest.param(seeds(3, 12), ("balance",), id="balance"),
-    pytest.param(seeds(3, 12), ("balance", "--max-length=3"), id="swap"),
-    pytest.param(seeds(3, 12), ("balance", "--cost=20"), id="--cost"),
-    pytest.param(seeds(3, 12), ("squeeze", *ROOM), id="squeeze"),
-    pytest.param(seeds(3, 12), ("squeeze", "--optimal", *ROOM), id="squeeze --optimal"),
+    pytest.param(seeds(2, 12), ("balance",), id="balance"),
+    pytest.param(seeds(2, 12), ("balance", "--max-length=3"), id="swap"),
+    pytest.param(seeds(2, 12), ("balance", "--cost=20"), id="--cost"),
+    pytest.param(seeds(2, 12), ("squeeze", *ROOM), id="squeeze"),
+    pytest.param(seeds(2, 12), ("squeeze", "--optimal", *ROOM), id="squeeze --optimal"),
     pytest.param(
-        seeds(3, 12),
+        seeds(2, 12),
         ("squeeze", "--all", "--exact-search=no", *ROOM),
         id="squeeze of all",
     ),
@@ -40,10 +40,10 @@ PLANNERS = [
     pytest.param(seeds(20, 60), ("compress",), id="compress"),
     pytest.param(seeds(20, 60), ("compress", "--optimal"), id="compress --optimal"),
     pytest.param(seeds(10, 40), ("balance-groups",), id="balance-groups"),
-    pytest.param(seeds(3, 12), ("place", "--strategy=pacemaker-balanced"), id="place"),
-    pytest.param(seeds(3, 12), ("place", "--strategy=pacemaker-minimal"), id="place minimal"),
+    pytest.param(seeds(2, 12), ("place", "--strategy=pacemaker-balanced"), id="place"),
+    pytest.param(seeds(2, 12), ("place", "--strategy=pacemaker-minimal"), id="place minimal"),
     pytest.param(
-        seeds(3, 12), ("place", "--strategy=pacemaker-default", "--optimal"), id="place --optimal"
+        seeds(2, 12), ("place", "--strategy=pacemaker-default", "--optimal"), id="place --optimal"
     ),
 ]
 """The documents and the command of each planner."""

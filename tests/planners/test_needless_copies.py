@@ -27,6 +27,7 @@ from iallocator.transition.paths import shortest
 from tests.builders import Json, as_bytes
 from tests.command import run
 from tests.model.make import model_of
+from tests.seeds import seeds
 
 
 def _cluster(template: str, seed: int, fullness: float = 0.3) -> Cluster:
@@ -185,7 +186,7 @@ def test_balance_copies_less_and_ends_the_same(
             assert {move["move"].partition(":")[0] for move in plan["moves"]} <= {"f", "r"}
         return plan
 
-    for seed in range(6):
+    for seed in seeds(3, 6):
         whole = document(Shape(6, "drbd", per_node=6, fullness=0.4, crowding=0.5, seed=seed))
         plan = planned(whole)
         with monkeypatch.context() as patch:

@@ -56,11 +56,11 @@ def of_line(line: str, steps: list[Json]) -> Json | None:
 def documents(folder: Path) -> list[list[str]]:
     """Return the sources of some generated clusters, as options."""
     found = []
-    for number, raw in enumerate([uneven(), *map(random_super_cluster, seeds(2, 3))]):
+    for number, raw in enumerate([uneven(), *map(random_super_cluster, seeds(1, 3))]):
         path = folder / f"groups{number}.json"
         path.write_text(json.dumps(raw))
         found.append([str(path)])
-    for seed in seeds(2, 4):
+    for seed in seeds(1, 4):
         path = folder / f"{seed}.json"
         path.write_text(json.dumps(document(seed, ("relocate", "node-evacuate")[seed % 2])))
         found.append([str(path)])
