@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line
-from iallocator.deadline import SIGNALLED, TIME_IS_UP, Deadline, limit_reached
+from iallocator.deadline import SIGNALLED, TIME_IS_UP, Deadline, interrupted, limit_reached
 from iallocator.documents.checkup import Checkup, score_assessment
 from iallocator.errors import INCOMPLETE, tell
 from iallocator.model.state import State
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from iallocator.commands.planner_options import Check as Settings
 
 __all__ = ["check"]
+
+AFTER_SIGNAL = 0.3
+"""Seconds that finding out the health after balancing may take once a signal has come."""
 
 BALANCING = 0.5
 """The share of the time that is for balancing; the rest is for what is wrong."""
@@ -112,6 +115,9 @@ class Checked(Result):
                     enforced_relations(state.cluster, settings),
                     Deadline.of_run(settings.planning_seconds),
                 )
+        if interrupted() and not self._checked.complete and not self.interrupted:
+            tell(f"iallocator: {SIGNALLED} before every failure was analysed")
+            self.interrupted = True
         checkup, done = self._checked, self._done
         after = done.after if checkup.moves else lambda: done.before
         self.after = [ShownState("Final", "balanced", after)]
@@ -129,10 +135,15 @@ class Checked(Result):
         done, now = self._done, self._now
         if not done.moves:
             return now
-        last = Deadline.of_run(self._settings.planning_seconds)
+        signalled = interrupted()
+        if signalled:
+            last = Deadline(AFTER_SIGNAL)
+        else:
+            last = Deadline.of_run(self._settings.planning_seconds)
         then = _health(done.after(), self._settings, last)
         if then.not_analysed:
-            tell(f"iallocator: {TIME_IS_UP} before the health after balancing is known")
+            reason = SIGNALLED if signalled else TIME_IS_UP
+            tell(f"iallocator: {reason} before the health after balancing is known")
             return now
         moves = len(done.moves)
         checkup = Checkup(now.before, then.before, moves, now.capacity_checks, now.tag_findings)

@@ -526,7 +526,7 @@ class ToleratedPairs:
         """
         same = some is others
         nodes = some if same else [*some, *others]
-        if len(nodes) <= PAIR or self._deadline.over():
+        if len(nodes) <= PAIR or self._deadline.must_end:
             return
         if not self._failures.saves_all((some[0], others[same])):
             return

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from iallocator import deadline
 from iallocator.cli import main
+from iallocator.n1.tolerance import FailureTolerance
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.schemas import conforms
 
@@ -53,6 +55,31 @@ def test_pairs_and_racks_name_the_instances_that_cannot_be_restarted(
     ]  # fmt: skip
     domains = [(one["domain"], one["tolerated"], one["lost"]) for one in found["domains"]]
     assert domains == [("rack:a", False, ["together"]), ("rack:b", True, [])]
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_signal_ends_the_analysis_of_joint_failures(
+    words: tuple[str, ...], tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure that was being analysed is known; all later ones are unknown."""
+    original, calls = FailureTolerance.unrestarted, []
+
+    def interrupting(self: FailureTolerance, failure: tuple[int, ...]) -> object:
+        calls.append(failure)
+        deadline.interrupt()
+        return original(self, failure)
+
+    monkeypatch.setattr(FailureTolerance, "unrestarted", interrupting)
+    assert check(tmp_path, racks(), *words, *ASKED) == 130
+    out, err = capsys.readouterr()
+    assert calls == [(0, 1)]
+    assert err.splitlines() == ["iallocator: interrupted before every failure was analysed"]
+    if words:
+        failures = json.loads(out)["node_failures"]
+        assert [one["tolerated"] for one in failures["domains"]] == [False, None]
+        assert failures["sets"]["unknown"] == failures["sets"]["count"] == 6
+    else:
+        assert "6 in all: 0 tolerated, 0 not tolerated, 6 not analysed" in out
 
 
 def test_table_by_domain_counts_the_pairs_within(tmp_path: Path, capsys: Output) -> None:

@@ -245,7 +245,7 @@ class FailuresFound:
 
     @property
     def complete(self) -> bool:
-        """Return whether all requested failures were checked before the time limit."""
+        """Return whether all requested failures were checked before the time limit or a signal."""
         domains = self.domains or ()
         known = all(one.failure.lost is not None for one in domains)
         return known and (self.sets is None or not self.sets.unknown)
@@ -273,7 +273,8 @@ def examine_failures(
 ) -> FailuresFound:
     """Check all sets of `size` online nodes (0: none), and with `racks` all failure domains.
 
-    `state` is not changed. Failures that are undecided at `deadline` are unknown in the result.
+    `state` is not changed. Failures that are undecided at `deadline`, or when a signal comes, are
+    unknown in the result.
     Cost: see `FailureTolerance.tolerated_pairs`.
     """
     cluster = state.cluster
@@ -311,7 +312,7 @@ def examine_failures(
 
 
 def _failure(failures: FailureTolerance, nodes: tuple[int, ...], deadline: Deadline) -> Failure:
-    if deadline.over():
+    if deadline.must_end:
         return Failure(nodes, None)
     try:
         return Failure(nodes, failures.unrestarted(nodes))
