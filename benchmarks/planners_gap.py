@@ -73,7 +73,7 @@ class Steps:
         self.left = STEPS
 
     def spend(self) -> None:
-        """Count a step; raise `TooManyError` if there are too many."""
+        """Use up one step of the search; raise `TooManyError` if none is left."""
         self.left -= 1
         if self.left < 0:
             raise TooManyError

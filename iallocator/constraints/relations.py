@@ -224,7 +224,7 @@ class Relations:
         return self.prefers(instance) or self.confined(instance) is not None
 
     def forbidden(self, instance: str) -> Collection[int]:
-        """Return the nodes that an instance must not use, in either role."""
+        """Return the nodes that must be neither primary nor secondary of the instance."""
         return () if self.locations is None else self.locations.forbidden(instance)
 
     def stays(self, instance: str) -> bool:

@@ -21,7 +21,7 @@ __all__ = ["RuleViolations", "breaks", "others_broken"]
 
 
 class _Term:
-    """Penalties by zone of the other members, for constraints in one kind of failure domain."""
+    """Counts and penalties of the members of an affinity rule by zone, for one failure domain."""
 
     __slots__ = ("_apart", "_by_zone", "_cost", "_costs", "_total", "_zones")
 

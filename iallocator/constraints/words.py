@@ -111,7 +111,7 @@ def _free_memory(b: NodeView, later: bool) -> str:
 
 
 def _lent(view: NodeView) -> str:
-    """Return how much the memory ratio adds to the memory of a node; "" for nothing."""
+    """Return the words for the MiB that the memory ratio adds to a node; "" if it adds none."""
     return f" ({view.lent_memory:.12g} of them by memory-ratio)" if view.lent_memory else ""
 
 

@@ -59,7 +59,7 @@ class Places:
     running: set[str] = field(default_factory=set)
 
     def carry_out(self, step: Json) -> None:
-        """Update the places after a step."""
+        """Record what `step` changes: the nodes of an instance, or the condition of a node."""
         if "instance" in step:
             self.instances[step["instance"]] = tuple(step["to"])
         elif step["kind"] == kinds.ONLINE:

@@ -153,7 +153,7 @@ class LuxiJobs:
         return names & set(nodes)
 
     def drained(self) -> bool:
-        """Return whether the queue accepts no job."""
+        """Return whether Ganeti's job queue is drained: it accepts no new jobs."""
         answer = self._client.call("QueryConfigValues", [["drain_flag"]])
         with expecting("QueryConfigValues"):
             (value,) = answer

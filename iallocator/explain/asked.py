@@ -112,9 +112,10 @@ class Asked:
         unchecked: Collection[Nodes] = (),
         best_of: dict[int, NodeBest] | None = None,
     ) -> None:
-        """Record the `best` placements of `outcome`, and the rank of every node.
+        """Record the `best` placements of an instance in a group, and the rank of every node.
 
-        `best_of` is the best placement of each node, if that is known already.
+        `outcome` is the result of the search. `best_of` has the best placement that uses each node,
+        if it is known already.
         """
         report, order = self.report, outcome.order
         assert self.scores is not None
@@ -268,7 +269,7 @@ def placed_by(
 def between_groups(
     order: NodeRanking | None, cluster: Cluster, groups: Sequence[GroupReport]
 ) -> Mapping[str, str]:
-    """Return UUID of a group -> why the first of `groups` comes before it.
+    """Return for each group, by UUID, why the first of `groups` is preferred to it.
 
     The result is empty unless a strategy has compared the groups.
     """

@@ -139,9 +139,10 @@ def job_sets_of_steps(transition: Transition) -> JobSets:
 def job_sets_of_moves(
     transition: Transition, moves: Sequence[tuple[str, int]], sets: Sequence[Sequence[int]]
 ) -> JobSets:
-    """Return the jobs of moves in given `sets` of positions in `moves`.
+    """Return the job of each move, arranged in the given job `sets`.
 
-    A move is (instance, number of steps).
+    `moves` are pairs: an instance, and how many of its next steps belong to the move. A set lists
+    positions in `moves`.
     """
     steps: dict[str, list[ScheduledStep]] = {}
     for step in transition.steps:

@@ -400,10 +400,10 @@ class Cluster:
         return frozenset.intersection(*reaches) if reaches else None
 
     def partitions(self) -> dict[Pool, list[Group]]:
-        """Return each pool -> the groups with a node that has access to it.
+        """Return for each storage pool the node groups with a node that has access to the pool.
 
-        The pools are those that nodes name or instances use. They are sorted by name, and the
-        groups are in their order. If nodes do not report their pools, the pool ``internal/lvm`` is
+        The pools are those that nodes name or instances use, sorted by name. The groups keep the
+        order of the cluster. If a node may have storage of its own, the pool ``internal/lvm`` is
         included.
         """
         from iallocator.model.storage import LVM, Storage, pools_of

@@ -322,17 +322,17 @@ class Instance:
 
     @property
     def own_spindles(self) -> int:
-        """Return how many spindles it takes on a node with exclusive storage."""
+        """Return how many spindles the instance uses on a node with exclusive storage."""
         return self.spindles or 0 if self.local or self.spindles_anywhere else 0
 
     @property
     def counts_disk(self) -> bool:
-        """Return whether it can only be placed on a node with enough free disk."""
+        """Return whether the instance can only be placed on a node with enough free disk."""
         return self.local and (not self.draws or self.own_disk > 0)
 
     @property
     def running(self) -> bool:
-        """Return whether it runs now, and can be migrated live."""
+        """Return whether the instance runs now, and can be migrated live."""
         return self.uses_memory
 
     @property
@@ -342,7 +342,7 @@ class Instance:
 
     @property
     def required_nodes(self) -> int:
-        """Return how many nodes it needs: 2 with a secondary, else 1."""
+        """Return how many nodes the instance requires: 2 with a secondary, else 1."""
         return self.kind.nodes
 
     def as_template(self, template: str) -> Instance:

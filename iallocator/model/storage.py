@@ -2,7 +2,7 @@
 
 A pool is a pair (storage type, name). ``internal`` pools are volume groups and directories of
 single nodes. ``external`` pools are shared by all nodes with access to them; their structure is
-unknown. The pool of an instance is its partition: the instance cannot leave it.
+unknown. An instance cannot move to a node without access to its pool.
 
 This module is loaded only if a document mentions pools. Otherwise every node has access to all.
 """

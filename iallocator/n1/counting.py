@@ -359,7 +359,10 @@ class GroupChecks:
         self._results: Kept[None, _Results] = {}
 
     def allows(self, instance: Instance, node: int) -> bool | None:
-        """Return whether the rules allow `instance` on `node`."""
+        """Return whether global N+1 permits a new `instance` on `node`; None if undecided.
+
+        None means that counting slots does not decide, and that another check is necessary.
+        """
         counting = self._counting
         if counting.intricate or not counting.counts(instance):
             return None
@@ -578,7 +581,7 @@ class CountedTolerance:
         return False if False in results else None if None in results else True
 
     def allows(self, instance: Instance, node: int) -> bool | None:
-        """Return whether the rules allow `instance` on `node`; None: undecided.
+        """Return whether global N+1 permits a new `instance` on `node`; None if undecided.
 
         Without ``strict``, only failures of the group that were tolerated before must be tolerated.
         """

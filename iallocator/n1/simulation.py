@@ -91,7 +91,7 @@ class Simulation:
             return next(self._failures(failure), None)
 
     def all_lost(self, failure: Failure) -> list[UnrestartedInstance]:
-        """Return all instances that cannot be restarted after `failure`, in order of restarts."""
+        """Return the instances that `failure` leaves without a node, in the order of restarts."""
         with self._state.trial():
             return list(self._failures(failure))
 

@@ -77,7 +77,9 @@ class _Run:
 
 
 class Leaving(NamedTuple):
-    """The instances that leave the nodes of a failure, whatever comes to these nodes later.
+    """The instances that leave the failed nodes; instances placed there later are not included.
+
+    They restart in runs of instances of equal size. A vector has the amounts of one instance.
 
     Attributes
     ----------
@@ -229,7 +231,7 @@ class Queue:
         )
 
     def taken(self, size: Need) -> int:
-        """Return how many slots for `size` the runs take at least."""
+        """Return how many slots for `size` the instances of the queue use at least."""
         last = self._runs[-1] if self._runs else _Run((0, 0), 0)
         if size not in self._known:
             known = sum(run.count * _least(run.need, size) for run in self._runs)
@@ -241,7 +243,7 @@ class Queue:
         return known
 
     def leaving(self) -> Leaving:
-        """Return all instances of the queue in its present state."""
+        """Return a fixed copy of the instances that now leave the failed nodes."""
         if self._leaving is None:
             count = self._runs[-1].count + len(self._more) if self._runs else 0
             need = self._runs[-1].need if self._runs else (0, 0)
@@ -251,7 +253,7 @@ class Queue:
         return self._leaving
 
     def _head(self) -> list[Vector]:
-        """Return the vectors before the last run."""
+        """Return the vectors of the instances that restart before the last run of equal ones."""
         if self._before is None:
             count = len(self._entries) - self._runs[-1].count if self._runs else 0
             self._before = [vector for _, _, vector in self._entries[:count]]
@@ -522,7 +524,7 @@ class UndecidedFailures(_FailureSlots):
 
 
 class Margin:
-    """The least of the amounts of some failures, and the least without those of a node."""
+    """The minimum of a number over failures, and over those that do not include a given node."""
 
     __slots__ = ("_amounts", "_failing", "_first", "_least", "_without")
 
@@ -533,7 +535,7 @@ class Margin:
         self._without: dict[int, int] = {}  # the results for the nodes of the first failure
 
     def but(self, node: int) -> int:
-        """Return the least amount without the failures of `node`."""
+        """Return the minimum over the failures that do not include `node`."""
         if node not in self._first:
             return self._least
         if node not in self._without:
@@ -543,7 +545,7 @@ class Margin:
 
 
 class SpareSlots(_FailureSlots):
-    """The number of further equal instances that fit, on any nodes."""
+    """Counts how many more equal instances keep N+1, on whatever nodes of a group they are."""
 
     def __init__(
         self,
@@ -557,7 +559,7 @@ class SpareSlots(_FailureSlots):
         self._positions: dict[Failure, list[int]] = {}
 
     def count(self, instance: Instance) -> int:
-        """Return the number for `instance`, which may be another one in each call."""
+        """Return how many more instances like `instance` keep N+1, on whatever nodes they are."""
         known, self._instance = self._instance, instance
         if (
             known is None

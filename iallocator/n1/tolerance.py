@@ -278,8 +278,8 @@ class FailureTolerance:
     def first_unrestarted(self, failure: Failure, failures: int = 1) -> UnrestartedInstance | None:
         """Return the first instance that a simulation of `failure` cannot restart, or None.
 
-        It is the one of the simulation that found the failure not tolerated, if there was one.
-        `failures`: about how many are simulated.
+        If a simulation has already found that the failure is not tolerated, its result is used.
+        `failures`: about how many failures the caller asks about, to choose a method.
 
         Raises
         ------

@@ -461,7 +461,11 @@ class InteractingNodes:
         self._bits = {key: _bits_of(members) for key, members in self._members.items()}
 
     def _find_near(self, failures: UnrestartedSearch, members: Sequence[int]) -> None:
-        """Find the interacting pairs of `members`, where all instances fail over."""
+        """Find the pairs of `members` that may lose more if both fail than in two single failures.
+
+        All instances of these nodes fail over to their secondaries. Two nodes interact if they have
+        a secondary in common, or if one is a secondary of the other.
+        """
         sharing: dict[int, list[int]] = {}
         for index in members:
             self._near[index] = set()

@@ -89,9 +89,9 @@ Measure = Amount | AtLeast | Fillable
 
 
 def measures_of(items: Iterable[float], largest: float) -> list[Measure]:
-    """Return the measures that prove most about `items`, in bins of at most size `largest`.
+    """Return the dual feasible functions that bound best how many bins `items` need.
 
-    The sizes of the items are positive.
+    `items` are sizes above 0. No bin is larger than `largest`.
     """
     sizes = sorted(set(items))
     whole = [int(size) for size in sizes if size == int(size)]

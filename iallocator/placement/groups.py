@@ -55,7 +55,11 @@ def collect_offers(context: Context, allocation: AllocationRequest) -> RankedGro
 def _order_of_best(
     context: Context, allocation: AllocationRequest, offers: Sequence[GroupSolution]
 ) -> Callable[[Sequence[GroupSolution]], NodeRanking] | None:
-    """Return how a strategy that ranks nodes compares the best nodes of groups, or None."""
+    """Return the function that ranks the best node of each group by the strategy that searched it.
+
+    Return None if no group was searched by such a strategy, or if the strategies differ. Groups are
+    then compared by their scores.
+    """
     names = {offer.ranked_by for offer in offers if offer.placements}
     if names <= {"score", "lost-allocations"} or len(names) > 1:
         return None

@@ -121,7 +121,7 @@ if TYPE_CHECKING:
             present: Nodes,
             rejection: Rejection | None,
         ) -> None:
-            """Record whether the nodes `present` can exchange their roles: `rejection`, or None."""
+            """Record if primary and secondary in `present` can be swapped; `rejection`: why not."""
 
         def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
             """Record the `offers` of the groups of `allocation`."""

@@ -187,7 +187,7 @@ class _ShorterPlan:
         self.entries = entries
 
     def apply(self, state: _Shortening) -> None:
-        """Replace the present plan."""
+        """Replace the present plan of `state` by the shorter one of this step."""
         state.plans[state.number] = self.entries
         state.changed = True
 

@@ -41,7 +41,7 @@ class Appliable(Protocol[Searched_contra]):
     """
 
     def apply(self, state: Searched_contra) -> None:
-        """Carry out the step on `state`."""
+        """Change `state` by this step of the search."""
 
 
 Step = TypeVar("Step", bound=Appliable[Any])

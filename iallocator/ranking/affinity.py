@@ -131,7 +131,7 @@ class _Rules:
         self._known: Kept[int, _NodeResult] = {}
 
     def result(self, index: int) -> _NodeResult:
-        """Return the result of a node in the current state."""
+        """Return how the strategy ``affinity`` rates node `index` for the instance now."""
         node = self.usage.node(index)
         return derived(self._known, index, node, lambda: self._evaluated(index, node))
 
@@ -258,7 +258,7 @@ class _KeyOrder(NodeRanking):
         return f"equal in round and customer affinity; of equals {chance}"
 
     def extra(self, index: int) -> dict[str, Any]:
-        """Return the sticky keys of the node on which the instance will run."""
+        """Return the sticky keys of the node where the instance runs if `index` is chosen."""
         home = self._query.beside[0] if self._query.beside else index
         return {"sticky_keys": list(self._rules.usage.sticky(home))}
 

@@ -612,7 +612,7 @@ class PairScores:
         return changes
 
     def bounds(self) -> Floats:
-        """Return a lower bound of the scores for each primary."""
+        """Return for each primary a lower bound of the cluster scores with any secondary."""
         size = self._peers.shape[1] + len(self._peers.amounts)
         totals = self._totals
         first = self._first

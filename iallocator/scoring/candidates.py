@@ -195,7 +195,11 @@ def keep_best(
     placements: Iterable[Placement],
     rejected: Collection[tuple[int, ...]],
 ) -> None:
-    """Record in `best` each placement that is better than the known one of one of its nodes."""
+    """Record in `best`, for each node, the best of the `placements` that use the node.
+
+    A placement that is not `rejected` is better than one that is. Otherwise the lower score is
+    better.
+    """
     for score, nodes in placements:
         is_rejected = nodes in rejected
         for index in nodes:

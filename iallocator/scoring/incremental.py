@@ -368,7 +368,7 @@ class IncrementalSingles(IncrementalScores):
         return np.where(same, changes, change)
 
     def _follow(self, nodes: Nodes) -> None:
-        """Count the placement; the values follow from the number of placements."""
+        """Count the placement of an instance on a node; values are derived from these counts."""
         self._came[nodes[0]] += 1
         self._stale = True
         if self._sums is not None:

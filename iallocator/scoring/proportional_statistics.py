@@ -66,7 +66,7 @@ def _formula(value: _Formula | float) -> _Formula:
 
 
 class _Symbols:
-    """Replaces a `NodeView`: each attribute is a symbol."""
+    """Stands in for a `NodeView` to derive formulas: each attribute is a symbol, not a number."""
 
     def __getattr__(self, name: str) -> _Formula:
         return _Formula({(name,): 1.0})
@@ -121,8 +121,9 @@ SUMMED = [k for k, one in enumerate(STATISTICS) if not one.spread and k not in R
 def merged(changing: Sequence[int], whole: Floats, counted: Floats) -> dict[int, float]:
     """Return one statistic of each proportional set with the weight of the set.
 
-    `whole` has for each statistic its values less the mean, and all that may be added to them.
-    `counted` is 1 where a node counts for a statistic, else 0.
+    `changing` are the positions of the statistics to compare. `whole` has a row for each statistic:
+    its values on nodes less their mean, and all that may be added to them. `counted` (statistics ×
+    nodes) is 1 where a node counts for a statistic, else 0.
     """
     weights: dict[int, float] = {}
     for k in changing:
@@ -143,10 +144,12 @@ def merged(changing: Sequence[int], whole: Floats, counted: Floats) -> dict[int,
 
 
 def joined(vectors: Floats, per_amount: Floats) -> tuple[list[int], Floats]:
-    """Return the columns that are used, only one of each proportional set in all `vectors`.
+    """Return the columns of `vectors` that are not zero, without those that others represent.
 
-    The second result is the change of the statistics by one more in each column, and in the columns
-    that it represents.
+    `vectors` (instances × columns) are the amounts that instances add to a node. If two columns are
+    proportional in all rows, the first represents both. `per_amount` is the change of the
+    statistics by one unit in each column. The second result is that change for each returned
+    column, together with the proportional changes of the columns that it represents.
     """
     by_column: dict[int, Floats] = {}
     for column in np.flatnonzero(vectors.any(axis=0)).tolist():

@@ -186,10 +186,11 @@ BEFORE_MOVES = (POWER_ON, ONLINE, DRAIN)
 
 
 def fences(cluster: Cluster, steps: Sequence[Step], known: Collection[int] = ()) -> list[Step]:
-    """Return the fencing of every offline node that instances with `steps` ran on.
+    """Return a fencing step for each offline node on which an instance with `steps` was running.
 
-    Only the first step of an instance that ran there waits for it. Instances that were stopped, or
-    had only their secondary there, do not wait. `known`: nodes that other steps fence.
+    The first step that starts such an instance elsewhere depends on the fencing of its node.
+    Instances that were stopped, or that had only their secondary there, do not depend on it.
+    `known`: nodes that other steps fence.
     """
     made: dict[int, Step] = {}
     for step in steps:

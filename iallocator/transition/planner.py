@@ -197,7 +197,7 @@ class TransitionPlanner(PlanningState):
         return sequences
 
     def _begin(self, instance: Instance, nodes: tuple[int, ...] | None) -> None:
-        """Record the direct route of one instance."""
+        """Record the route that takes `instance` straight to `nodes`; None for `nodes` stops it."""
         name = instance.name
         present = self.state.where.get(name)
         if present is None:

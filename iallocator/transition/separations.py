@@ -146,7 +146,11 @@ class Separations:
         return [key for what, domain in self._needs[name] for key in self._keys(what, domain, node)]
 
     def _keys(self, what: str, domain: str, node: int) -> Iterator[Key]:
-        """Yield the units of `node`, or those of its failure domains at their first node."""
+        """Yield (node, text) for the exclusive right to have `what` on a node or in its domains.
+
+        If `domain` is not "", each failure domain of that kind to which `node` belongs has one
+        right. It is listed at the first node of the failure domain that was seen.
+        """
         if not domain:
             yield node, what
             return

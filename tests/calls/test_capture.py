@@ -57,7 +57,7 @@ class Plugin:
         return found
 
     def names(self) -> list[str]:
-        """Return the files in the folder."""
+        """Return the names of the files in the folder with captured calls, sorted."""
         return sorted(path.name for path in self.calls.iterdir())
 
 

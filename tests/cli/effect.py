@@ -37,7 +37,7 @@ class Effect:
 
 
 def stored(case: str, option: str, *words: str) -> Effect:
-    """Return the effect of `option` on a stored request or cluster."""
+    """Return a test case that applies `option` to a request or cluster in ``fixtures``."""
     request, text = FIXTURES / case / "request.json", FIXTURES / case / "cluster.data"
     if request.exists():
         return Effect(json.loads(request.read_text()), option, words)

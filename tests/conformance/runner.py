@@ -147,7 +147,7 @@ def last_by_name_first(request: Json) -> Json:
 
 
 def run(cases: Sequence[Case], program: Program = ours, jobs: int = 1) -> Summary:
-    """Check `cases` in `jobs` processes and count."""
+    """Compare answers of `program` with those of hail in `jobs` processes; count the results."""
     summary = Summary()
     for case, outcome in zip(cases, _outcomes(cases, program, jobs), strict=True):
         summary.add(case, outcome)

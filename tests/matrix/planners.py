@@ -265,7 +265,7 @@ def exact(kind: str, split: bool) -> Scene:
 
 
 def exact_moves(kind: str, split: bool) -> Scene:
-    """Build a scene for the exact search of an evacuation."""
+    """Build a test case of an evacuation for the exact search."""
     scene = moving_world(kind, split)
     scene.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
     scene.node(SOURCE)["total_memory"] = 40000

@@ -83,7 +83,7 @@ def _freeable(document: Json, off: set[str]) -> bool:
 
 
 def test_exact_search_frees_all_possible_nodes_and_proves_it() -> None:
-    """It frees more than greedy moves on some clusters, and its proofs are correct."""
+    """Exact search frees more nodes than greedy moves on some clusters; its proofs are correct."""
     more = proofs = 0
     for seed in (*range(30), 77, 122):
         document = _cluster(seed)

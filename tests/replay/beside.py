@@ -57,7 +57,7 @@ class Response(Beside):
 
 
 class Ranking(Beside):
-    """Represent ``ranking.txt``."""
+    """The file ``ranking.txt`` beside a stored request: the expected ranking of its nodes."""
 
     stem, file_extension = "ranking", "txt"
 

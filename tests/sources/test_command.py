@@ -200,7 +200,7 @@ def test_node_list_is_that_of_hail(kind: str, tmp_path: Path) -> None:
 
 
 def _table(text: str) -> list[str]:
-    """Return the lines of node lists, without warnings."""
+    """Return the lines of the node lists in the output of a command, without its warnings."""
     lines = [line.rstrip() for line in text.splitlines()]
     return [line for line in lines if line.startswith(" ") and not line.startswith("  - ")]
 

@@ -86,7 +86,10 @@ def _program(
     affinity: AffinityRows,
     budget: Deadline,
 ) -> Problem | None:
-    """Return the program of all places of all allocations; None if the time is up."""
+    """Return the integer program that places the instances of all `allocations` together.
+
+    Its variables are the possible placements of each instance. None if the time is up.
+    """
     lenient = {  # nodes of groups where not all limits are enforced
         index
         for group in context.cluster.groups

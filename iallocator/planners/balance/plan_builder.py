@@ -193,7 +193,7 @@ class PlanBuilder:
         return self.gain(scored) > self.rounding() and self.gain(scored) >= wanted
 
     def limit_of_compounds(self) -> float:
-        """Return the score below which a step of several moves must end."""
+        """Return the cluster score below which a step of several moves must end."""
         wanted = self.limits.gain_wanted(self.score)
         return self.score - max(COMPOUND_GAIN, wanted, self.rounding())
 
@@ -313,7 +313,7 @@ class Step:
         self.then = then
 
     def apply(self, state: PlanBuilder) -> None:
-        """Carry out the moves, and add them to the plan."""
+        """Move the instances of this step, and add the moves to the plan that `state` builds."""
         state.make(*self.moves, repairs=self.repairs)
         if self.then is not None:
             self.then.run(state)

@@ -191,7 +191,11 @@ def _shapes(builder: PlanBuilder) -> list[int]:
 
 
 def _set_size(counts: Sequence[int]) -> int:
-    """Return how many instances are placed at once; `counts`: the choices of each; 0: none."""
+    """Return how many instances can be placed jointly with at most `PLACEMENTS` combinations.
+
+    `counts`: for each instance, the number of its possible placements. The result is 0 if not even
+    two instances can be placed jointly.
+    """
     if not counts:
         return 0
     if prod(counts) <= PLACEMENTS:

@@ -178,7 +178,7 @@ class FullForecast:
         return _moment(self._now + days * DAY)[:10]
 
     def _row(self, growth: _Growth) -> Json:
-        """Return a growth, and the dates that follow from it."""
+        """Return a growth, and the expected, earliest and latest date of a full group."""
         trend = growth.trend
         return {
             "count": growth.fit,

@@ -351,16 +351,17 @@ class _Tiers:
         return None
 
     def _after(self, limit: int | None) -> int | None:
-        """Return the rest of `limit` for the next sizes; with 0, no more sizes are tried.
+        """Return how many more instances of smaller sizes may be placed; None: any number.
 
-        hspace takes from it, at each size, the number of all instances that it has placed.
+        0 ends the search. If sizes are counted as hspace counts them, all instances placed until
+        now are subtracted from `limit` at each size.
         """
         if limit is None or not self._filling.spends:
             return limit or None
         return max(0, limit - len(self._filling.placed))
 
     def _ways(self, size: Size) -> Iterator[Size]:
-        """Return the sizes with which to continue after the one that does not fit."""
+        """Yield the sizes to try after `size`, which does not fit, the most promising first."""
         # The most frequent reasons first; of equally frequent ones, the last of `REASONS` first
         failures = self._rejections.of(size) or {}
         reasons = [reason for reason in reversed(REASONS) if failures.get(reason)]

@@ -126,7 +126,7 @@ class SetsFound:
         self.unknown -= count
 
     def add(self, failures: Iterable[Failure]) -> None:
-        """Count the results of sets, up to the first unknown result."""
+        """Count which sets of failing nodes are tolerated, up to the first undecided set."""
         for one in failures:
             if one.lost is None:
                 break

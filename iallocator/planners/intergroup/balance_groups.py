@@ -214,7 +214,7 @@ class _Step:
         self._target = target
 
     def apply(self, state: _Balancing) -> None:
-        """Make the moves, and note them."""
+        """Move instances from one group to another in `state`, and add the moves to the plan."""
         source, target, entries = self._source, self._target, self._entries
         for entry in entries:
             entry.move.apply(state.context.state)

@@ -369,7 +369,7 @@ class _Step:
         self._entries = entries
 
     def apply(self, state: _Compression) -> None:
-        """Note that the group can be emptied; the moves of the first such group are the plan."""
+        """Record that all instances can leave the group; the plan empties the first such group."""
         state.evacuable.append(self._group)
         if state.evacuable[0] is self._group:
             state.done.plan.before = float(len(state.held[self._group.index]))
@@ -379,7 +379,7 @@ class _Step:
 
 
 class _Emptying(Neighbourhood[_Compression, _Step]):
-    """The next of the `candidates` that can be emptied; they are tried in the order given."""
+    """The next node group of `candidates` that can be emptied; they are tried in order."""
 
     name = "emptying"
 

@@ -1,4 +1,4 @@
-"""The context of planners between groups, their results, and partitions of the cluster."""
+"""The context and the results of planners between groups, and the groups that share pools."""
 
 from __future__ import annotations
 

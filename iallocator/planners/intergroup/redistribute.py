@@ -577,7 +577,7 @@ class _Step:
         self._reason = reason
 
     def apply(self, state: _Redistribution) -> None:
-        """Make the moves, and note them."""
+        """Move instances of the group to other groups in `state`, and add the moves to the plan."""
         done, cluster_state = state.done, state.context.state
         others = done.plan.after - state.health[self.group.index].troubles(cluster_state)
         for entry in self.entries:

@@ -608,7 +608,7 @@ class SchedulingPass:
         self._dropped.add(name)
 
     def leave_disks(self, place: PlannedPlace) -> None:
-        """Count the disks of an instance that is not placed where they are."""
+        """Count the disks of an instance without a placement on the nodes that hold them."""
         nodes = stopped_disks(place.instance, place.before)
         if nodes:
             self.context.state.keep_disks(place.instance, nodes)

@@ -293,7 +293,7 @@ class DrainPlanner:
         )
 
     def plan(self, nodes: Collection[int]) -> DrainPlan:
-        """Return the plan to drain `nodes` together."""
+        """Return the moves that empty all `nodes` at the same time, or why there are none."""
         check()
         drained = frozenset(nodes)
         if len(drained) > 1 and self.bound.lacks(drained):

@@ -282,7 +282,7 @@ class _Spread:
         self._groups = groups
 
     def apply(self, state: Grouping) -> None:
-        """Replace the groups."""
+        """Replace the reboot groups of `state` by those of this step."""
         state.groups = self._groups
 
 

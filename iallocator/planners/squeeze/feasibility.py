@@ -262,7 +262,7 @@ class ReserveStep:
         self._chosen = chosen
 
     def apply(self, state: Attempt) -> None:
-        """Make the move, and note it."""
+        """Move the instance in `state`, and add the move to the plan."""
         move = self._chosen.moves[0]
         move.apply(state.state)
         state.entries.append(PlanEntry(move, self._chosen.score))

@@ -247,7 +247,7 @@ class _Step:
         self._result = result
 
     def apply(self, state: NodeSelection) -> None:
-        """Keep the set as the best one so far."""
+        """Record these nodes as the best set found so far that can be emptied together."""
         state.keep(self._chosen, self._result)
         for index in self._chosen:
             state.rejected.pop(index, None)

@@ -89,7 +89,7 @@ class RankTable:
         self.changed.clear()
 
     def wins(self, nodes: Sequence[int], present: int | None) -> list[int]:
-        """Return how many others of `nodes` each one beats, for an instance on node `present`."""
+        """Return over how many others each of `nodes` is preferred by an instance on `present`."""
         self._renew()
         rows = np.array([self._row[index] for index in nodes], dtype=np.intp)
         left_out = np.ones(len(self._row), dtype=bool)

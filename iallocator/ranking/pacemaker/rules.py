@@ -194,7 +194,11 @@ class Choice(NodeRanking):
         return f"rule 4: by name: {mine['name']} before {other['name']}"
 
     def _votes(self, one: int, other: int) -> str:
-        """Return the attributes that vote for and against node `one`; "" if it does not win."""
+        """Return the capacities of which `one` and `other` have more; "" if `one` is not preferred.
+
+        Node `one` is preferred if it has more free capacity than node `other` in the majority of
+        the attributes in which the two nodes differ. The text gives the figures of both nodes.
+        """
         mine, theirs = self._free[one], self._free[other]
         names = [*mine, *(name for name in theirs if name not in mine)]
         gaps = [(name, mine.get(name, 0), theirs.get(name, 0)) for name in names]
@@ -214,7 +218,7 @@ class Choice(NodeRanking):
         return [index for _, index in sorted(zip(keys, nodes))]
 
     def wins(self, nodes: Sequence[int]) -> list[int]:
-        """Return how many others each of `nodes` beats.
+        """Return for each of `nodes` over how many others Pacemaker's rule 4 prefers it.
 
         Fewer than `MANY` nodes must be in the order of `by_tie`.
         """
@@ -244,7 +248,7 @@ def _before(choice: Choice, one: int, other: int) -> bool:
 
 
 def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int, int]]:
-    """Return `nodes` ranked by rule 4, and how many nodes of equal score each one beats.
+    """Return `nodes` ranked by rule 4, and over how many of equal score each is preferred.
 
     Cost: one sort.  For ``balanced``, in addition the square of the number of nodes with equal
     score; from `MANY` such nodes on, see `RankTable`.
@@ -281,7 +285,7 @@ def _levels(choice: Choice, nodes: Sequence[int]) -> list[list[int]]:
 
 
 def _wins(choice: Choice, nodes: Sequence[int]) -> list[int]:
-    """Return how many others each of `nodes` beats; the earlier node wins ties."""
+    """Return for each of `nodes` over how many others it is preferred; ties go to the earlier."""
     wins = [0] * len(nodes)
     for k, one in enumerate(nodes):
         for n in range(k + 1, len(nodes)):

@@ -89,7 +89,11 @@ WRONG = {
 
 
 def finding_grid(before: Json, after: Json | None, page: PageView) -> Grid:
-    """Return every finding by node; with `after`, whether it stays, and those that are new."""
+    """Return a table of the problems of nodes and instances, sorted by node.
+
+    `before` and `after` are documents of the cluster without and with a plan. With `after`, the
+    table shows which problems the plan leaves, and adds those that it makes.
+    """
     kinds, now = before["kinds"], _findings(before["health"])
     then = now if after is None else _findings(after["health"])
     fate = [] if after is None else ["With the plan"]

@@ -152,9 +152,11 @@ class RuleCosts:
         return sum(broken[1:], broken[0])
 
     def own(self, inside: Floats) -> float:
-        """Return the part of the penalty for soft constraints of members with themselves.
+        """Return the penalty that counting all pairs adds by pairing each member with itself.
 
-        `inside`: how many members there are, shapes × nodes.
+        The penalty of real pairs is the sum over all pairs without this part. `inside` (shapes ×
+        nodes): how many members of the rule are on each node. Rules of colocation have no such
+        part: the result is 0.
         """
         priced = np.where(np.isfinite(self._weights), self._weights, 0.0)
         return float(priced @ inside.sum(axis=1)) if self._apart else 0.0
@@ -204,7 +206,7 @@ class AffinityCosts:
         self._wished = [r for r in relations.rules if any(not m.must for m in r.members)]
 
     def rule(self, rule: Rule) -> RuleCosts:
-        """Return the arrays of one rule."""
+        """Return the penalties of one affinity rule as arrays, which are made at the first call."""
         costs = self._rules.get(rule)
         if costs is None:
             costs = self._rules[rule] = RuleCosts(rule, self._shares)

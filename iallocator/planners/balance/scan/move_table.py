@@ -340,7 +340,7 @@ class MoveStore:
         return score
 
     def prices_of(self, moves: Whole) -> Floats:
-        """Return the prices of the moves at these flat positions."""
+        """Return the prices of `moves`, which are positions in the table read row by row."""
         price: Floats = self.prices[moves // self.shape[1], 0]
         return price
 

@@ -123,7 +123,11 @@ def proportional_statistics(
 
 
 def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
-    """Return whether `k` counts the nodes of `leader`, with values in proportion by `factor`."""
+    """Return whether two statistics are now in proportion, and count equal sets of nodes.
+
+    They are in proportion if the values of `k`, less their mean, are `factor` times those of
+    `leader`.
+    """
     everywhere = table.view(np.arange(table.reserved.size, dtype=np.intp))
     if not np.array_equal(counting(k, everywhere), counting(leader, everywhere)):
         return False
@@ -157,7 +161,7 @@ def _sources(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[dict[st
 
 
 def _factor(one: Floats, other: Floats) -> float:
-    """Return by which factor `one` is `other`; 0 if it is not a multiple."""
+    """Return the number by which vector `other` is multiplied to give `one`; 0 if there is none."""
     place = int(np.abs(other).argmax())
     if not one[place] or not other[place]:
         return 0.0
