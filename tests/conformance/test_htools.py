@@ -296,6 +296,24 @@ def test_file_that_cannot_be_written_is_reported_as_by_the_original(program: str
     assert ours(one).status == 1
 
 
+@installed
+@pytest.mark.parametrize(
+    "words",
+    [
+        "hspace -Snone/saved", "hspace -Snone/saved --machine-readable",
+        "hspace -Ssaved --standard-alloc=1024,1024,1",
+        "hspace -Ssaved --standard-alloc=1024,1024,1 --machine-readable",
+        "hbal -Cfolder", "hbal -Sfolder", "hsqueeze -Cfolder", "hsqueeze -Sfolder",
+    ],
+)  # fmt: skip
+def test_output_before_a_file_that_cannot_be_written_is_that_of_the_original(words: str) -> None:
+    """Hspace prints what precedes the results of the kind that is not saved."""
+    folders = {f"{name}/file": "" for name in ("folder.original", "folder", "saved.standard")}
+    program, *options = words.split()
+    one = Case(program, ("-tc.data", *options), {"c.data": FULL, **folders})
+    assert ours(one) == theirs(one)
+
+
 EXCLUSIVE = """g|u|preferred||
 
 n1|65523|1023|65523|2097152|2097152|4|M|u|8||Y|8|0

@@ -27,10 +27,17 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.planners.capacity.capacity import CapacityReport, Run
     from iallocator.planners.capacity.site import Size
+    from iallocator.sources import Source
 
 __all__ = ["run"]
 
 KINDS = (("tiered", "Tiered"), ("standard", "Standard"))
+
+RESULTS = {
+    "tiered": ("Tiered allocation results:", "HTS_TRL_"),
+    "standard": ("Normal (fixed-size) allocation results:", "HTS_FIN_"),
+}
+"""For each kind how the first line with its results begins: in text, and in keys and values."""
 
 
 def run(given: Given) -> int:
@@ -73,9 +80,7 @@ def run(given: Given) -> int:
         if given.print_nodes is not None:
             say(f"\n{title} allocation status:\n{node_list(done.state, given.print_nodes)}")
         if given.save is not None:
-            path = f"{given.save}.{kind}"
-            save(path, source, done.state)
-            say(f"The cluster state after {kind} allocation has been written to file '{path}'")
+            _save(given, source, report, kind)
     if given.machine_readable:
         print("\n".join(key_lines(report)))
     else:
@@ -83,6 +88,23 @@ def run(given: Given) -> int:
     if report.nowhere:
         raise ProgramError("Error: failure during allocation: No online nodes")
     return 0
+
+
+def _save(given: Given, source: Source, report: CapacityReport, kind: str) -> None:
+    """Write the cluster with the placed instances of a `kind` to the file for it.
+
+    If that is not possible, print all that comes before their results, as the original does.
+    """
+    path = f"{given.save}.{kind}"
+    try:
+        save(path, source, getattr(report, kind).state)
+    except ProgramError:
+        for line in key_lines(report) if given.machine_readable else _text(report):
+            if line.startswith(RESULTS[kind]):
+                break
+            print(line)
+        raise
+    say(f"The cluster state after {kind} allocation has been written to file '{path}'")
 
 
 def _allocatable(cluster: Cluster, report: CapacityReport, first: int) -> str:

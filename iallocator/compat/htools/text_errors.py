@@ -31,15 +31,17 @@ REAL = frozenset((1, 4, 6))
 """Fields of a node that need not be whole numbers: total memory, total disk, cpus."""
 
 
-def complain_of_file(path: str, function: str = "openFile") -> str:
+def complain_of_file(path: str, written_by: str = "") -> str:
     """Return that the file at `path` cannot be opened, in the words of htools.
 
-    `function`: the one that opens it, as errors name it.
+    `written_by`: the function that opens it for writing, as errors name it; "": it is read.
     """
+    function = written_by or "openFile"
     if os.path.exists(path) and not os.access(path, os.R_OK):
         return f"{path}: {function}: permission denied (Permission denied)"
     if os.path.isdir(path):
-        return f"{path}: {function}: inappropriate type (is a directory)"
+        why = "Is a directory" if written_by else "is a directory"
+        return f"{path}: {function}: inappropriate type ({why})"
     return f"{path}: {function}: does not exist (No such file or directory)"
 
 
