@@ -37,7 +37,7 @@ NAME = "iallocator.bundle"
 HEAD = 16
 """Bytes before the index."""
 
-LONGEST = 1 << 20
+LONGEST_INDEX = 1 << 20
 """Bytes of the longest index: a damaged length must not fill the memory."""
 
 
@@ -56,7 +56,7 @@ def serve(library: str) -> None:
     except OSError:
         return
     head = os.pread(file, HEAD, 0)
-    index = os.pread(file, min(int.from_bytes(head[12:], "little"), LONGEST), HEAD)
+    index = os.pread(file, min(int.from_bytes(head[12:], "little"), LONGEST_INDEX), HEAD)
     # A number below 3 means that a standard descriptor is closed. The program will redirect it.
     if file > 2 and head[:4] == MAGIC_NUMBER and head[4:12] == digest(index):
         sys.meta_path.insert(0, Finder(library, file, HEAD + len(index), marshal.loads(index)))

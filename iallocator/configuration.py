@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Configuration", "configure"]
 
-LIMIT = 1024**2
+LARGEST_CONFIGURATION = 1024**2
 """Bytes of a configuration file, at most."""
 
 BY_HAND = {
@@ -66,7 +66,7 @@ class Configuration:
 
     def __init__(self, path: str, commands: Collection[str]) -> None:
         self._path = path
-        raw = read_file(path, LIMIT)
+        raw = read_file(path, LARGEST_CONFIGURATION)
         try:
             whole = tomllib.loads(raw.decode("utf-8-sig"))
         except (ValueError, RecursionError) as error:

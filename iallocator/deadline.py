@@ -38,7 +38,7 @@ SIGNALLED = "interrupted"
 PER_MOVE = 0.0005
 """About how many seconds a move of a plan takes after it is found: it is checked and written."""
 
-LONGEST = 1e8
+LONGEST_LIMIT = 1e8
 """Seconds, about three years: a longer limit is no limit."""
 
 LONGEST_WAIT = 3600.0
@@ -323,7 +323,7 @@ class Deadline:
         self.around: Deadline | None = None
         self._end = NEVER
         if seconds is not None:
-            self._end = (now if since is None else since) + min(seconds, LONGEST)
+            self._end = (now if since is None else since) + min(seconds, LONGEST_LIMIT)
         self.limit = limit or (f"{seconds:g} s" if seconds is not None else "")
         self._most = max(0.0, self._end - now) / 2
         self._moves = 0

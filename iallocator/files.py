@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, BinaryIO
 
-__all__ = ["LIMIT", "WholeOutput", "check_writable", "is_stdout", "read_file", "write_file"]
+__all__ = ["LARGEST_INPUT", "WholeOutput", "check_writable", "is_stdout", "read_file", "write_file"]
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 
-LIMIT = 1024**3
+LARGEST_INPUT = 1024**3
 """Most bytes that are read, and most bytes after decompression: 1 GiB."""
 
-CHUNK = 1024**2
+DECOMPRESSED_AT_ONCE = 1024**2
 """Bytes that are decompressed at a time, so that a decompression bomb is noticed early."""
 
 SLICE = 1024
 """Bytes that are decompressed at once: a few bytes may expand to 128 KiB."""
 
 
-def read_file(path: str, limit: int = LIMIT) -> bytes:
+def read_file(path: str, limit: int = LARGEST_INPUT) -> bytes:
     """Return the bytes of the file at `path`; ``-`` is standard input.
 
     Content that was compressed by gzip or zstd is decompressed, whatever the name of the file.
@@ -68,15 +68,15 @@ def _read(path: str, file: BinaryIO, limit: int) -> bytes:
     try:
         number = file.fileno()
     except OSError:  # a buffer that stands for standard input
-        return _joined(path, iter(lambda: file.read(CHUNK), b""), limit)
+        return _joined(path, iter(lambda: file.read(DECOMPRESSED_AT_ONCE), b""), limit)
     if stat.S_ISREG(os.fstat(number).st_mode):
-        return _joined(path, iter(lambda: os.read(number, CHUNK), b""), limit)
+        return _joined(path, iter(lambda: os.read(number, DECOMPRESSED_AT_ONCE), b""), limit)
     waiting = Deadline(None)
 
     def part() -> bytes:
         """Return the next bytes when they have arrived; a signal ends the wait."""
         waiting.wait(number, "")
-        return os.read(number, CHUNK)
+        return os.read(number, DECOMPRESSED_AT_ONCE)
 
     return _joined(path, iter(part, b""), limit)
 
@@ -102,7 +102,7 @@ def _expanded_gzip(path: str, raw: bytes) -> Iterator[bytes]:
 
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
-            while part := file.read(CHUNK):
+            while part := file.read(DECOMPRESSED_AT_ONCE):
                 yield part
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"{path}: damaged gzip file: {error}") from None
@@ -133,7 +133,7 @@ def _expanded_zstd(path: str, raw: bytes) -> Iterator[bytes]:
 
 def _by_file(module: Any, raw: bytes) -> Iterator[bytes]:
     with module.ZstdFile(io.BytesIO(raw)) as file:
-        while part := file.read(CHUNK):
+        while part := file.read(DECOMPRESSED_AT_ONCE):
             yield bytes(part)
 
 

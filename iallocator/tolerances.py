@@ -1,14 +1,26 @@
 """The largest differences of computed numbers that count as equal, and the largest numbers.
 
 Each constant names what is compared, with its unit and the reason for its size.  A tolerance of a
-single calculation is defined beside it, for example `iallocator.scoring.metrics.ROUNDING`.
+single calculation is defined beside it, for example `iallocator.scoring.metrics.VARIANCE_ROUNDING`.
 """
 
 from __future__ import annotations
 
 __all__ = [
-    "ALIKE", "AMOUNT", "BOUND", "DECIMALS", "GAIN", "LARGEST", "LARGEST_LOAD", "LEAST_DIVISOR",
-    "LEAST_GAIN", "LEAST_GAIN_FROM", "LEAST_SCORE", "SCORE", "VARIANCE", "WRITTEN_DECIMALS",
+    "ALIKE",
+    "AMOUNT",
+    "BOUND",
+    "DECIMALS",
+    "GAIN",
+    "LARGEST_LOAD",
+    "LARGEST_NUMBER",
+    "LEAST_DIVISOR",
+    "LEAST_GAIN",
+    "LEAST_GAIN_FROM",
+    "LEAST_SCORE",
+    "SCORE",
+    "VARIANCE",
+    "WRITTEN_DECIMALS",
 ]  # fmt: skip
 
 SCORE = 1e-9
@@ -63,7 +75,7 @@ A node of 10 cpus with a ratio of 4.1 allows 41 virtual cpus, not 40.99999999999
 LEAST_DIVISOR = 1e-6
 """Ratios and factors that are read, no unit: what is divided by them stays far from infinity."""
 
-LARGEST = 2**53
+LARGEST_NUMBER = 2**53
 """Numbers that are read, in any unit: beyond this, floats skip whole numbers."""
 
 LARGEST_LOAD = 1e9

@@ -16,7 +16,7 @@ from iallocator.calls.layout import (
     ARGS,
     CALL,
     CONF,
-    DIGITS,
+    FEWEST_DIGITS,
     REQUEST,
     RESPONSE,
     file_of,
@@ -300,7 +300,8 @@ class Store:
         if kind.endswith(".gz"):
             packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_WINDOW)
             raw = packer.compress(raw) + packer.flush()
-        beside = os.path.join(self._folder, f".{self.number:0{DIGITS}}.{kind}.{os.getpid()}.new")
+        number = f"{self.number:0{FEWEST_DIGITS}}"
+        beside = os.path.join(self._folder, f".{number}.{kind}.{os.getpid()}.new")
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             _fill(handle, raw)

@@ -33,16 +33,16 @@ ARGS, CONF, REQUEST, RESPONSE, CALL = KINDS = (
     "args", "conf", "request.json.gz", "response.json.gz", "call.json",
 )  # fmt: skip
 
-LONGEST = 18
+MOST_DIGITS = 18
 """Most digits of a number."""
 
-DIGITS = 6
+FEWEST_DIGITS = 6
 """Fewest digits of a number; up to a million calls, names have the order of the numbers."""
 
 
 def file_of(folder: str, number: int, kind: str) -> str:
     """Return the path of one file of a call."""
-    return os.path.join(folder, f"{number:0{DIGITS}}.{kind}")
+    return os.path.join(folder, f"{number:0{FEWEST_DIGITS}}.{kind}")
 
 
 def numbered(folder: str) -> dict[int, list[str]]:
@@ -58,8 +58,10 @@ def numbered(folder: str) -> dict[int, list[str]]:
         digits, _, kind = name.removeprefix(".").partition(".")
         whole = kind in KINDS and not name.startswith(".")
         half = name.startswith(".") and name.endswith(".new")
-        known = DIGITS <= len(digits) <= LONGEST and digits.isascii() and digits.isdigit()
-        if (whole or half) and known and digits == f"{int(digits):0{DIGITS}}":
+        known = (
+            FEWEST_DIGITS <= len(digits) <= MOST_DIGITS and digits.isascii() and digits.isdigit()
+        )
+        if (whole or half) and known and digits == f"{int(digits):0{FEWEST_DIGITS}}":
             by_number.setdefault(int(digits), []).append(name)
     return by_number
 
@@ -71,7 +73,7 @@ def next_number(used_numbers: Collection[int]) -> int:
     largest number that is followed by a free one.
     """
     number = max(used_numbers, default=0) + 1
-    while len(str(number)) > LONGEST or number in used_numbers:
+    while len(str(number)) > MOST_DIGITS or number in used_numbers:
         number = max((one for one in used_numbers if one + 1 < number), default=0) + 1
     return number
 
@@ -79,7 +81,7 @@ def next_number(used_numbers: Collection[int]) -> int:
 def referred(text: str) -> tuple[str, int] | None:
     """Return ``FOLDER#7`` as folder and number; None for another `text`, or the name of a file."""
     folder, sign, digits = text.rpartition("#")
-    known = digits.isascii() and digits.isdigit() and len(digits) <= LONGEST
+    known = digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS
     if not sign or not known or os.path.exists(text):
         return None
     return folder or ".", int(digits)

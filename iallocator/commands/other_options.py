@@ -56,7 +56,7 @@ QUESTIONS = ("allocate", "evacuate", "relocate", "change-group")
 of_instance = Size("m", "512M, 4G or 1T", highest=2**50)
 """Reads MiB; the sum of many disks is still a whole number as a float."""
 
-MOST = 10_000
+MOST_NEW_INSTANCES = 10_000
 """New instances in one question."""
 
 
@@ -121,7 +121,12 @@ class Question(CommandSettings):
     )
     group: str = GROUP
     count: int = option(
-        "--count", "allocate: number of instances", whole_between(1, MOST), "N", 1, group=SELECTION
+        "--count",
+        "allocate: number of instances",
+        whole_between(1, MOST_NEW_INSTANCES),
+        "N",
+        1,
+        group=SELECTION,
     )
     mode: str = option(
         "--mode", "evacuate: primary-only, secondary-only or all (default)", Choice(*EVAC_MODES),

@@ -115,7 +115,7 @@ def in_order(
     return list(placed.values())
 
 
-FEW = 10
+MOST_REPORTED_SINGLY = 10
 """The most violations of an instance by one tag that are reported singly; more are one sentence."""
 
 
@@ -410,7 +410,7 @@ class Relations:
         """Return the `count` hard (`must`) or soft violations of `member` on `node`."""
         if not count:
             return []
-        if count > FEW:
+        if count > MOST_REPORTED_SINGLY:
             some = list(islice(self._in_turn(member, node, rule_counts, must), FEW_NAMES))
             return [constraint_to_many(some, count, cost)]
         pairs = others_broken(member, node, rule_counts, self.domains)

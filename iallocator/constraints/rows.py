@@ -175,7 +175,7 @@ class ReserveRows(ConstraintRows):
             program.add_amount(state.reserved[index], uses)
 
 
-MANY = 2_000
+MOST_RULE_PAIRS = 2_000
 """A rule with more pairs is left to the greedy choice: the program would be too large."""
 
 
@@ -326,7 +326,7 @@ class SoftAffinityRows(ConstraintRows):
             rules |= dict.fromkeys(relations.members_of.get(name, ()))
         for rule in rules:
             members = [member for member in rule.members if member.instance in names]
-            if len(members) * (len(members) - 1) > 2 * MANY:
+            if len(members) * (len(members) - 1) > 2 * MOST_RULE_PAIRS:
                 continue
             for one, other in combinations(members, 2):
                 weight = weight_between(one.weight, other.weight)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Checkup", "counts_of", "score_assessment"]
 
-MOST = 500
+MOST_SETS_LISTED = 500
 """How many sets of nodes that lose an instance text and page list."""
 
 EVEN = 12**-0.5
@@ -315,8 +315,8 @@ def _failure_facts(joint: FailuresFound) -> Json:
             "survived": sets.tolerated,
             "lose": sets.lose,
             "unknown": sets.unknown,
-            "worst": listed(sets.worst(MOST)),
-            "losing": listed(islice(sets.losing(), MOST)),
+            "worst": listed(sets.worst(MOST_SETS_LISTED)),
+            "losing": listed(islice(sets.losing(), MOST_SETS_LISTED)),
         }
     if joint.domains is not None:
         facts["domains"] = [

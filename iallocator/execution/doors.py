@@ -182,7 +182,7 @@ if TYPE_CHECKING:
     """Method, path, body, query."""
 
 
-FEW = 8
+MOST_SINGLE_QUERIES = 8
 """Up to this many jobs are queried one by one."""
 
 NOT_HEARD = (401, 403, 502, 503)
@@ -240,7 +240,7 @@ class RapiJobs:
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
         """Return the status of these jobs."""
-        if len(ids) <= FEW:
+        if len(ids) <= MOST_SINGLE_QUERIES:
             return {job_id: self._status(job_id) for job_id in ids}
         jobs = self._client.get("/2/jobs?bulk=1")
         with expecting("/2/jobs"):

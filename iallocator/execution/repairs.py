@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RepairJobs", "RepairTags"]
 
-PATIENCE = 10.0
+QUERY_INTERVAL = 10.0
 """Seconds between two queries of a job that is waited for."""
 
 
@@ -79,7 +79,7 @@ class RepairJobs:
             if isinstance(number, str):
                 raise ExecutionError(f"the job was rejected: {number}")
             while (succeeded := self.ended([number])) is None:
-                self._queue.wait([number], PATIENCE)
+                self._queue.wait([number], QUERY_INTERVAL)
             if not succeeded:
                 raise ExecutionError(f"{instance}: its tags were not changed (job {number})")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iallocator.scoring.scalar import ScalarKernel
 
 __all__ = [
-    "MANY",
+    "MANY_PLACEMENTS",
     "Asked",
     "Choice",
     "Contributions",
@@ -176,7 +176,7 @@ class Choice(NamedTuple):
     said: list[Asked | None]
 
 
-MANY = 100_000
+MANY_PLACEMENTS = 100_000
 """With more placements than this, only the best one of each primary is considered."""
 
 
@@ -218,7 +218,7 @@ def node_ranks(
 
 def best_of_nodes(candidates: Candidates, rejected: Collection[Nodes]) -> dict[int, NodeBest]:
     """Return the best placement of each node; of very many placements only the best in each row."""
-    if candidates.feasible <= MANY:
+    if candidates.feasible <= MANY_PLACEMENTS:
         return candidates.best_of_nodes(rejected)
     best: dict[int, NodeBest] = {}
     keep_best(best, candidates.best(), rejected)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordingTolerance"]
 
-SHOWN = 3
+MOST_EXPLAINED = 3
 """The number of rejected placements that are explained."""
 
 
@@ -119,11 +119,11 @@ class RecordingTolerance(FailureTolerance):
         The rounded scores of `candidates` show which placements need an exact score.
         """
         rejected = self.decided(instance, group)
-        rounded = candidates.known_scores(rejected) if len(rejected) > SHOWN else None
+        rounded = candidates.known_scores(rejected) if len(rejected) > MOST_EXPLAINED else None
         if rounded is not None:
-            most = sorted(rounded)[SHOWN - 1] + SCORE
+            most = sorted(rounded)[MOST_EXPLAINED - 1] + SCORE
             rejected = [nodes for nodes, one in zip(rejected, rounded) if one <= most]
-        return sorted((score(nodes), nodes) for nodes in rejected)[:SHOWN]
+        return sorted((score(nodes), nodes) for nodes in rejected)[:MOST_EXPLAINED]
 
     def obstacles(
         self, instance: Instance, scored: Sequence[tuple[float, Nodes]]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from iallocator.deadline import SIMULATIONS, check
 from iallocator.explain.asked import (
-    MANY,
+    MANY_PLACEMENTS,
     Asked,
     Choice,
     Contributions,
@@ -24,7 +24,7 @@ from iallocator.explain.facts import Placed, Term
 from iallocator.explain.n1 import RecordingTolerance
 from iallocator.explain.survey import Survey
 from iallocator.model.state import derived
-from iallocator.n1 import WORK
+from iallocator.n1 import WORK_PER_SECOND
 from iallocator.placement.results import NodeQuery
 from iallocator.placement.what_if import NodeHistory
 from iallocator.scoring.scalar import kernel_of
@@ -57,7 +57,7 @@ Note = TypeVar("Note", bound="Callable[..., None]")
 MOST_CHECKED, MOST_ROUNDS = 100, 10
 """The most placements, and rounds, of N+1 checks that only the explanation needs."""
 
-WORK_OF_CHECKS = 2 * WORK
+WORK_OF_CHECKS = 2 * WORK_PER_SECOND
 """The work for these checks: about two seconds."""
 
 AT_LEAST = 2
@@ -130,7 +130,7 @@ class Recorder:
     def asked(self, evaluator: TracedEvaluator, query: NodeQuery, candidates: Candidates) -> None:
         """Record the result of every node of the group."""
         instance, state = query.instance, self.context.state
-        if candidates.feasible <= MANY:
+        if candidates.feasible <= MANY_PLACEMENTS:
             candidates.score_all()
         said = self._begin(evaluator, query)
         lasting = state.access is None and not instance.exclusion  # for these, known nodes suffice

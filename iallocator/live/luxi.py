@@ -10,7 +10,7 @@ import os
 
 from iallocator.deadline import Deadline
 from iallocator.errors import RequestError
-from iallocator.files import LIMIT
+from iallocator.files import LARGEST_INPUT
 from iallocator.live.stream import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
@@ -49,7 +49,7 @@ class LuxiClient:
         Largest size of an answer in bytes.
     """
 
-    def __init__(self, path: str = "", limit: int = LIMIT) -> None:
+    def __init__(self, path: str = "", limit: int = LARGEST_INPUT) -> None:
         sockets = [default for default in DEFAULT_SOCKETS if os.path.exists(default)]
         self.path = path or (sockets or DEFAULT_SOCKETS)[0]
         self._limit = limit

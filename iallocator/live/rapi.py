@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 from iallocator.deadline import Deadline
 from iallocator.errors import RequestError, UsageError
-from iallocator.files import LIMIT, read_file
+from iallocator.files import LARGEST_INPUT, read_file
 from iallocator.live.stream import (
     ANSWER_SECONDS,
     LiveError,
@@ -145,7 +145,7 @@ class RapiClient:
         cacert: str = "",
         insecure: bool = False,
         credentials: str = "",
-        limit: int = LIMIT,
+        limit: int = LARGEST_INPUT,
     ) -> None:
         self.base = base_address(address)
         if cacert and insecure:

@@ -54,7 +54,7 @@ ANSWER_SECONDS = 60.0
 CONNECT_SECONDS = 15.0
 """Seconds for finding the address, connecting and the TLS handshake together."""
 
-CHUNK = 2**18
+RECEIVED_AT_ONCE = 2**18
 """Bytes received at a time."""
 
 NOT_TAKEN = "the question was not taken"
@@ -138,7 +138,7 @@ class Stream(io.RawIOBase):
         OSError
             As `readinto`, and if the server has closed the connection.
         """
-        part = self.read(CHUNK)
+        part = self.read(RECEIVED_AT_ONCE)
         if not part:
             raise ConnectionError(self.closed_words())
         return part
@@ -151,7 +151,7 @@ class Stream(io.RawIOBase):
 
     def makefile(self, mode: str) -> io.BufferedReader:
         """Return a reader of the answer, which the library for HTTP requires."""
-        return io.BufferedReader(self, CHUNK)
+        return io.BufferedReader(self, RECEIVED_AT_ONCE)
 
     def close(self) -> None:
         """Close the connection."""

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY_NUMBER", "CAME", "LEFT", "LOST", "MODES", "MOVED", "NO_GROWTH",
-    "PACKED_LIMITS", "PAIR", "SAFE", "SUMMED_LIMITS", "UNKNOWN", "WORK", "Failure", "Growth",
-    "Rules", "UndecidedError", "disk_rejection", "plan_rules", "sum_of_shares",
+    "PACKED_LIMITS", "PAIR", "SAFE", "SUMMED_LIMITS", "UNKNOWN", "WORK_PER_SECOND", "Failure",
+    "Growth", "Rules", "UndecidedError", "disk_rejection", "plan_rules", "sum_of_shares",
 ]  # fmt: skip
 
 
@@ -96,7 +96,7 @@ LEFT, MOVED, CAME = range(3)
 """Effects of a plan on a group: instances only leave it; instances move within it; instances come
 from another group, or are created."""
 
-WORK = 1_000_000
+WORK_PER_SECOND = 1_000_000
 """Moves × nodes that count as one second: less than an idle machine simulates in that time."""
 
 SCALAR = 100

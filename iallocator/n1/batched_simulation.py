@@ -6,7 +6,7 @@ assume that all instances leave one node.  The scores are those of
 `iallocator.scoring.incremental_batch`.  As soon as all instances left in a row are equal, each of
 them takes one slot, whatever is chosen, and the slots are counted.
 
-Cost: O(f n) per step for *f* failures and *n* nodes, in blocks of `CELLS` elements.
+Cost: O(f n) per step for *f* failures and *n* nodes, in blocks of `FAILURE_NODES_AT_ONCE` elements.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class _Batch:
             self._scores.place(best, places)
 
 
-CELLS = 60_000
+FAILURE_NODES_AT_ONCE = 60_000
 """Failures × nodes that are worked on at a time: all their statistics should stay near the
 processor."""
 
@@ -247,7 +247,7 @@ class BatchedSimulation:
         """
         if not failing:  # there may be no node at all that could
             return []
-        size = max(1, CELLS // self._allowed.size)
+        size = max(1, FAILURE_NODES_AT_ONCE // self._allowed.size)
         results: list[bool] = []
         for start in range(0, len(failing), size):
             part = slice(start, start + size)

@@ -298,13 +298,13 @@ class TargetCapacity:
         return closing
 
 
-MANY = 8
+FAILURES_WORTH_SORTING = 8
 """So many failures checked together are worth one sort of the capacities of their targets."""
 
 
 def capacities_for(state: State, rules: Rules, failing: Collection[Failure]) -> Capacities:
     """Return the sorted capacities of the groups of `failing`, if there are many failures."""
-    if len(failing) < MANY:
+    if len(failing) < FAILURES_WORTH_SORTING:
         return NONE
     nodes = state.cluster.nodes
     groups = {nodes[one[0]].group for one in failing}

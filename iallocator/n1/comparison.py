@@ -12,7 +12,7 @@ from math import inf
 
 from iallocator.errors import FEW_NAMES
 from iallocator.model.state import derived
-from iallocator.n1 import CAME, LEFT, MOVED, WORK
+from iallocator.n1 import CAME, LEFT, MOVED, WORK_PER_SECOND
 from iallocator.n1.bounds import demand_of
 from iallocator.n1.exact import NO_LOSS, OfflineInstances
 
@@ -190,7 +190,7 @@ class Comparison:
         """
         rules, failing = failures.rules, failures.failing()
         initial = InitialFailures(failures.state, failing, group, rules)
-        begun = cls(failures, initial, rules.effort.used + WORK)
+        begun = cls(failures, initial, rules.effort.used + WORK_PER_SECOND)
         if not now:
             initial.losses = InitialLosses(begun._lost_by)
             return begun
@@ -345,7 +345,7 @@ class Comparison:
     def spent(self, share: float = 1) -> bool:
         """Return whether that share of the work is done, or the time is up."""
         effort = self._failures.rules.effort
-        return effort.spent or effort.used > self._limit - (1 - share) * WORK
+        return effort.spent or effort.used > self._limit - (1 - share) * WORK_PER_SECOND
 
     def growth(self, back: tuple[int, float] | None = None) -> Growth:
         """Return the total loss of all failures beyond their losses in the initial state.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FailureWatch"]
 
-ROUNDING = 1.0
+BOUND_ERROR = 1.0
 """MiB by which the sum of bounds may be wrong; it only causes one more evaluation."""
 
 
@@ -67,7 +67,7 @@ class SpareMemory:
         """Return a bound below the spare memory of `failure`; -1 if none is known."""
         if failure not in self._noted:
             return -1
-        return self._noted[failure][1] - self._gone - ROUNDING
+        return self._noted[failure][1] - self._gone - BOUND_ERROR
 
     def vanish(self, amount: float) -> None:
         """Subtract the MiB that a node has lost from all bounds; a negative amount changes none."""
@@ -88,7 +88,7 @@ class SpareMemory:
     def _below(self, amount: float) -> Iterator[Failure]:
         """Yield the failures with a lower bound below `amount`, the lowest first."""
         for key, failure in self._order:
-            if key - self._gone >= amount + ROUNDING:
+            if key - self._gone >= amount + BOUND_ERROR:
                 return
             yield failure
 

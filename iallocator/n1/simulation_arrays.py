@@ -7,7 +7,7 @@ left, which decides most failures after a few steps.
 `iallocator.n1.batched_simulation` simulates many placements at once, but knows neither drbd nor
 pools nor colocation groups.  `docs/design/n1.md` has the times that each of both saves.
 
-Cost: O(f n) per step for *f* failures and *n* nodes, in blocks of `CELLS` elements.
+Cost: O(f n) per step for *f* failures and *n* nodes, in blocks of `MOST_FAILURE_NODES` elements.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lost_failures", "suits"]
 
-CELLS = 250_000
+MOST_FAILURE_NODES = 250_000
 """Failures × nodes that are worked on at a time: bounds the memory."""
 
 
@@ -75,7 +75,7 @@ def lost_failures(
 ) -> list[Failure]:
     """Return those of `failing`, all in one group, after which an instance is not restarted."""
     group = state.cluster.nodes[failing[0][0]].group
-    size = max(1, CELLS // len(group.nodes))
+    size = max(1, MOST_FAILURE_NODES // len(group.nodes))
     lost: list[Failure] = []
     for start in range(0, len(failing), size):
         part = failing[start : start + size]

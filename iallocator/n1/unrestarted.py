@@ -37,7 +37,7 @@ from iallocator.n1 import PACKED_LIMITS, PAIR, SAFE, SUMMED_LIMITS
 from iallocator.n1.bounds import Demand, TargetCapacity, check_movers, demand_of
 from iallocator.n1.exact import Evacuation
 from iallocator.n1.simulation import Simulation
-from iallocator.packing import LIMIT, Bins, Item, Packing
+from iallocator.packing import MOST_BINS_TRIED, Bins, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 
-WORK = 1_000_000
+MOST_BINS = 1_000_000
 """Bins that all searches of a joint packing look at: about a second."""
 
 _size = itemgetter(0, 1)
@@ -81,7 +81,7 @@ class UnrestartedSearch:
         self._capacities: dict[tuple[int, Access], TargetCapacity] = {}
         self._least_disk: dict[int, float] = {}
         self._searching = True
-        self._work = WORK
+        self._work = MOST_BINS
         self._leavers: dict[int, list[Leaver]] = {}
         self._others: dict[int, tuple[float, ...]] = {}  # see `Evacuation.others`
 
@@ -231,7 +231,7 @@ class UnrestartedSearch:
                 [columns[MEMORY][t] - memory_taken.get(t, 0) - 1 for t in nodes],
                 [max(0, columns[DISK][t] - 1) for t in nodes],
             ),
-            limit=max(0, min(LIMIT, self._work)) if self._searching else 0,
+            limit=max(0, min(MOST_BINS_TRIED, self._work)) if self._searching else 0,
         )
         packed = packing.solve()
         if self._searching and packed.cost:
@@ -330,7 +330,7 @@ class UnrestartedSearch:
             [max(0, state.columns[DISK][index] - 1) for index in nodes],
             [self._others[index] for index in nodes] if self._others else (),
         )
-        packing = Packing(items, bins, limit=min(LIMIT, self._work))
+        packing = Packing(items, bins, limit=min(MOST_BINS_TRIED, self._work))
         places = packing.solve().places
         self._work -= packing.work
         left = [m for ((m, _, _), _), place in zip(leaving, places) if place is None]

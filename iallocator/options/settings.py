@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from iallocator.compat import behaviour_of
-from iallocator.files import LIMIT
+from iallocator.files import LARGEST_INPUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from iallocator.compat import Behaviour
 
 __all__ = [
-    "CONFIGURATION", "NAMED_BY", "PLANNING_SECONDS", "REQUEST_SETTINGS", "SEARCH_SECONDS",
-    "THOROUGH", "Settings", "configuration_path",
+    "CONFIGURATION",
+    "NAMED_BY",
+    "OPTIMAL_FACTOR",
+    "PLANNING_SECONDS",
+    "REQUEST_SETTINGS",
+    "SEARCH_SECONDS",
+    "Settings",
+    "configuration_path",
 ]  # fmt: skip
 
 CONFIGURATION = "/etc/iallocator.conf"
@@ -30,7 +36,7 @@ STATIC_KVM_MEMORY = 4096
 SEARCH_SECONDS = 5.0
 """The work of an exact search, in seconds of a quiet machine, without a longer time limit."""
 
-THOROUGH = 12
+OPTIMAL_FACTOR = 12
 """The factor of the work of planners' exact searches with ``--optimal``: a minute in all."""
 
 PLANNING_SECONDS = 600.0
@@ -75,7 +81,7 @@ class Settings:
     exit_on_missing_mond_data: bool = False
     exclusion_tags: Sequence[str] = ()
     simulate: Sequence[str] = ()
-    max_input: int = LIMIT
+    max_input: int = LARGEST_INPUT
     save_cluster: str = ""
     print_nodes: str | None = None
     print_instances: bool = False
@@ -198,7 +204,7 @@ class Settings:
     @property
     def thoroughness(self) -> int:
         """Return the factor of the work that exact searches of a planner may do."""
-        return THOROUGH if self.optimal else 1
+        return OPTIMAL_FACTOR if self.optimal else 1
 
 
 def configuration_path(settings: Settings) -> str:

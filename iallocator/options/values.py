@@ -6,7 +6,7 @@ A reader takes text and returns a value; a `ValueError` says what it expects.
 from __future__ import annotations
 
 from iallocator.ranking import ALIASES, STRATEGIES
-from iallocator.tolerances import LARGEST
+from iallocator.tolerances import LARGEST_NUMBER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,19 +80,19 @@ class Numbers:
             return None
 
 
-def whole_between(lowest: int, highest: int = LARGEST) -> Numbers:
+def whole_between(lowest: int, highest: int = LARGEST_NUMBER) -> Numbers:
     """Return a reader of whole numbers within these bounds, both included."""
     return Numbers(lowest, highest, whole=True)
 
 
-def number_between(lowest: float, highest: float = LARGEST) -> Numbers:
+def number_between(lowest: float, highest: float = LARGEST_NUMBER) -> Numbers:
     """Return a reader of decimal numbers within these bounds, both included."""
     return Numbers(lowest, highest, whole=False)
 
 
 whole = whole_between(0)
 
-signed = number_between(-LARGEST)
+signed = number_between(-LARGEST_NUMBER)
 amount = number_between(0)
 positive = number_between(0.001)
 share = number_between(0, 1)
@@ -118,7 +118,7 @@ class Size(Numbers):
         unit: str,
         examples: str,
         lowest: int = 0,
-        highest: int = LARGEST,
+        highest: int = LARGEST_NUMBER,
         whole: bool = True,
     ) -> None:
         super().__init__(lowest, highest, whole)

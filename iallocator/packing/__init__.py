@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Bins", "Item", "Packed", "Packing", "fill_exactly"]
 
-LIMIT = 30_000
+MOST_BINS_TRIED = 30_000
 """Bins that one search looks at: about 20 ms."""
 
 DEEPEST = 300
-"""With more items there is no exact search: within `LIMIT` it would change only the last ones."""
+"""With more items there is no exact search: `MOST_BINS_TRIED` bins would change only the last."""
 
 MOST_PATTERNS = 20_000
 """The program of `fill_exactly` has no more patterns than this, of all bins together."""
@@ -158,7 +158,7 @@ class Packing(BranchAndBound):
         bins: Bins,
         by_memory: bool = False,
         most: float = inf,
-        limit: int = LIMIT,
+        limit: int = MOST_BINS_TRIED,
         enough: float = 0,
         first_fit: bool = False,
     ) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Amount", "AtLeast", "Fillable", "Measure", "measures_of"]
 
-LONGEST = 1 << 21
+MOST_SUMS = 1 << 21
 """`Fillable` looks at no more sums of sizes than this."""
 
 
@@ -59,7 +59,7 @@ class Fillable:
     def __init__(self, items: Iterable[int], largest: float) -> None:
         self.items = frozenset(items)
         self._unit = gcd(*self.items)
-        length = min(LONGEST, int(max(largest, 0) // self._unit) + 1)  # bins may be overfull
+        length = min(MOST_SUMS, int(max(largest, 0) // self._unit) + 1)  # bins may be overfull
         mask = (1 << length) - 1
         sums = 1  # bit k: the items can add up to k units
         for item in self.items:

@@ -34,7 +34,7 @@ __all__ = ["MOST_EQUAL", "AcrossGroups"]
 FRESH = 63
 """Renewals of a kernel until a new one is made: sums that are kept for long lose digits."""
 
-MANY = 20_000
+MANY_PAIRS = 20_000
 """With more pairs of nodes, the pairs of promising primaries are scored first."""
 
 PROMISING = 3
@@ -133,7 +133,7 @@ class AcrossGroups:
         context, kernel = self.context, self.kernel
         limits, secondary_limits = self._limits.primary, self._limits.secondary
         members = {group.index: self._online(instance, [group]) for group in groups}
-        if sum(len(nodes) ** 2 for nodes in members.values()) > MANY:
+        if sum(len(nodes) ** 2 for nodes in members.values()) > MANY_PAIRS:
             every = list(chain.from_iterable(members.values()))
             ranked = kernel.singles(instance, every, self._unfit(instance, every), limits).ranked()
             width = MOST_EQUAL if self.shares_rankings else PROMISING

@@ -7,7 +7,7 @@ from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.constraints.table import AFFINITY
 from iallocator.deadline import NEVER, SIMULATIONS, Deadline
 from iallocator.model.state import State
-from iallocator.n1 import WORK, Rules
+from iallocator.n1 import WORK_PER_SECOND, Rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import PLANNING_SECONDS, REQUEST_SETTINGS
 from iallocator.placement.evaluator import Evaluator
@@ -124,7 +124,7 @@ class Context:
         # The work of as many seconds as the deadline gives, at least by default, and that time.  A
         # shorter limit ends the simulations by the clock only.
         seconds = self.deadline.seconds
-        work = NEVER if seconds is None else max(seconds, PLANNING_SECONDS) * WORK
+        work = NEVER if seconds is None else max(seconds, PLANNING_SECONDS) * WORK_PER_SECOND
         self.effort = Deadline(None, work={SIMULATIONS: work}, whole=self.deadline)
         self.state = State(cluster)
         self._version = self.state.version

@@ -40,7 +40,7 @@ ASKED = 1_000
 COMPARED = 100
 """The most placements after which failures lose more that are compared with each other."""
 
-SHARE = 0.5
+SHARE_OF_WORK = 0.5
 """The share of the work for simulations that one comparison may take; moves that are searched for
 together need the rest."""
 
@@ -322,7 +322,7 @@ def least_loss(
             growing = (compared or context.failures(evaluator.group)).comparison
             grown: list[tuple[tuple[float, ...], Placement]] = []
             for place in others[:COMPARED]:
-                if growing.spent(SHARE):
+                if growing.spent(SHARE_OF_WORK):
                     break
                 with state.trial():
                     state.place(instance, place[1])

@@ -56,7 +56,7 @@ __all__ = [
     "nearest_move", "nearest_new", "nearest_secondary", "rejected_by_n1", "roles_of",
 ]  # fmt: skip
 
-MOST = 10
+MOST_WITH_NEAREST = 10
 """Instances of a request for which the answer names the nearest candidate."""
 
 NO_HELP = inf
@@ -482,7 +482,7 @@ def _in_words(context: Context, misses: Callable[[], Iterator[tuple[str, Miss]]]
 
     If no resource would help, return the rule that rejects the instance.
     """
-    if context.misses_reported >= MOST or not context.settings.behaviour.tells_nearest:
+    if context.misses_reported >= MOST_WITH_NEAREST or not context.settings.behaviour.tells_nearest:
         return ""
     context.misses_reported += 1
     if context.deadline.over():

@@ -7,8 +7,8 @@ needless.
 Algorithm of `direct_moves`: for each instance that moves more than once, try the shortest ways from
 its first to its last place, at several times between its first and its last move. Keep a way if it
 copies less, or copies as much in fewer moves, and if every move of the plan is still legal. Repeat
-until nothing changes. Cost: one pass over the moves for each way and time, as long as `EFFORT`
-lasts.
+until nothing changes. Cost: one pass over the moves for each way and time, with at most
+`MOST_MOVES_TRIED` moves in all.
 
 Algorithm of `merge_moves`, for two plans that follow each other: pass over the instances that are
 not at their last place, and move each one that can go there legally now. If a pass moves none, make
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     Entries = list[PlanEntry]
 
 
-EFFORT = 15_000
+MOST_MOVES_TRIED = 15_000
 """Moves of plans that are looked at in all."""
 
 TIMES = 12
@@ -130,7 +130,7 @@ class _Shortening:
         self._failures = failures
         self._over = over
         self._fixed = Capacities(done.cluster.nodes, limits.min_disk)
-        self._left = EFFORT
+        self._left = MOST_MOVES_TRIED
 
     @property
     def plan(self) -> Entries:

@@ -33,7 +33,7 @@ BOUND_SECONDS = 10.0
 LATE_SECONDS = 0.1
 """The time for a bound if the time limit has ended the plan. A small cluster needs no more."""
 
-ROUNDING = 1e-12
+ZERO_DIFFERENCE = 1e-12
 """Bound and a result close to 0 that differ by less are equal."""
 
 NO_TIME = "the time limit ended the plan first"
@@ -76,7 +76,7 @@ class Quality:
         """Return whether the result is proved to be the best possible one."""
         if self.gap is None:
             return False
-        return self.gap <= max(AMOUNT * abs(self.result), ROUNDING)
+        return self.gap <= max(AMOUNT * abs(self.result), ZERO_DIFFERENCE)
 
     def document(self) -> Json:
         """Return ``measure``, ``reached``, ``bound``, ``gap`` and ``proved``.

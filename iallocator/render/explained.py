@@ -251,7 +251,7 @@ def _answer(page: Page, decision: Json, word: str) -> None:
             )
 
 
-SHOWN = 12
+MOST_EQUAL_NODES = 12
 """How many nodes with one result are listed at most."""
 
 FEWEST = 4
@@ -286,7 +286,11 @@ def tell_nodes(page: Page, group: Json, instance: str) -> None:
         present = {row["result"] for row, _ in rows}
         for result in RESULTS:
             of_result = [(row, why) for row, why in rows if row["result"] == result]
-            usual = min(SHOWN, max(FEWEST, page.rows // len(present))) if page.rows else SHOWN
+            usual = (
+                min(MOST_EQUAL_NODES, max(FEWEST, page.rows // len(present)))
+                if page.rows
+                else MOST_EQUAL_NODES
+            )
             most = page.most(usual, len(of_result))
             listed = of_result if len(of_result) <= most else of_result[: most - 1]
             tone = TONES.get(result, "bad")

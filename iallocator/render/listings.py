@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["calls", "cluster", "constraints", "files", "outcomes", "settings"]
 
-LONGEST = 100
+LONGEST_ANSWER = 100
 """Characters of an answer in the table of calls."""
 
 
@@ -129,7 +129,7 @@ def calls(document: Json, facts: Json, page: Page) -> None:
         table.add(
             str(call["number"]), when, str(call.get("type", "")), str(call.get("asked", "")),
             call["outcome"], "" if seconds is None else f"{seconds:.3f}",
-            str(why)[: page.most(LONGEST, len(str(why)))],
+            str(why)[: page.most(LONGEST_ANSWER, len(str(why)))],
         )  # fmt: skip
     page.table(table, indent=0)
 

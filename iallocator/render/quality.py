@@ -15,7 +15,7 @@ __all__ = ["quality_words"]
 WIDE = 1.0
 """Share of the bound: a gap that is larger is shown as an amount."""
 
-NARROW = 0.0001
+SMALLEST_SHOWN_GAP = 0.0001
 """Share of the bound: a gap that is smaller is not shown in digits."""
 
 LIMITED = "without -l and --cost"
@@ -58,7 +58,7 @@ def quality_words(plan: Json, score: Callable[[float], str]) -> str:
     absolute, relative = plan["gap"]["absolute"], plan["gap"]["relative"]
     if relative is None or relative > WIDE:
         distance = score(absolute)
-    elif relative < NARROW:
+    elif relative < SMALLEST_SHOWN_GAP:
         distance = "0.01 %"
     else:
         distance = f"{100 * relative:.2g} %"

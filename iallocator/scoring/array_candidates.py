@@ -29,20 +29,21 @@ if TYPE_CHECKING:
     """Returns the scores of some rows, infinite where a pair is not feasible."""
 
 __all__ = [
-    "BLOCK", "ArrayCandidates", "PeerMemory", "PrunedPairs", "RejectionCodes", "Reservations",
+    "SCORES_AT_ONCE", "ArrayCandidates", "PeerMemory", "PrunedPairs", "RejectionCodes",
+    "Reservations",
 ]  # fmt: skip
 
-BLOCK = 32_768
+SCORES_AT_ONCE = 32_768
 """The number of scores computed at a time: a quarter of a megabyte in each array."""
 
 FIRST = 8
 """The number of rows that are scored first; then twice as many each time."""
 
-KEPT = 1_000_000
+MOST_KEPT_SCORES = 1_000_000
 """The most scores that are kept at once if all of them are needed: 8 MB."""
 
 
-FEW = 16
+BEST_FOUND_FIRST = 16
 """The number of best placements that are found before all are sorted."""
 
 
@@ -114,9 +115,11 @@ class ArrayCandidates(Candidates):
             return
         yield self._placement(flat[first], *divmod(first, width))
         given = 1
-        if flat.size > 4 * FEW:  # few placements are asked for most often
-            some = self._scores.min(axis=1) if len(self._scores) > FEW else flat
-            highest = np.partition(some, FEW)[FEW]  # at least as high as the same one of all scores
+        if flat.size > 4 * BEST_FOUND_FIRST:  # few placements are asked for most often
+            some = self._scores.min(axis=1) if len(self._scores) > BEST_FOUND_FIRST else flat
+            highest = np.partition(some, BEST_FOUND_FIRST)[
+                BEST_FOUND_FIRST
+            ]  # at least as high as the same one of all scores
             low = np.flatnonzero((flat <= highest) & np.isfinite(flat))
             for position in low[np.argsort(flat[low], kind="stable")][1:].tolist():
                 yield self._placement(flat[position], *divmod(position, width))
@@ -131,7 +134,7 @@ class ArrayCandidates(Candidates):
         yield 0, self._scores
 
     def known_scores(self, placements: Collection[tuple[int, ...]]) -> list[float] | None:
-        if len(self._prefixes) * len(self._columns) > KEPT:
+        if len(self._prefixes) * len(self._columns) > MOST_KEPT_SCORES:
             return None
         row_of = {prefix: number for number, prefix in enumerate(self._prefixes)}
         position = {index: k for k, index in enumerate(self._columns)}
@@ -228,7 +231,7 @@ class PrunedPairs(ArrayCandidates):
         return self._whole
 
     def score_all(self) -> None:
-        if self._whole is None and len(self._prefixes) * len(self._columns) <= KEPT:
+        if self._whole is None and len(self._prefixes) * len(self._columns) <= MOST_KEPT_SCORES:
             self._whole = self._asked(slice(None))
 
     def _row(self, number: int) -> Floats:
@@ -240,7 +243,7 @@ class PrunedPairs(ArrayCandidates):
             alone: Floats = self._asked(np.array([number]))[0]
             return alone
         if number not in rows:
-            height = max(1, BLOCK // len(self._columns))
+            height = max(1, SCORES_AT_ONCE // len(self._columns))
             begin = number - number % height
             rows = range(begin, min(begin + height, len(self._prefixes)))
             scores = self._asked(np.arange(rows.start, rows.stop))
@@ -261,7 +264,7 @@ class PrunedPairs(ArrayCandidates):
         if self._whole is not None:
             yield 0, self._whole
             return
-        height = max(1, BLOCK // len(self._columns))
+        height = max(1, SCORES_AT_ONCE // len(self._columns))
         for begin in range(0, len(self._prefixes), height):
             check()
             rows = np.arange(begin, min(begin + height, len(self._prefixes)))

@@ -19,7 +19,7 @@ from iallocator.model.columns import MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView, after_primary, after_secondary
 from iallocator.model.state import derived
 from iallocator.scoring.array_candidates import (
-    BLOCK,
+    SCORES_AT_ONCE,
     ArrayCandidates,
     PeerMemory,
     PrunedPairs,
@@ -33,8 +33,8 @@ from iallocator.scoring.metrics import (
     NO_CENTRES,
     NO_EQUAL,
     RESERVING,
-    ROUNDING,
     STATISTICS,
+    VARIANCE_ROUNDING,
     Totals,
     counting,
     node_counts,
@@ -74,7 +74,7 @@ ALL = range(len(STATISTICS))
 SLACK = 10 * SCORE
 """Scores, no unit: by how much rounding may raise a bound."""
 
-MANY = 10_000
+MANY_PAIRS = 10_000
 """If there are more pairs, only the best ones are scored until the caller reads more."""
 
 
@@ -436,7 +436,7 @@ class ArrayKernel:
             out: Any = last.rejected(secondaries)
             return LimitResults(rejected.rejected(primaries), out, pairs)
 
-        some = len(primaries) * len(secondaries) > MANY and shared is None
+        some = len(primaries) * len(secondaries) > MANY_PAIRS and shared is None
         return PrunedPairs(prefixes, secondaries, scores, reasons.codes, bounds, failures, results)
 
     def _no_pairs(
@@ -560,7 +560,7 @@ class PairScores:
         """
         wanted = np.arange(self._peers.shape[0])[rows]
         total = np.empty((len(wanted), self._peers.shape[1]))
-        height = max(1, BLOCK // max(1, total.shape[1]))
+        height = max(1, SCORES_AT_ONCE // max(1, total.shape[1]))
         for begin in range(0, len(wanted), height):
             some = wanted[begin : begin + height]
             first = [(_upright(a, some), _upright(square, some)) for a, square in self._first]
@@ -636,7 +636,7 @@ class PairScores:
             lows = lows + weight * lowest**0.5 + slope * (square - cross - lowest + own)
             others += slope * other
             most = totals.squares[k] + np.max(squares) + np.max(more_squares)
-            slack += weight * (ROUNDING * max(0.0, float(most) / count)) ** 0.5
+            slack += weight * (VARIANCE_ROUNDING * max(0.0, float(most) / count)) ** 0.5
         bounds: Floats = lows + others.min() - slack
         return np.broadcast_to(bounds, self._peers.shape[0])
 
@@ -668,7 +668,7 @@ def _spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
     variance, mean_square = added / count, square / count
     np.multiply(variance, variance, out=variance)
     np.subtract(mean_square, variance, out=variance)
-    np.multiply(mean_square, ROUNDING, out=mean_square)
+    np.multiply(mean_square, VARIANCE_ROUNDING, out=mean_square)
     rounding = variance <= mean_square
     if rounding.any():
         variance[rounding] = 0.0

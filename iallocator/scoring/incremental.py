@@ -28,7 +28,7 @@ from iallocator.limits.fit_horizon import Horizon
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView, after_primary
 from iallocator.scoring.arrays import ArrayKernel, values_of
-from iallocator.scoring.metrics import N1_COUNT, NO_CENTRES, ROUNDING, STATISTICS, terms
+from iallocator.scoring.metrics import N1_COUNT, NO_CENTRES, STATISTICS, VARIANCE_ROUNDING, terms
 from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, merged
 from iallocator.tolerances import DECIMALS, SCORE
 
@@ -58,13 +58,13 @@ LIFETIME = 1024
 The values follow from the number of placements, so that rounding errors do not add up.
 """
 
-CELLS = 16_384
+MOST_STEP_NODES = 16_384
 """Steps × nodes that are scored together at most: more does not fit into the processor's cache."""
 
 
 def roots(variance: Floats, square: Floats | float) -> Floats:
     """Return standard deviations; 0 where `variance` is a rounding error of the mean `square`."""
-    return np.sqrt(variance * (variance > ROUNDING * square))
+    return np.sqrt(variance * (variance > VARIANCE_ROUNDING * square))
 
 
 def pick(scores: Floats) -> int | None:
@@ -292,7 +292,7 @@ class IncrementalSingles(IncrementalScores):
 
     def path(self, most: int) -> list[Nodes]:
         scores = self._scores()
-        most = min(most, self._left, max(1, CELLS // scores.size))
+        most = min(most, self._left, max(1, MOST_STEP_NODES // scores.size))
         at = _PathStart(
             self._x, self._primary, self._p_slope, self._p_rest,
             self._counts, self._weights, self._offset(),
@@ -470,7 +470,7 @@ def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
         variance += slope * at.values[k] + at.rest[k]
         variance -= mean[:, None] * slope
         variance += square[:, None]
-        variance *= variance > ROUNDING * square[:, None]
+        variance *= variance > VARIANCE_ROUNDING * square[:, None]
         scores += weight * np.sqrt(variance, out=variance)
     return scores
 

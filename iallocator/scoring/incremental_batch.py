@@ -22,7 +22,7 @@ from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView
 from iallocator.model.state import derived
 from iallocator.scoring.arrays import counted_by, values_of
-from iallocator.scoring.metrics import NO_CENTRES, ROUNDING, STATISTICS
+from iallocator.scoring.metrics import NO_CENTRES, STATISTICS, VARIANCE_ROUNDING
 from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, joined, merged
 from iallocator.tolerances import DECIMALS
 
@@ -151,7 +151,7 @@ class UniformVarianceSums(VarianceSums):
         most += np.sqrt(
             first.squares.max(axis=1, initial=0)
         )  # no norm of all values is larger ever
-        self.rounding = ROUNDING * float((share[:, 0] * most * most).max(initial=0))
+        self.rounding = VARIANCE_ROUNDING * float((share[:, 0] * most * most).max(initial=0))
 
     def at(self, step: int, rows: int) -> VarianceChange:
         rest = self._squares[:, :rows] + self._rest[step, :, :rows]
@@ -204,7 +204,7 @@ class NodeVarianceSums(VarianceSums):
         return before + change
 
 
-MOST = 64
+MOST_KIND_SETS = 64
 """The number of sets of kinds that are kept."""
 
 
@@ -259,7 +259,7 @@ class SharedBatchCache:
         key = frozenset(kinds)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= MOST:
+            if len(self._known) >= MOST_KIND_SETS:
                 self._known.clear()
                 self._shared.clear()
             vectors = np.array(list(key), dtype=np.float64).reshape(-1, len(self._per_amount))
@@ -413,7 +413,7 @@ class BatchScores:
         spread += moves.rest
         if not np.minimum.reduce(spread, axis=None) > self._variances.rounding:
             square = self._variances.square(step, rows)
-            spread *= spread > (ROUNDING * square)[:, :, None]
+            spread *= spread > (VARIANCE_ROUNDING * square)[:, :, None]
         scores: Floats = np.add.reduce(np.sqrt(spread, out=spread), axis=0)
         if self._rest is not None:
             scores += self._rest[step, :rows]

@@ -22,8 +22,8 @@ from iallocator.scoring.metrics import (
     N1_COUNT,
     RESERVED,
     RESERVED_TOTAL,
-    ROUNDING,
     STATISTICS,
+    VARIANCE_ROUNDING,
     terms,
 )
 from iallocator.tolerances import DECIMALS
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IncrementalPairs"]
 
-FEW = 6
+FEW_PAIRS = 6
 """Up to so many pairs are scored one by one."""
 
 GROWTH = 8
@@ -148,7 +148,7 @@ class _Reserve:
         mean = share / self._online
         spread = float(self._spread[secondary])
         variance = float((2 * spread + share) * mean - mean * mean + self._square)
-        deviation = variance**0.5 if variance > ROUNDING * self._square else 0.0
+        deviation = variance**0.5 if variance > VARIANCE_ROUNDING * self._square else 0.0
         return STATISTICS[RESERVED].weight * deviation + STATISTICS[RESERVED_TOTAL].weight * share
 
     def _after(self, share: Floats, spread: Floats) -> Floats:
@@ -194,7 +194,7 @@ class IncrementalPairs(IncrementalScores):
         first = self._amounts[:kinds].take(primaries, axis=1)
         second = self._amounts[kinds:].take(secondaries, axis=1)
         lowest = np.minimum.reduce(second, axis=1)
-        least = self._square * (1 - ROUNDING)
+        least = self._square * (1 - VARIANCE_ROUNDING)
         most = least[split:] + np.maximum.reduce(first[split:], axis=1)
         least[split:] += lowest
         first += least[:, None]
@@ -228,7 +228,7 @@ class IncrementalPairs(IncrementalScores):
             if k >= split:
                 m = k - split
                 variance += second[m] + over[m] - crosses[m] * self._secondary_cross[secondary][m]
-            if variance > ROUNDING * square:
+            if variance > VARIANCE_ROUNDING * square:
                 score += self._each_weight[k] * variance**0.5
         if self._shared is not None:
             score += float(self._shared[primary, secondary])
@@ -338,7 +338,7 @@ class IncrementalPairs(IncrementalScores):
             second = np.flatnonzero(low[1] <= value + 2 * TIE - low[0].min())
             before, left = rows.size * columns.size, first.size * second.size
             rows, columns = rows[first], columns[second]
-            if left <= FEW or 2 * left > before:
+            if left <= FEW_PAIRS or 2 * left > before:
                 break
         if left == 1:
             pairs.append((value, int(rows[0]), int(columns[0])))
@@ -349,8 +349,8 @@ class IncrementalPairs(IncrementalScores):
         # The pairs that may be the best if one has the score `value`
         at, to = np.nonzero(least <= value + 2 * TIE)
         rows, columns, sums = rows[at], columns[to], least[at, to]
-        if rows.size > FEW:  # the one that scores so may be a bad one
-            some = np.argpartition(sums, FEW - 1)[:FEW]
+        if rows.size > FEW_PAIRS:  # the one that scores so may be a bad one
+            some = np.argpartition(sums, FEW_PAIRS - 1)[:FEW_PAIRS]
             value = min(value, float(self._scores_of(rows[some], columns[some]).min()))
             near = np.flatnonzero(sums <= value + 2 * TIE)
             rows, columns, sums = rows[near], columns[near], sums[near]
@@ -366,7 +366,7 @@ class IncrementalPairs(IncrementalScores):
 
         Each node in `rows` is paired with the node in `columns`; no score is below `least`.
         """
-        count = FEW
+        count = FEW_PAIRS
         while True:
             check()
             scores = self._scores_of(rows[:count], columns[:count])
@@ -383,7 +383,7 @@ class IncrementalPairs(IncrementalScores):
 
     def _scores_of(self, rows: Indices, columns: Indices) -> Floats:
         """Return the score of each pair; see `_first_of`."""
-        if rows.size > FEW:
+        if rows.size > FEW_PAIRS:
             return self._scores(rows, columns)
         return np.array(list(map(self._score_of, rows.tolist(), columns.tolist())))
 

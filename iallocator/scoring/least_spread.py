@@ -35,10 +35,10 @@ CLOSE = 1e-4
 WHOLE = 1e-9
 """Units: what is so close to a whole number of them is that number."""
 
-NARROW = 1e-12
+NARROWEST_INTERVAL = 1e-12
 """Width of an interval of means, in the unit of the values, that is not halved."""
 
-ROUNDING = 1e-13
+ROUNDED_SHARE = 1e-13
 """Share of the largest square: a variance below it may be rounded to zero in a score."""
 
 
@@ -73,7 +73,7 @@ def least_deviation(base: Floats, slopes: Floats, most: Floats, total: float, un
     allocation = _Allocation(base - middle, slopes, most, total, unit)
     variance = allocation.least_variance()
     largest = float(np.max(np.abs(base - middle) + slopes * np.minimum(most, total)))
-    if variance <= ROUNDING * largest * largest:
+    if variance <= ROUNDED_SHARE * largest * largest:
         return 0.0
     return sqrt(variance)
 
@@ -120,7 +120,7 @@ class _Allocation:
         for _ in range(PARTS):
             least, one, other = parts[0]
             nearest = min(value + count * mean * mean for mean, value in known.items())
-            if nearest - least <= CLOSE * nearest or other - one <= NARROW:
+            if nearest - least <= CLOSE * nearest or other - one <= NARROWEST_INTERVAL:
                 break
             heappop(parts)
             between = (one + other) / 2

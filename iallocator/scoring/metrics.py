@@ -26,9 +26,25 @@ if TYPE_CHECKING:
     """Per statistic: what is added to its sum, and to its sum of squares."""
 
 __all__ = [
-    "DOMAINS", "LOCATION", "N1_COUNT", "NO_CENTRES", "NO_EQUAL", "RESERVED", "RESERVED_TOTAL",
-    "RESERVING", "ROUNDING", "STATISTICS", "Statistic", "Totals", "counting",
-    "node_counts", "scope_group", "spread", "terms", "value_of", "values",
+    "DOMAINS",
+    "LOCATION",
+    "N1_COUNT",
+    "NO_CENTRES",
+    "NO_EQUAL",
+    "RESERVED",
+    "RESERVED_TOTAL",
+    "RESERVING",
+    "STATISTICS",
+    "VARIANCE_ROUNDING",
+    "Statistic",
+    "Totals",
+    "counting",
+    "node_counts",
+    "scope_group",
+    "spread",
+    "terms",
+    "value_of",
+    "values",
 ]  # fmt: skip
 
 
@@ -259,7 +275,7 @@ NO_CENTRES = (0.0,) * len(STATISTICS)
 NO_EQUAL: Mapping[int, int] = {}
 """No statistic equals another; see `terms`."""
 
-ROUNDING = 4e-14
+VARIANCE_ROUNDING = 4e-14
 """A variance below this share of the mean square is a rounding error of zero."""
 
 
@@ -334,7 +350,7 @@ def spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
     mean_square = square / count
     variance = mean_square - mean * mean
     # the difference of two equal numbers is a rounding error, of which the root is not negligible
-    return variance * (variance > ROUNDING * mean_square)
+    return variance * (variance > VARIANCE_ROUNDING * mean_square)
 
 
 def terms(

@@ -48,7 +48,7 @@ __all__ = ["NEAR", "RunningSums", "decided", "decided_now", "exactly"]
 NEAR = 1e-7
 """Scores, no unit: those that differ by more differ in every order of their sums."""
 
-MANY = 50_000
+VALUES_WORTH_ARRAYS = 50_000
 """Number of values from which on arrays add them up faster, including the time to load numpy."""
 
 AT_ONCE = 1_000_000
@@ -274,7 +274,7 @@ class RunningSums:
 
     def moved(self, places: Sequence[Nodes]) -> list[float]:
         """Return the score for each of `places` with the instance there, without kept sums."""
-        if len(places) * len(self._values) > MANY:
+        if len(places) * len(self._values) > VALUES_WORTH_ARRAYS:
             columns = [
                 _all_added_up(k, over, self._values, [self._placed.after(p) for p in places])
                 for k, over in enumerate(self._over)

@@ -26,8 +26,8 @@ from iallocator.scoring.metrics import (
     LOCATION,
     NO_CENTRES,
     RESERVING,
-    ROUNDING,
     STATISTICS,
+    VARIANCE_ROUNDING,
     Totals,
     counting,
     node_counts,
@@ -614,7 +614,7 @@ class _Spread:
         scale = self._weight**2  # is multiplied under the root
         self._own = [scale * (q / count - (s / count) ** 2) for s, q in known]
         added = [s for s, _ in known]
-        even = max(added) - min(added) <= ROUNDING * max(*added, -min(added))
+        even = max(added) - min(added) <= VARIANCE_ROUNDING * max(*added, -min(added))
         self._added = added[:1] if even else added
         self._square = max([q for _, q in known])
 
@@ -629,7 +629,7 @@ class _Spread:
             variances = [fixed + own for own in self._own]
         else:
             variances = [fixed + own + slope * s for own, s in zip(self._own, self._added)]
-        if min(variances) > scale * ROUNDING * (squares + self._square) / count:
+        if min(variances) > scale * VARIANCE_ROUNDING * (squares + self._square) / count:
             return list(map(sqrt, variances))
         return [  # a variance may be zero with a rounding error
             self._weight * sqrt(spread(total + s, squares + q, count)) for s, q in self._changes

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["available", "search", "solve"]
 
-GAP = 0.02
+RELATIVE_GAP = 0.02
 """How far from the lowest cost an answer may be, as a share of it."""
 
 ITERATIONS_PER_BRANCH = 20
@@ -38,7 +38,7 @@ def available() -> bool:
     return find_spec("highspy") is not None
 
 
-def solve(problem: Problem, budget: Deadline, gap: float = GAP) -> Answer:
+def solve(problem: Problem, budget: Deadline, gap: float = RELATIVE_GAP) -> Answer:
     """Solve `problem` within `budget`; `gap` 0 requires the least sum of costs."""
     if any(not kind.choices and kind.penalty is None for kind in problem.kinds):
         return Answer(IMPOSSIBLE)
@@ -191,7 +191,7 @@ class _Model:
         }
 
 
-def search(problem: Problem, check: Check, budget: Deadline, gap: float = GAP) -> Answer:
+def search(problem: Problem, check: Check, budget: Deadline, gap: float = RELATIVE_GAP) -> Answer:
     """Return the first answer that `check` accepts.
 
     `check` receives the value of each member that is not left out.  It returns None, or the members

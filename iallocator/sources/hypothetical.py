@@ -22,7 +22,7 @@ from iallocator.model.cluster import (
 )
 from iallocator.sources.lines import whole
 from iallocator.sources.simulate import parse_size
-from iallocator.tolerances import LARGEST
+from iallocator.tolerances import LARGEST_NUMBER
 from iallocator.wire.document import read_facts
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ FORM = "COUNT:DISK,MEMORY,CPUS[,group=GROUP,cost=COST,...] like 2:800g,64g,32,co
 MEMBERS = ("group", "cost", "spindles", "node-memory", "tag")
 """The names that may follow the cpus, as NAME=VALUE; ``tag`` may follow several times."""
 
-MOST = 1000
+MOST_NODES = 1000
 """Most nodes of one kind."""
 
 
@@ -107,10 +107,10 @@ def _kind(text: str) -> NodeKind:
     count = whole(number)
     if not colon or len(fields) < 3 or not count:
         raise ValueError(FORM)
-    if count > MOST:
-        raise ValueError(f"at most {MOST} nodes of one kind")
+    if count > MOST_NODES:
+        raise ValueError(f"at most {MOST_NODES} nodes of one kind")
     disk, memory, cpus = parse_size(fields[0]), parse_size(fields[1]), whole(fields[2])
-    if disk is None or not memory or not cpus or max(disk, memory, cpus) > LARGEST:
+    if disk is None or not memory or not cpus or max(disk, memory, cpus) > LARGEST_NUMBER:
         raise ValueError(FORM)
     kind = NodeKind(count, disk, memory, cpus)
     tags: list[str] = []
@@ -129,8 +129,8 @@ def _kind(text: str) -> NodeKind:
                 kind.cost = float(value) if set(value) <= set("0123456789.") else 0.0
             except ValueError:
                 kind.cost = 0.0
-            if not 0 < kind.cost <= LARGEST:
-                raise ValueError(f"a cost above 0, up to {LARGEST}")
+            if not 0 < kind.cost <= LARGEST_NUMBER:
+                raise ValueError(f"a cost above 0, up to {LARGEST_NUMBER}")
         elif name == "spindles":
             kind.spindles = _bounded(name, whole(value))
         else:
@@ -142,7 +142,7 @@ def _kind(text: str) -> NodeKind:
 
 
 def _bounded(name: str, value: int | None) -> int:
-    if value is None or value > LARGEST:
+    if value is None or value > LARGEST_NUMBER:
         raise ValueError(f"{name} as a number or a size")
     return value
 

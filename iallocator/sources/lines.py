@@ -12,7 +12,7 @@ from __future__ import annotations
 from iallocator.errors import RequestError
 from iallocator.model.policy import Interval, Policy, Spec
 from iallocator.model.templates import TEMPLATES, in_htools_order
-from iallocator.tolerances import LARGEST, LEAST_DIVISOR
+from iallocator.tolerances import LARGEST_NUMBER, LEAST_DIVISOR
 from iallocator.wire.codec import not_utf8
 from iallocator.wire.fields import describe, is_factor
 
@@ -78,7 +78,7 @@ class Line:
             return default
         value = whole(self.text(position), negative)
         if value is None:
-            expected = "a whole number" if negative else f"an integer from 0 to {LARGEST}"
+            expected = "a whole number" if negative else f"an integer from 0 to {LARGEST_NUMBER}"
             self.fail(what, f"expected {expected}, got {describe(self.text(position))}")
         return value
 
@@ -89,8 +89,8 @@ class Line:
             value = float(text) if text.isascii() and "_" not in text else -1.0
         except ValueError:
             value = -1.0
-        if not 0 <= value <= LARGEST:
-            self.fail(what, f"expected a number from 0 to {LARGEST}, got {describe(text)}")
+        if not 0 <= value <= LARGEST_NUMBER:
+            self.fail(what, f"expected a number from 0 to {LARGEST_NUMBER}, got {describe(text)}")
         return value
 
     def factor_of(self, position: int, what: str, default: float) -> float:
@@ -111,10 +111,14 @@ class Line:
 def whole(text: str, negative: bool = False) -> int | None:
     """Return `text` as a whole number; None if it is not a number, or too large."""
     digits = text[1:] if negative and text.startswith("-") else text
-    if not (digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= len(str(LARGEST))):
+    if not (
+        digits.isascii()
+        and digits.isdigit()
+        and len(digits.lstrip("0")) <= len(str(LARGEST_NUMBER))
+    ):
         return None
     size = int(digits.lstrip("0") or "0")
-    if size > LARGEST:
+    if size > LARGEST_NUMBER:
         return None
     return size if digits is text else -size
 

@@ -20,7 +20,7 @@ from iallocator.model.cluster import (
 )
 from iallocator.sources.lines import default_policy, whole
 from iallocator.sources.text import POLICIES, TextCluster
-from iallocator.tolerances import LARGEST
+from iallocator.tolerances import LARGEST_NUMBER
 from iallocator.units import MIB
 from iallocator.wire.document import read_facts
 from iallocator.wire.fields import describe
@@ -41,10 +41,10 @@ UNITS = {
 """Unit -> bytes. Units of several letters may have any case; of single letters, small ones are
 binary."""
 
-LONGEST = 80
+LONGEST_SPECIFICATION = 80
 """Characters of a specification that a message shows."""
 
-MOST = 100_000
+LARGEST_COUNT = 100_000
 """Most nodes, cpus or spindles."""
 
 
@@ -119,18 +119,18 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
 
 def _count(spec: str, what: str, text: str) -> int:
     count = whole(text)
-    if count is None or count > MOST:
-        raise _error(spec, f"{what} as a number up to {MOST}, got {describe(text)}")
+    if count is None or count > LARGEST_COUNT:
+        raise _error(spec, f"{what} as a number up to {LARGEST_COUNT}, got {describe(text)}")
     return count
 
 
 def _size(spec: str, what: str, text: str) -> int:
     size = parse_size(text)
-    if size is None or size > LARGEST:
+    if size is None or size > LARGEST_NUMBER:
         raise _error(spec, f"{what} as a size like 512, 16g or 1TB, got {describe(text)}")
     return size
 
 
 def _error(spec: str, expected: str) -> UsageError:
-    shown = spec if len(spec) <= LONGEST else f"{spec[:LONGEST]}..."
+    shown = spec if len(spec) <= LONGEST_SPECIFICATION else f"{spec[:LONGEST_SPECIFICATION]}..."
     return UsageError(f"--simulate {shown}: expected {expected}")

@@ -50,7 +50,7 @@ DEFAULT_WEIGHT = 1.0
 HEAVIEST = 1e9
 """The largest weight; sums of such weights stay far within the range of floats."""
 
-DIGITS = frozenset("0123456789.+-eE")
+NUMBER_CHARACTERS = frozenset("0123456789.+-eE")
 """The characters of a number."""
 
 RELATIONS = {"colocate": TOGETHER, "separate": APART}
@@ -253,5 +253,5 @@ def _weight(word: str) -> float | None:
         number = float(word)
     except ValueError:
         return None
-    plain = DIGITS.issuperset(word)  # excludes other digits of Unicode, and "_"
+    plain = NUMBER_CHARACTERS.issuperset(word)  # excludes other digits of Unicode, and "_"
     return number if plain and 0 <= number <= HEAVIEST else -1.0

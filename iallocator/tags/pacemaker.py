@@ -22,7 +22,7 @@ from __future__ import annotations
 from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.model.constraints import TagFinding
 from iallocator.tags.pacemaker_scores import add, read_integer, read_score
-from iallocator.tolerances import LARGEST
+from iallocator.tolerances import LARGEST_NUMBER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class PacemakerTags:
     def _amount(self, tag: str, owner: str, amounts: Amounts) -> None:
         name, _, value = tag[len(UTILIZATION) :].rpartition(":")
         try:
-            amounts[name] = max(-LARGEST, min(LARGEST, read_integer(value)))
+            amounts[name] = max(-LARGEST_NUMBER, min(LARGEST_NUMBER, read_integer(value)))
         except ValueError:
             self._complain(owner, tag, NUMBER)
 

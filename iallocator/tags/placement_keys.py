@@ -18,8 +18,8 @@ ignored, with a remark.
 from __future__ import annotations
 
 from iallocator.model.keys import SPECIAL, PlacementKey
-from iallocator.tags.affinity import DIGITS
-from iallocator.tolerances import LARGEST, LEAST_DIVISOR
+from iallocator.tags.affinity import NUMBER_CHARACTERS
+from iallocator.tolerances import LARGEST_NUMBER, LEAST_DIVISOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,10 +169,10 @@ def _parts(body: str, *wanted: str) -> list[str]:
 def _number(text: str) -> float:
     """Return the decimal number in `text`, from -2^53 to 2^53."""
     try:
-        value = float(text) if DIGITS.issuperset(text) else None
+        value = float(text) if NUMBER_CHARACTERS.issuperset(text) else None
     except ValueError:
         value = None
-    if value is None or not -LARGEST <= value <= LARGEST:
+    if value is None or not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
         raise ValueError(f"a number, got {text!r}")
     return value
 

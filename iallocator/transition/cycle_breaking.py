@@ -31,13 +31,13 @@ THIRDS = 6
 TRIALS = 150
 """How many other routes are tried; fewer in a large transition."""
 
-EFFORT = 30000
+MOST_STEPS = 30000
 """About how many steps the sequences of all trials have together."""
 
 PAIRED = 12
 """How many routes through a third node, and how many stops, are tried in pairs."""
 
-BRANCHES = 60
+MOST_BRANCHES = 60
 """How many branches a search for a sequence tries for each."""
 
 
@@ -70,7 +70,7 @@ class CycleBreaker:
         self._schedule = schedule
         self._names = sorted({step.name for step in schedule.left} - {""})
         size = len(schedule.order) + len(schedule.left)
-        self._trials = max(PAIRED, min(TRIALS, EFFORT // max(size, 1)))
+        self._trials = max(PAIRED, min(TRIALS, MOST_STEPS // max(size, 1)))
         self._soft_room = room(planning.state, SOFT)
         wanted = {name: r.wanted for name, r in planning.routes.items() if r.wanted is not None}
         self._places = (planning.state.where, wanted)
@@ -122,7 +122,9 @@ class CycleBreaker:
         others = {way.route.instance.name: way.route for way in ways}
         routes = self._planning.routes | others
         begin = self._schedule.order
-        return BetterRoutes(ways, self._planning.attempt(routes, branches=BRANCHES, begin=begin))
+        return BetterRoutes(
+            ways, self._planning.attempt(routes, branches=MOST_BRANCHES, begin=begin)
+        )
 
     def _members(self) -> list[str]:
         """Return waiting instances that hold what others lack, those that copy least first."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RoomFlow", "Waits", "find_waits"]
 
-FEW = 12
+FEW_DEPARTURES = 12
 """Up to this many departures, the smallest sufficient set is found; of more, a small one."""
 
 PRUNED = 400
@@ -217,7 +217,7 @@ class _Assignment:
             given = sum(sum(offers[source].values()) for source in chosen)
             return max(depth[source] for source in chosen), given, tuple(chosen)
 
-        if len(sources) <= FEW:
+        if len(sources) <= FEW_DEPARTURES:
             for size in range(1, len(sources) + 1):
                 fitting = [c for c in combinations(sources, size) if enough(c)]
                 if fitting:

@@ -101,7 +101,7 @@ def _shortest_cycle(start: str, holders: dict[str, set[str]]) -> list[str]:
 RETRIED = 40
 """How many of the instances that were given up are tried again, one by one."""
 
-MANY = 150
+MANY_STEPS = 150
 """For more steps than this, only one sequence is found."""
 
 
@@ -188,7 +188,7 @@ class TransitionPlanner(PlanningState):
                 self.left = [one for one in self.left if one[0] != name]
         # More sequences on the same routes, in which other steps are first
         sequences = [self._best]
-        for tie_break in range(len(TIE_BREAKS)) if len(self._best) <= MANY else ():
+        for tie_break in range(len(TIE_BREAKS)) if len(self._best) <= MANY_STEPS else ():
             for turned in (False, True):
                 built = self.built(self.routes, self.orders)
                 result = schedule(built[::-1] if turned else built, self.room, tie_break=tie_break)

@@ -9,7 +9,7 @@ from iallocator.model.moves import REPLACE_SECONDARY, places_after
 from iallocator.transition.paths import Route, build
 from iallocator.transition.requirements import MUST
 from iallocator.transition.resources import Place, room
-from iallocator.transition.schedule import BRANCHES, schedule
+from iallocator.transition.schedule import MOST_CHOICES, schedule
 from iallocator.transition.separations import Separations
 
 TYPE_CHECKING = False
@@ -102,7 +102,7 @@ class PlanningState:
         self,
         routes: Mapping[str, Route],
         orders: Orders | None = None,
-        branches: int = BRANCHES,
+        branches: int = MOST_CHOICES,
         begin: Sequence[Step] = (),
     ) -> ScheduleResult:
         """Return the longest sequence on these routes; `begin`: a sequence to continue."""

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     Orders = Sequence[tuple[str, str, str]]
 
-__all__ = ["BRANCHES", "TIE_BREAKS", "Arranged", "ScheduleResult", "arrange", "schedule"]
+__all__ = ["MOST_CHOICES", "TIE_BREAKS", "Arranged", "ScheduleResult", "arrange", "schedule"]
 
-BRANCHES = 400
+MOST_CHOICES = 400
 """How often a search chooses between steps that compete before it gives up."""
 
 TIE_BREAKS = ((True, 1), (True, -1), (False, 1), (False, -1))
@@ -195,7 +195,7 @@ class _Search:
 def schedule(
     steps: Sequence[Step],
     room: Amounts,
-    branches: int = BRANCHES,
+    branches: int = MOST_CHOICES,
     begin: Sequence[Step] = (),
     tie_break: int = 0,
 ) -> ScheduleResult:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Separations"]
 
-MANY = 20_000
+MANY_UNITS = 20_000
 """With more units than this, only those are looked at that some instance holds at first or in the
 end."""
 
@@ -84,7 +84,7 @@ class Separations:
         keys = {*first, *last}
         every = {need for needs in self._needs.values() for need in needs}
         nodes = range(len(state.cluster.nodes))
-        if len(every) * len(nodes) <= MANY:  # for temporary moves
+        if len(every) * len(nodes) <= MANY_UNITS:  # for temporary moves
             keys.update(
                 key for what, domain in every for n in nodes for key in self._keys(what, domain, n)
             )

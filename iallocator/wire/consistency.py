@@ -9,7 +9,7 @@ from __future__ import annotations
 from iallocator.errors import RequestError
 from iallocator.model.storage import INTERNAL
 from iallocator.model.templates import TEMPLATES
-from iallocator.tolerances import LARGEST
+from iallocator.tolerances import LARGEST_NUMBER
 from iallocator.wire.document import DEFAULT_GROUP, doubtful_facts
 from iallocator.wire.fields import NAMELESS, describe
 
@@ -101,7 +101,7 @@ def _names(raw: Raw, key: str) -> list[tuple[int, str]]:
 def _whole(value: Any) -> int | None:
     """Return `value` as a whole number if the parser accepts it as one; otherwise None."""
     if type(value) is int or type(value) is float:
-        return int(value) if 0 <= value <= LARGEST and value == int(value) else None
+        return int(value) if 0 <= value <= LARGEST_NUMBER and value == int(value) else None
     return None
 
 

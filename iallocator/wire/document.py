@@ -41,7 +41,7 @@ from iallocator.model.policy import (
 )
 from iallocator.model.tags import interpret_tags
 from iallocator.model.templates import TEMPLATES
-from iallocator.tolerances import LARGEST
+from iallocator.tolerances import LARGEST_NUMBER
 from iallocator.wire.fields import (
     POOL_TAG,
     absent,
@@ -191,10 +191,10 @@ def read_keys(raw: Raw, level: str = "server") -> tuple[PlacementKey, ...]:
 def _signed(raw: Raw, key: str) -> float:
     """Return a number of either sign."""
     value = raw.get(key, absent)
-    if (type(value) is int or type(value) is float) and -LARGEST <= value <= LARGEST:
+    if (type(value) is int or type(value) is float) and -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
         return value
     got = "but it is missing" if value is absent else f"got {describe(value)}"
-    raise RequestError(key, f"expected a number from {-LARGEST} to {LARGEST}, {got}")
+    raise RequestError(key, f"expected a number from {-LARGEST_NUMBER} to {LARGEST_NUMBER}, {got}")
 
 
 def cluster_policy(document: Raw) -> Policy:

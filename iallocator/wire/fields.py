@@ -7,7 +7,7 @@ Callers prepend the path of the object with `RequestError.below`.
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.tolerances import LARGEST, LEAST_DIVISOR
+from iallocator.tolerances import LARGEST_NUMBER, LEAST_DIVISOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ absent: Any = object()
 """Default value that marks a required field."""
 
 
-LONGEST = 40
+LONGEST_TEXT = 40
 """Characters of a text in an error message."""
 
 
@@ -47,7 +47,7 @@ def describe(value: Any) -> str:
     if isinstance(value, list):
         return "an array"
     if isinstance(value, str):
-        shown = value if len(value) <= LONGEST else value[: LONGEST - 3] + "..."
+        shown = value if len(value) <= LONGEST_TEXT else value[: LONGEST_TEXT - 3] + "..."
         return '"' + shown.encode("unicode_escape").decode("ascii") + '"'
     return repr(value)
 
@@ -63,21 +63,21 @@ def _default(raw: Raw, key: str, default: Any, expected: str) -> Any:
 def integer(raw: Raw, key: str, default: Any = absent) -> int:
     """Return a whole number from 0 to 2^53; floats without fraction are allowed."""
     value = raw.get(key)
-    if type(value) is int and 0 <= value <= LARGEST:
+    if type(value) is int and 0 <= value <= LARGEST_NUMBER:
         return value
-    if type(value) is float and 0 <= value <= LARGEST and value == int(value):
+    if type(value) is float and 0 <= value <= LARGEST_NUMBER and value == int(value):
         return int(value)
     if type(value) is int or type(value) is float:
-        return int(_default(raw, key, default, f"an integer from 0 to {LARGEST}"))
+        return int(_default(raw, key, default, f"an integer from 0 to {LARGEST_NUMBER}"))
     return _default(raw, key, default, "an integer")  # type: ignore[no-any-return]
 
 
 def number(raw: Raw, key: str, default: Any = absent) -> float:
     """Return a number from 0 to 2^53."""
     value = raw.get(key)
-    if (type(value) is int or type(value) is float) and 0 <= value <= LARGEST:
+    if (type(value) is int or type(value) is float) and 0 <= value <= LARGEST_NUMBER:
         return value
-    return _default(raw, key, default, f"a number from 0 to {LARGEST}")  # type: ignore[no-any-return]
+    return _default(raw, key, default, f"a number from 0 to {LARGEST_NUMBER}")  # type: ignore[no-any-return]
 
 
 def factor(raw: Raw, key: str, default: Any = absent) -> float:
@@ -85,13 +85,13 @@ def factor(raw: Raw, key: str, default: Any = absent) -> float:
     value = raw.get(key)
     if (type(value) is int or type(value) is float) and is_factor(value):
         return value
-    expected = f"0, or a number from {LEAST_DIVISOR} to {LARGEST}"
+    expected = f"0, or a number from {LEAST_DIVISOR} to {LARGEST_NUMBER}"
     return _default(raw, key, default, expected)  # type: ignore[no-any-return]
 
 
 def is_factor(value: float) -> bool:
     """Return whether the number `value` can divide amounts, or is 0 (unknown)."""
-    return value == 0 or LEAST_DIVISOR <= value <= LARGEST
+    return value == 0 or LEAST_DIVISOR <= value <= LARGEST_NUMBER
 
 
 def boolean(raw: Raw, key: str, default: Any = absent) -> bool:

@@ -12,7 +12,7 @@ from iallocator.commands import COMMANDS, options_of
 from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.options.table import COMMON, Option
 from iallocator.options.values import Numbers, Size
-from iallocator.tolerances import LARGEST
+from iallocator.tolerances import LARGEST_NUMBER
 from tests.builders import Json, as_bytes, cluster, group, instance
 from tests.command import json_of, respond
 
@@ -41,8 +41,10 @@ def ends(option: Option) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return values at the ends of the range of `option`, and values just beyond them."""
     read = option.read
     if isinstance(read, Numbers):
-        beyond = [number + 2 * sign if abs(number) == LARGEST else number + sign / (2 - read.whole)
-                  for number, sign in ((read.lowest, -1), (read.highest, 1))]  # fmt: skip
+        beyond = [
+            number + 2 * sign if abs(number) == LARGEST_NUMBER else number + sign / (2 - read.whole)
+            for number, sign in ((read.lowest, -1), (read.highest, 1))
+        ]
         whole = int if read.whole else float
         sizes = SIZES if isinstance(read, Size) else ()
         wrong = (*(f"{whole(one)}" for one in beyond), *sizes)

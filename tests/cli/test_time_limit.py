@@ -470,7 +470,7 @@ def test_allocate_undecided_n1_counts_as_fail_n1_and_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A placement with an undecided N+1 check is rejected."""
-    monkeypatch.setattr("iallocator.placement.context.WORK", 0)
+    monkeypatch.setattr("iallocator.placement.context.WORK_PER_SECOND", 0)
     response = json.loads(answer(as_bytes(allocate_rbd(cluster(3))), []))
     assert "FailN1: 3" in response["info"]
     assert "N+1 of 3 placements undecided within its budget of work" in response["info"]

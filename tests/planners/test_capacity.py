@@ -149,10 +149,10 @@ def test_capacity_of_a_captured_document_is_that_of_its_cluster(tmp_path: Path) 
 
 def both_ways(patch: pytest.MonkeyPatch, *words: str) -> int:
     """Return the number of instances, with and without the values kept between instances."""
-    patch.setattr(fill, "MANY", 0)
+    patch.setattr(fill, "INSTANCES_WORTH_KEEPING", 0)
     quick = ask(*words, "--json")
     with patch.context() as plainly:
-        plainly.setattr(fill, "MANY", -1)
+        plainly.setattr(fill, "INSTANCES_WORTH_KEEPING", -1)
         plainly.setattr(CountedTolerance, "tolerates", lambda *_: None)
         plainly.setattr(CountedTolerance, "allows", lambda *_: None)
         plainly.setattr(CountedTolerance, "prepare", lambda *_: None)

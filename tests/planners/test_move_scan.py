@@ -182,7 +182,7 @@ def test_balance_without_memory_for_all_moves_makes_the_same_plan(
 ) -> None:
     """Moves that are computed on demand equal those that would have been stored."""
     found = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(4, 40, 400))]
-    monkeypatch.setattr(scans, "KEPT", 0)
+    monkeypatch.setattr(scans, "MOST_KEPT_NUMBERS", 0)
     monkeypatch.setattr(move_table, "PAGE", 50)
     remade = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(4, 40, 400))]
     assert found == remade
@@ -196,9 +196,9 @@ def test_scan_without_memory_for_all_moves_ranks_and_rejects_alike(
     rng, compared = Random(9), 0
     for name, cluster, group in worlds(seeds(3, 20, 430)):
         problem = problem_of(cluster, group)
-        monkeypatch.setattr(scans, "KEPT", 10**9)
+        monkeypatch.setattr(scans, "MOST_KEPT_NUMBERS", 10**9)
         kept = problem.scan()
-        monkeypatch.setattr(scans, "KEPT", 0)
+        monkeypatch.setattr(scans, "MOST_KEPT_NUMBERS", 0)
         remade = problem.scan()
         for step in range(8):
             best = kept.best()
@@ -228,7 +228,7 @@ def test_scan_without_memory_for_all_moves_drops_sums_that_no_move_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """New moves of an instance that change no sum discard the stored values."""
-    monkeypatch.setattr(scans, "KEPT", 0)
+    monkeypatch.setattr(scans, "MOST_KEPT_NUMBERS", 0)
     _, cluster, group = next(iter(worlds(seeds(1, 20, 430))))
     scan, forgot = problem_of(cluster, group).scan(), 0
     for store in (one for _, one in scan._stores() if isinstance(one, RemadeMoves)):

@@ -278,7 +278,7 @@ def test_many_nodes_are_planned_without_scores(
     template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No score is computed, each node is rebooted, and the groups are few."""
-    shape = Shape(drain_plan.MANY + 10, template, per_node=3)
+    shape = Shape(drain_plan.MANY_NODES + 10, template, per_node=3)
 
     def scored(*_: object, **__: object) -> None:
         raise AssertionError("scores of all nodes")
@@ -297,8 +297,8 @@ def test_plan_for_many_nodes_keeps_all_limits(
     """The plan passes its verification, and has all nodes, in groups or with a reason."""
     made = as_bytes(generated(seed, KINDS[seed % len(KINDS)]))
     plans = []
-    for number in drain_plan.MANY, 0:
-        monkeypatch.setattr(drain_plan, "MANY", number)
+    for number in drain_plan.MANY_NODES, 0:
+        monkeypatch.setattr(drain_plan, "MANY_NODES", number)
         done = run("reboot", "--force", "--json", "--verify-plan", *words, stdin=made)
         assert done.returncode in (0, 1), done.stderr
         plans.append(json.loads(done.stdout))

@@ -68,7 +68,7 @@ def test_packing_moves_instances_off_an_offline_node(
     template: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A group with an offline node is squeezed like the others, by packing."""
-    monkeypatch.setattr(feasibility, "EFFORT", 0)
+    monkeypatch.setattr(feasibility, "BALANCING_BUDGET", 0)
     broken = first_nodes_offline(Shape(8, template, per_node=6), 1)
     words = ("squeeze", "--verify-plan", option, "--exact-search=no")
     plan = json_of(*words, document=broken)

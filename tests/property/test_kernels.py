@@ -137,8 +137,8 @@ def test_scores_of_blocks_of_rows_equal_those_of_all_rows(
         for _, arrays, instance, setting in questions(seed):
             found = []
             for block in (10**6, 1, 3, 2 * len(setting.nodes)):
-                monkeypatch.setattr("iallocator.scoring.arrays.BLOCK", block)
-                monkeypatch.setattr("iallocator.scoring.array_candidates.BLOCK", block)
+                monkeypatch.setattr("iallocator.scoring.arrays.SCORES_AT_ONCE", block)
+                monkeypatch.setattr("iallocator.scoring.array_candidates.SCORES_AT_ONCE", block)
                 done = ask(arrays, instance, setting)
                 rows = [list(done.row(number)) for number in range(done.rows())]
                 found.append((rows, done.failures, list(done.ranked())))
@@ -155,7 +155,7 @@ def test_most_promising_pairs_come_in_the_order_of_all_pairs(
         for _, arrays, instance, setting in questions(seed):
             found = []
             for many in (10**9, -1):
-                monkeypatch.setattr("iallocator.scoring.arrays.MANY", many)
+                monkeypatch.setattr("iallocator.scoring.arrays.MANY_PAIRS", many)
                 done = ask(arrays, instance, setting)
                 ranked = list(done.ranked())
                 found.append((ranked, done.failures, done.feasible, list(done.best())))
@@ -166,7 +166,7 @@ def test_pairs_are_those_of_the_state_when_they_were_requested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Scores are correct, though they are computed after an update of the kernel."""
-    monkeypatch.setattr("iallocator.scoring.arrays.MANY", -1)
+    monkeypatch.setattr("iallocator.scoring.arrays.MANY_PAIRS", -1)
     for seed in seeds(3, 20, 70):
         for _, arrays, instance, setting in questions(seed):
             assert isinstance(arrays, ArrayKernel)

@@ -83,7 +83,7 @@ def test_incremental_scores_rank_first_what_the_kernel_ranks_first(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Equal instances are placed until no node accepts one more; few are too close to decide."""
-    monkeypatch.setattr(incremental_pairs, "FEW", 1 + seed % 2)
+    monkeypatch.setattr(incremental_pairs, "FEW_PAIRS", 1 + seed % 2)
     monkeypatch.setattr(incremental_pairs, "LIFETIME", 16)
     monkeypatch.setattr(incremental, "LIFETIME", 32)
     made = read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0))

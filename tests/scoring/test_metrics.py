@@ -75,6 +75,6 @@ def test_scores_by_running_sums_are_those_of_the_kernel_in_any_order_of_addition
                 assert anew == pytest.approx(score_of(state, scope), abs=1e-9)
                 assert changed == pytest.approx(anew, abs=1e-6)
         with monkeypatch.context() as patch:
-            patch.setattr(rounding, "MANY", 0)
+            patch.setattr(rounding, "VALUES_WORTH_ARRAYS", 0)
             assert sums.moved(places) == one_by_one
         state.place(moved, places[0])

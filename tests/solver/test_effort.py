@@ -52,7 +52,7 @@ def test_batch_without_remaining_operations_places_no_fewer_than_greedy(
     for seed in seeds(5, 12):
         asked = crowded_batch(seed)
         for effort in EVENLY:
-            monkeypatch.setattr(context, "WORK", effort / 600)
+            monkeypatch.setattr(context, "WORK_PER_SECOND", effort / 600)
             greedy = respond(asked, "--exact-search=no")
             found = respond(asked, *options)
             undecided += "undecided" in found["info"]

@@ -251,7 +251,7 @@ def test_detours_are_searched_unless_they_are_too_many(
     state = State(make_cluster(3, held))
     rooms: list[list[tuple[int, str]]] = []
     for many in (7, 5):
-        monkeypatch.setattr("iallocator.transition.separations.MANY", many)
+        monkeypatch.setattr("iallocator.transition.separations.MANY_UNITS", many)
         rooms.append(list(Separations(state, {"vm0": (0,), "vm2": (0,)}).room))
     tags = [f"exclusion tag role:{k}" for k in range(2)]
     assert rooms == [[(node, tag) for node in range(nodes) for tag in tags] for nodes in (3, 2)]

@@ -50,7 +50,7 @@ VISITED = 60
 VISITED_CELLS = 60_000
 """They scan at most so many moves in all: states × instances × nodes."""
 
-BRANCHES = 40
+FIRST_MOVES_TRIED = 40
 """How many moves from one state are considered, the best first."""
 
 MOST_NODES = 500
@@ -239,7 +239,7 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
             check()
             if builder.limits.deadline.over():
                 return None
-            for lowest in builder.scan.lowest(BRANCHES, BRANCHES):
+            for lowest in builder.scan.lowest(FIRST_MOVES_TRIED, FIRST_MOVES_TRIED):
                 move = lowest.moves[0]
                 place = position[move.instance.name]
                 forbidden = tabu.get((move.instance.name, move.after), -1) >= visit

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats
     from iallocator.planners.balance.score_model import MovableRole, ScoreModel
 
-__all__ = ["MOST", "least_of_all"]
+__all__ = ["MOST_PLACEMENTS", "least_of_all"]
 
-MOST = 400_000
+MOST_PLACEMENTS = 400_000
 """Placements; clusters with more are not enumerated. This many take about two seconds."""
 
-TOGETHER = 4096
+PLACEMENTS_AT_ONCE = 4096
 """Placements that one array pass evaluates."""
 
 NODES = 32
-"""Groups with more nodes are not enumerated: an array pass has `TOGETHER` × nodes² numbers."""
+"""In groups with more nodes, the arrays of `PLACEMENTS_AT_ONCE` × nodes² numbers are too large."""
 
 
 class _Choices:
@@ -71,17 +71,17 @@ def _sums(one: Floats, other: Floats) -> Floats:
 
 
 def least_of_all(model: ScoreModel, fixed: Sequence[float]) -> float | None:
-    """Return the lowest score of all placements; None if there are more than `MOST`.
+    """Return the lowest score of all placements; None if there are more than `MOST_PLACEMENTS`.
 
     The result is also None for more than `NODES` nodes. `fixed`: lower bounds of the terms that are
     sums.
     """
     if len(model.scope) > NODES:
         return None
-    if sum(len(parts) > 0 for parts in model.parts) > MOST.bit_length():
+    if sum(len(parts) > 0 for parts in model.parts) > MOST_PLACEMENTS.bit_length():
         return None  # with two places for each, there are too many placements
     placements = [_placements(model, parts) for parts in model.parts if parts]
-    if prod(map(len, placements)) > MOST or not model.online or model.hides_spindles():
+    if prod(map(len, placements)) > MOST_PLACEMENTS or not model.online or model.hides_spindles():
         return None
     choices = [
         _choices(model, parts, some) for parts, some in zip(filter(None, model.parts), placements)
@@ -89,7 +89,7 @@ def least_of_all(model: ScoreModel, fixed: Sequence[float]) -> float | None:
     choices.sort(key=lambda one: len(one.costs))
     count, nodes = len(model.online), len(model.scope)
     tail = _Choices(np.zeros((1, len(COLUMNS), count)), np.zeros((1, count, nodes)), np.zeros(1))
-    while choices and len(tail.costs) * len(choices[-1].costs) <= TOGETHER:
+    while choices and len(tail.costs) * len(choices[-1].costs) <= PLACEMENTS_AT_ONCE:
         tail = tail.times(choices.pop())
     tail.peers += model.fixed_peers()
     evaluate = _evaluation(model, fixed)

@@ -49,7 +49,7 @@ __all__ = ["PlacementScores", "Rearrangement"]
 PLACEMENTS = 200_000
 """At most so many placements are scored for a step."""
 
-CHUNK = 10_000
+PLACEMENTS_AT_ONCE = 10_000
 """So many placements are scored at once."""
 
 TRIED = 1000
@@ -64,7 +64,7 @@ STATES = 40
 SWAPPED = 3
 """Moves are searched to so many placements that differ only by swaps of equal instances."""
 
-DIGITS = 9
+GAIN_DECIMALS = 9
 """Decimals of gains by which placements are ordered: those of `tolerances.SCORE`."""
 
 PARKED = 4
@@ -104,7 +104,7 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
         def rank(one: tuple[float, tuple[int, ...], tuple[Nodes, ...]]) -> tuple[object, ...]:
             score, rows, nodes = one
             moved = sum(choices[row][0] != some for row, some in zip(rows, nodes))
-            return round(score, DIGITS), moved, rows, nodes
+            return round(score, GAIN_DECIMALS), moved, rows, nodes
 
         rearrangements.sort(key=rank)
         for score, rows, nodes in rearrangements[:TRIED]:
@@ -260,9 +260,9 @@ class PlacementScores:
         at = [np.array([self._position[nodes[0]] for nodes in some]) for some in choices]
         penalties = [self._added_penalty(*both) for both in zip(instances, choices)]
         total = prod(len(some) for some in choices)
-        for start in range(0, total, CHUNK):
+        for start in range(0, total, PLACEMENTS_AT_ONCE):
             check()
-            numbers = np.arange(start, min(total, start + CHUNK), dtype=np.intp)
+            numbers = np.arange(start, min(total, start + PLACEMENTS_AT_ONCE), dtype=np.intp)
             digits = np.unravel_index(numbers, [len(some) for some in choices])
             columns = self._columns + sum(a[d] for a, d in zip(amounts, digits))
             # A node with free memory or disk may not have less and none after the step

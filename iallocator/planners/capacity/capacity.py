@@ -18,7 +18,7 @@ from iallocator.limits.fit_horizon import Horizon
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
-from iallocator.n1 import WORK, Rules
+from iallocator.n1 import WORK_PER_SECOND, Rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.names import domain_of
 from iallocator.placement.limit_policy import LimitPolicy
@@ -32,7 +32,7 @@ from iallocator.planners.capacity.fill import (
     fill_tiered,
     likely_reason,
 )
-from iallocator.planners.capacity.most import MANY, most_equal
+from iallocator.planners.capacity.most import MOST_NEW_INSTANCES, most_equal
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.usage import Figures, Totals
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.site import Size
 
 __all__ = [
-    "MOST", "CapacityOptions", "CapacityReport", "FillingExtent", "FillingRules", "FillingScope",
-    "Run", "closest_of", "is_endless", "study",
+    "MOST_COUNTED_SINGLY", "CapacityOptions", "CapacityReport", "FillingExtent", "FillingRules",
+    "FillingScope", "Run", "closest_of", "is_endless", "study",
 ]  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def closest_of(site: CapacityState, instance: Instance) -> str:
     return min(with_text, key=lambda miss: miss.part).text if with_text else ""
 
 
-MOST = 200_000
+MOST_COUNTED_SINGLY = 200_000
 """The most instances that are counted one by one, in less than a minute."""
 
 
@@ -84,16 +84,16 @@ def is_endless(
     nodes: Sequence[int],
     limits: LimitSet,
 ) -> bool:
-    """Return whether `nodes`, which the policy allows, accept more than `MOST` equal instances.
+    """Return whether more than `MOST_COUNTED_SINGLY` equal instances fit on `nodes`.
 
-    Only instances without memory can be so many.
+    The policy allows the instances there. Only instances without memory can be so many.
     """
     if instance.memory or not nodes:
         return False
     horizon = Horizon(state, fixed, instance, limits)
-    each = MOST // len(nodes)
+    each = MOST_COUNTED_SINGLY // len(nodes)
     return all(horizon.takes_after(index, each) for index in nodes) or any(
-        horizon.takes_after(index, MOST) for index in nodes
+        horizon.takes_after(index, MOST_COUNTED_SINGLY) for index in nodes
     )
 
 
@@ -393,8 +393,9 @@ class _Study:
             limits = self._wants.rules.limits_in(group)
             if is_endless(state, self._kernels.fixed, instance, nodes, limits):
                 raise UsageError(
-                    f"--{kind}-alloc {size.disk},{size.memory},{size.cpus}: takes no memory, and "
-                    f"more than {MOST} fit: expected a size that ends, or --max-length"
+                    f"--{kind}-alloc {size.disk},{size.memory},{size.cpus}: takes no memory, "
+                    f"and more than {MOST_COUNTED_SINGLY} fit: expected a size that ends, or "
+                    "--max-length"
                 )
 
     def _filled(self, kind: str, sizes: Sequence[Size], deadline: Deadline) -> Run:
@@ -475,7 +476,7 @@ class _Study:
             return False  # the memory that such a node reserves is not checked
         wants = self._wants
         searches = wants.extent.searches and wants.rules.behaviour.searches
-        return searches and len(filling.placed) <= MANY * wants.extent.thoroughness
+        return searches and len(filling.placed) <= MOST_NEW_INSTANCES * wants.extent.thoroughness
 
     def _improve(self, sizes: Sequence[Size], filling: FillResult, tiered: bool) -> int | None:
         """Put more instances into `filling`, of the same sizes, if exact search finds places.
@@ -532,7 +533,7 @@ class _Study:
     def _site(self, state: State, exact: bool = False) -> CapacityState:
         rules = self._wants.rules
         watched = [(index,) for index in self._watched]
-        effort = WORK * self._wants.extent.thoroughness
+        effort = WORK_PER_SECOND * self._wants.extent.thoroughness
         tolerances = {
             mode: FailureTolerance(
                 state,

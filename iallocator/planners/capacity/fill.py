@@ -33,7 +33,7 @@ ENOUGH = "as many instances as allowed"
 CANDIDATES = 1000
 """The number of instances by which the context chooses scalar or array scores."""
 
-MANY = 3
+INSTANCES_WORTH_KEEPING = 3
 """After so many instances of one size, keeping what is known of their places pays off."""
 
 
@@ -127,7 +127,7 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
             filling.ended = ENOUGH
             return False
         instance = coming(0)
-        if number - start == MANY:
+        if number - start == INSTANCES_WORTH_KEEPING:
             places = site.next_place(instance, coming)
         path: Sequence[Nodes] = ()
         if places is not None and number + 1 != limit:  # the last one says what was rejected

@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-__all__ = ["MANY", "MostEqual", "most_equal"]
+__all__ = ["MOST_NEW_INSTANCES", "MostEqual", "most_equal"]
 
-LARGEST = 1_200
+LARGEST_PROGRAM = 1_200
 """No larger program is solved: the number of its choices.
 
 This and the other limits below are multiplied by the thoroughness of the search.
 """
 
-TRIES = 8
+SOLUTIONS_CHECKED = 8
 """How many solutions are checked."""
 
-MANY = 300
+MOST_NEW_INSTANCES = 300
 """With more new instances there is no program: one more or less hardly matters then."""
 
 LEFT_OUT = ("left out",)
@@ -107,7 +107,7 @@ def most_equal(
     if highest <= known:
         proved = bound <= known and program.counts_memory
         return MostEqual(None, True, known if proved else known_bound)
-    if highest > MANY * thoroughness or not available() or budget.must_end:
+    if highest > MOST_NEW_INSTANCES * thoroughness or not available() or budget.must_end:
         return MostEqual(None, False, known_bound)
     problem = program.problem(highest)
     if problem is None:
@@ -222,7 +222,7 @@ class _Program:
         for failure, tolerance in self._failing.items():
             check()
             RestartRows(problem, failure, tolerance).add(kind, self._first)
-            if problem.size > LARGEST * self._thoroughness:
+            if problem.size > LARGEST_PROGRAM * self._thoroughness:
                 return None
         return problem
 
@@ -247,7 +247,9 @@ class _Program:
                         for tolerance, failing in site.n1.required(self._first)
                         for loss in tolerance.losses(failing).values()
                     )
-        self.gave_up = self.accepted is None and self._tries >= TRIES * self._thoroughness
+        self.gave_up = (
+            self.accepted is None and self._tries >= SOLUTIONS_CHECKED * self._thoroughness
+        )
         return None if self.accepted or self.gave_up else [*self._names]
 
 

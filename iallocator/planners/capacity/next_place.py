@@ -27,7 +27,7 @@ __all__ = ["GroupTolerances", "NextPlace"]
 MOST_AHEAD = 64
 """The most placements that are simulated ahead."""
 
-PATIENCE = 16
+UNCERTAIN_PLACEMENTS = 16
 """If N+1 is certain for none, counting is tried again after so many placements at most."""
 
 FEW_AHEAD = 4
@@ -66,7 +66,9 @@ class NextPlace:
             self._pause -= 1
             if self._pause <= 0:
                 self._certain = self._n1.headroom(instance, self._groups)
-                self._patience = 1 if self._certain else min(2 * self._patience, PATIENCE)
+                self._patience = (
+                    1 if self._certain else min(2 * self._patience, UNCERTAIN_PLACEMENTS)
+                )
                 self._pause = self._patience
         if self._certain > 0:
             return self._scores.path(self._certain)

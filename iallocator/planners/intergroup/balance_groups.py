@@ -148,7 +148,7 @@ if TYPE_CHECKING:
     Usage = tuple[float, float, float, float]
 
 
-TRIES = 8
+SIZES_TRIED = 8
 """The number of instances of different sizes that are tried for one step between two groups."""
 
 
@@ -426,7 +426,7 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
                 break
             if item.shape in tried:
                 continue
-            if len(tried) >= TRIES:
+            if len(tried) >= SIZES_TRIED:
                 break
             if bounds.cost is not None and work.copied + item.copied > bounds.cost:
                 work.why = "no move that helps is within --cost"

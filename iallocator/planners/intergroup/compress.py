@@ -117,7 +117,7 @@ def largest_first(state: State, group: Group, total: Resources) -> list[Instance
 LARGE = 20_000
 """Instances × nodes from which on equal instances are placed by one ranking."""
 
-THOROUGH = 800
+PLACEMENTS_PER_SECOND = 800
 """Instances that are placed by score, for each second of `--time-limit`.
 
 Later groups are only packed."""
@@ -180,7 +180,7 @@ class _Compression:
         self.proofs = Proofs(self.mover)
         self.evacuable: list[Group] = []
         self.others_fit = True
-        self.left = THOROUGH * context.settings.optimum_seconds
+        self.left = PLACEMENTS_PER_SECOND * context.settings.optimum_seconds
         self.statuses: dict[int, str] = {}
         self.doubtful: set[int] = set()
 

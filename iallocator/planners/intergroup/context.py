@@ -46,7 +46,7 @@ __all__ = [
     "unfinished",
 ]
 
-SIMULATED = 20_000_000
+SIMULATION_BUDGET = 20_000_000
 """Budget of simulated failures for all groups, in moves × nodes; see `Deadline.work`."""
 
 LEAST = 200_000
@@ -87,7 +87,7 @@ class IntergroupContext(Context):
             self.deadline,
             settings.planning_seconds,
         )
-        self._simulations = min(self.effort.work[SIMULATIONS], SIMULATED)
+        self._simulations = min(self.effort.work[SIMULATIONS], SIMULATION_BUDGET)
 
     @contextmanager
     def share(self, groups: int) -> Iterator[None]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Mover"]
 
-PATIENCE = 2
+MOST_REJECTIONS = 2
 """After so many rejections by N+1, a group is skipped if one ranking places several instances."""
 
 HARDLY_MORE = 1.1
@@ -182,7 +182,7 @@ class Mover:
         if self._rejected_before_others_move(instance, nodes[0]):
             self.doubtful = True
             return None
-        if self.ranking.shares_rankings and rejections.count(instance.memory) >= PATIENCE:
+        if self.ranking.shares_rankings and rejections.count(instance.memory) >= MOST_REJECTIONS:
             self.gave_up_early = self.doubtful = True
             return None
         if not self.keeps_n1(instance, group, nodes):

@@ -52,7 +52,7 @@ __all__ = [
     "stranding",
 ]  # fmt: skip
 
-FEW = 6
+MOST_EXACT_REPAIRS = 6
 """With ``--optimal``, so many unhealthy groups at most are repaired by exact search."""
 
 HEALTHY, WEAK, UNHEALTHY = "healthy", "weakly unhealthy", "unhealthy"
@@ -371,7 +371,7 @@ class _Redistribution:
             end = search.run(self) if self.healthy else ""
         if end == TIME_IS_UP:
             raise Stopped(end)
-        if optimal and len(unhealthy) <= FEW:
+        if optimal and len(unhealthy) <= MOST_EXACT_REPAIRS:
             sure = sum(self.keeps_all(group) for group in ill if group not in unhealthy)
             self._repair_most(unhealthy, sure)
         return done.summary() if self.healthy else "no group is healthy"

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Relocation"]
 
-LARGEST = 30_000
+LARGEST_PROGRAM = 30_000
 """No larger program is solved: the number of its choices."""
 
-TRIES = 200
+ANSWERS_CHECKED = 200
 """How many answers of the solver are checked."""
 
 
@@ -89,7 +89,7 @@ class Relocation:
         if not self._context.plain or not available() or budget.must_end:
             return self
         problem = self._problem()
-        if problem.size > LARGEST:
+        if problem.size > LARGEST_PROGRAM:
             return self
         answer = search(problem, self._rejected, budget)
         if answer.status != FOUND:
@@ -204,7 +204,7 @@ class Relocation:
                     self.moves = made
                     return None
             self._doubtful = True
-        if self._tries >= TRIES:
+        if self._tries >= ANSWERS_CHECKED:
             self._doubtful = True
             return None
         return names

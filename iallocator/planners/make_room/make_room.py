@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RoomContext", "RoomMade", "add_room", "fits_after", "make_room"]
 
-SHARE = 0.25
+EXACT_SHARE = 0.25
 """The share of the remaining budget that one exact search may spend."""
 
 
@@ -61,7 +61,7 @@ class RoomContext(Context):
         self.end_search()
         if self._whole is None:
             self._whole = super().budget(thoroughness)
-        self._part = self._whole.part(SHARE)
+        self._part = self._whole.part(EXACT_SHARE)
         return self._part
 
     def end_search(self) -> None:

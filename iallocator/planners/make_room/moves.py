@@ -218,7 +218,7 @@ if TYPE_CHECKING:
     """MiB that are copied, and moves that copy so much: several for a colocation group."""
 
 
-FEW = 4
+LARGEST_MIXED_UNIT = 4
 """In a unit of more instances, all of them use one kind of move."""
 
 
@@ -301,7 +301,7 @@ class Moves:
         if len(members) > depth:
             return
         kinds = [[k for k in self._kinds(one) if k.letters != ("r",)] for one in members]
-        if len(members) > FEW and max(map(len, kinds)) > 1:
+        if len(members) > LARGEST_MIXED_UNIT and max(map(len, kinds)) > 1:
             self.complete = False
             chosen: Iterable[Kinds] = [k for k in zip(*kinds) if len(set(k)) == 1]
         else:

@@ -9,7 +9,7 @@ Instances that can only move at once do so, and each counts as a move.  If every
 tried, the result is proved to have the fewest moves, or it is proved that there is no plan.  The
 search for lower scores has a smaller budget.
 
-Cost: exponential in the number of moves; `WORK` limits it.
+Cost: exponential in the number of moves; `SEARCH_BUDGET` limits it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WORK_IS_SPENT", "RoomSearch"]
 
-WORK = 400_000
+SEARCH_BUDGET = 400_000
 """Budget of the search in moves × nodes of their group: some seconds."""
 
 WORK_IS_SPENT = "the work for it is spent"
@@ -60,10 +60,10 @@ TIES = 40_000
 ANSWER = 5
 """The cost of checking the goal for one new instance, relative to checking a move."""
 
-SIMULATED = 25
+SIMULATION_COST = 25
 """How much effort of simulated failures costs as much as checking a move on one node."""
 
-WIDTH = 2
+TARGETS_OF_A_KIND = 2
 """How many targets of each kind of move are tried in the first round."""
 
 EXPOSED = 20
@@ -114,7 +114,7 @@ class RoomSearch:
         self._stands = stands
         self._exposes = exposes
         self._exposed = 0
-        self._left: float = WORK
+        self._left: float = SEARCH_BUDGET
         self._effort = context.effort.work[SIMULATIONS]
         self._answers: dict[Changed, bool] = {}
 
@@ -124,7 +124,7 @@ class RoomSearch:
         First only the best targets are tried, so that a plan is found soon.  Then all targets are
         tried, as long as the plan can become better.
         """
-        for width in (WIDTH, None):
+        for width in (TARGETS_OF_A_KIND, None):
             for depth in range(1, self._most + 1):
                 if depth <= self.cost()[0] and depth <= len(self.exposing or range(depth)):
                     _Plans(self, depth, width).search()
@@ -189,7 +189,7 @@ class RoomSearch:
         """Subtract `amount` and the failures simulated since the last call from the budget."""
         effort = self.context.effort.work[SIMULATIONS]
         if effort < self._effort:
-            amount += int((self._effort - effort) / SIMULATED)
+            amount += int((self._effort - effort) / SIMULATION_COST)
             self._effort = effort
         self._left -= amount
 

@@ -13,11 +13,12 @@ group.
 If no greedy plan keeps N+1, or no node accepts an instance, a search tries other nodes for the
 instances that left before (`iallocator.planners.reboot.drain_search`).
 
-In a cluster of more than `MANY` nodes, an instance moves to the emptiest node that accepts it. The
-scores of all nodes would take minutes.
+In a cluster of more than `MANY_NODES` nodes, an instance moves to the emptiest node that accepts
+it. The scores of all nodes would take minutes.
 
 Cost: the choice of a node for each leaving instance, up to four times, and one check of N+1 for the
-set; for small plans one check of N+1 for each node that is tried, and up to `TRIES` in the search.
+set; for small plans one check of N+1 for each node that is tried, and up to `MOVES_TRIED` in the
+search.
 """
 
 from __future__ import annotations
@@ -67,20 +68,20 @@ MOVED = "moved"
 SKIPPED = "skipped"
 IGNORED = "ignored"
 
-FEW = 40
+MOST_MOVES_CHECKED = 40
 """N+1 is checked for each move only of plans with at most so many moves."""
 
-TRIES = 100
+MOVES_TRIED = 100
 """So many moves of one plan are tried in the search for other nodes."""
 
 ALL_TRIES = 8_000
 """Moves of all plans that are tried in it, times nodes: some tenths of a second."""
 
 
-MANY = 150
+MANY_NODES = 150
 """With more nodes than this, each instance moves to the emptiest node, without scores."""
 
-THOROUGH = 100
+OPTIMAL_FACTOR = 100
 """Both numbers are so many times as large with `RebootOptions.optimal`."""
 
 
@@ -267,7 +268,7 @@ class DrainPlanner:
     def __init__(self, context: RebootContext, options: RebootOptions) -> None:
         self.deadline = context.deadline
         self.many = (
-            len(context.cluster.nodes) > MANY
+            len(context.cluster.nodes) > MANY_NODES
             and not options.trusting
             and any(not one.needs_secondary for one in context.cluster.instances)
         )
@@ -276,7 +277,7 @@ class DrainPlanner:
         self._relations = context.affinity.relations
         self._known_returns: dict[tuple[str, int], str] = {}
         self._search = SearchOptions(False, False)
-        factor = THOROUGH if options.optimal else 1
+        factor = OPTIMAL_FACTOR if options.optimal else 1
         self._tries = factor * ALL_TRIES // max(1, len(context.cluster.nodes))
         self._limits: dict[int, Evaluator] = {}
         self._online: dict[int, list[int]] = {}
@@ -307,7 +308,7 @@ class DrainPlanner:
         if not (drain.short or drain.homeless):
             drain.proved = self._relations is None
             return drain
-        if len(self._leaving(drained)) <= FEW:
+        if len(self._leaving(drained)) <= MOST_MOVES_CHECKED:
             if drain.short:
                 drain = self._tried(drained, SearchOptions(False, True))
             if drain.short or drain.homeless:
@@ -448,7 +449,7 @@ class DrainPlanner:
             ways, _ = self._ways(instance, before, drained, drain)
             return [Move.by_steps(instance, before, steps) for steps in ways]
 
-        allowed = min(TRIES * (THOROUGH if self._options.optimal else 1), self._tries)
+        allowed = min(MOVES_TRIED * (OPTIMAL_FACTOR if self._options.optimal else 1), self._tries)
         search = DrainSearch(state, units, moves_of, lambda: not self._short(drained), allowed)
         search.search()
         self._tries -= allowed - search.tries

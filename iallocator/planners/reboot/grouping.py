@@ -10,8 +10,8 @@ combination of nodes after the other: `docs/design/exact-search.md`.
 
 With many nodes, a group is complete after a few failures to add a sixteenth of its nodes.
 
-Cost: one drain plan for each set of nodes that is tried. Their moves are limited by `WORK` once
-there are groups.
+Cost: one drain plan for each set of nodes that is tried. Once there are groups, at most
+`MOST_MOVES_TRIED` moves are tried.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Grouping", "conflicts", "takeover_conflicts"]
 
-FEW = 10
+MOST_NODES_PROVED = 10
 """Fewer groups are proved to be impossible for so many nodes at most."""
 
 SMALL = 12
@@ -44,7 +44,7 @@ SMALL = 12
 MISSES, LEAST = 3, 1 / 16
 """A group of many nodes is complete after so many failures to add this share of its nodes."""
 
-WORK = 2000
+MOST_MOVES_TRIED = 2000
 """The number of moves that are tried to find fewer groups, once there are some."""
 
 
@@ -105,7 +105,7 @@ class Grouping:
         self._planner = planner
         self._known: dict[frozenset[int], DrainPlan] = {}
         self.apart: dict[int, set[int]] = {}
-        self.work = WORK
+        self.work = MOST_MOVES_TRIED
         self._misses = MISSES if planner.many else len(cluster.nodes)
         self._least = LEAST if planner.many else 0.0
         self._held = [0] * len(cluster.nodes)
@@ -167,7 +167,7 @@ class Grouping:
             raise Stopped(TIME_IS_UP)
         if len(nodes) <= SMALL:
             _FewestGroups(self, nodes).search()
-        if len(nodes) <= FEW:
+        if len(nodes) <= MOST_NODES_PROVED:
             self._prove(nodes)
 
     def _prove(self, nodes: Sequence[int]) -> None:

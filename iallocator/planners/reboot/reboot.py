@@ -13,8 +13,8 @@ from iallocator.planners.eligible import group_named
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.quality import GROUPS
 from iallocator.planners.reboot.drain_plan import (
+    OPTIMAL_FACTOR,
     SKIPPED,
-    THOROUGH,
     DrainPlanner,
     RebootContext,
     way_back,
@@ -222,7 +222,7 @@ def plan_reboots(
     context = RebootContext(cluster, settings, deadline)
     grouping = Grouping(cluster, DrainPlanner(context, options), report, options.most)
     if options.optimal:
-        grouping.work *= THOROUGH
+        grouping.work *= OPTIMAL_FACTOR
     stop: Stopped | None = None
     try:
         with context.deadline:

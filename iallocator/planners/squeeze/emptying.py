@@ -197,13 +197,13 @@ if TYPE_CHECKING:
 
 PROVED = "proved: no arrangement of the instances will do"
 
-LARGEST = 3_000
+LARGEST_FAILURE_ROWS = 3_000
 """The program has rows of failures up to so many failures × nodes × instances.
 
-This and `TRIES` are multiplied by the thoroughness of the search.
+This and `ANSWERS_CHECKED` are multiplied by the thoroughness of the search.
 """
 
-TRIES = 8
+ANSWERS_CHECKED = 8
 """How many answers of the solver are checked before the search ends."""
 
 
@@ -348,7 +348,7 @@ class Arrangement:
             if all(nodes[index].online for index in failure)
         ]
         each = len(self._online) * len(flexible)
-        most = LARGEST * self._thoroughness
+        most = LARGEST_FAILURE_ROWS * self._thoroughness
         if len(required) * each > most:
             return
         # An item of a colocation group has several instances, which the rows count one by one
@@ -388,7 +388,7 @@ class Arrangement:
             elif comparison.broken():
                 self._entries = None
                 self._doubtful |= not comparison.certainly_broken()
-        if self._entries is not None or self._tries >= TRIES * self._thoroughness:
+        if self._entries is not None or self._tries >= ANSWERS_CHECKED * self._thoroughness:
             return None
         return [instance.name for instance in flexible]
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Aim", "Attempt", "CapacityBounds", "Feasibility", "FeasibilityResult"]
 
-LONGEST = 30
+LONGEST_REPAIR = 30
 """Moves of one repair at most."""
 
 LOOKED_AT = 30
@@ -220,7 +220,7 @@ class Attempt:
             return (aim.reserve.shortage(attempt.state, aim.scope),)
 
         def ended() -> str:
-            return "no more moves" if len(self.entries) - first >= LONGEST else ""
+            return "no more moves" if len(self.entries) - first >= LONGEST_REPAIR else ""
 
         moves = [ReserveMove(problem, aim.reserve)]
         LocalSearch(moves, shortage, Acceptance(ended), aim.limits.deadline).run(self)
@@ -386,7 +386,7 @@ def _held(state: State, index: int) -> tuple[float, float, float]:
     return running, sum(one.memory for one in instances), cpus
 
 
-EFFORT = 6_000_000
+BALANCING_BUDGET = 6_000_000
 """Budget for balancing sets of nodes that packing did not free: moves × instances × nodes."""
 
 FEW_SETS = 1_000
@@ -435,7 +435,7 @@ class Feasibility:
         self.budget = budget
         self._movable_sets = [lighter] if len(lighter) == len(instances) else [lighter, instances]
         self._bounds = CapacityBounds(state, aim.scope, aim.reserve, aim.failures)
-        self._effort = EFFORT * thoroughness
+        self._effort = BALANCING_BUDGET * thoroughness
         bound = aim.relations is not None and aim.relations.binding
         self._packs = behaviour is OURS and aim.evacuate and not bound
         self._cheap = all(instance.shared for instance in lighter)

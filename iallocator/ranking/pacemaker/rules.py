@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "NodeScores", "in_order"]
 
-MANY = 64
+NODES_WORTH_ARRAYS = 64
 """The number of nodes from which pairs are compared in arrays."""
 
 YES_NO = ("no", "yes")
@@ -220,9 +220,9 @@ class Choice(NodeRanking):
     def wins(self, nodes: Sequence[int]) -> list[int]:
         """Return for each of `nodes` over how many others Pacemaker's rule 4 prefers it.
 
-        Fewer than `MANY` nodes must be in the order of `by_tie`.
+        Fewer than `NODES_WORTH_ARRAYS` nodes must be in the order of `by_tie`.
         """
-        if len(nodes) >= MANY:
+        if len(nodes) >= NODES_WORTH_ARRAYS:
             return self._usage.rank_table().wins(nodes, self.present)
         return _wins(self, nodes)
 
@@ -251,14 +251,14 @@ def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int,
     """Return `nodes` ranked by rule 4, and over how many of equal score each is preferred.
 
     Cost: one sort.  For ``balanced``, in addition the square of the number of nodes with equal
-    score; from `MANY` such nodes on, see `RankTable`.
+    score; from `NODES_WORTH_ARRAYS` such nodes on, see `RankTable`.
     """
     wins: dict[int, int] = {}
     ranked: list[int] = []
     place = choice._usage.by_name
     for level in _levels(choice, nodes):
         if choice.kind == "balanced":
-            same = level if len(level) >= MANY else choice.by_tie(level)
+            same = level if len(level) >= NODES_WORTH_ARRAYS else choice.by_tie(level)
             wins.update(zip(same, choice.wins(same)))
             keys = [place[i] - wins[i] * len(place) for i in same]
             same = [i for _, i in sorted(zip(keys, same))]

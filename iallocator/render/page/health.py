@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import many, printable
 from iallocator.render.page.view import (
-    SHOWN,
+    SMALLEST_SEEN,
     Bar,
     Cell,
     Grid,
@@ -231,7 +231,7 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
     for was, now in sorted(pairs, key=lambda pair: (pair[1]["term"] - pair[0]["term"],
                                                    -pair[0]["term"])):  # fmt: skip
         change = now["term"] - was["term"]
-        tone = "good" if change < -SHOWN else "bad" if change > SHOWN else "faint"
+        tone = "good" if change < -SMALLEST_SEEN else "bad" if change > SMALLEST_SEEN else "faint"
         cells = [
             Cell(STATISTICS[was["name"]], was["name"]),
             Cell(f"\N{MULTIPLICATION SIGN}{was['weight']:g}"),

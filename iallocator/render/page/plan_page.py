@@ -9,7 +9,7 @@ from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.topology import add_topology
 from iallocator.render.page.transitions import add_transition, estimate
 from iallocator.render.page.view import (
-    SHOWN,
+    SMALLEST_SEEN,
     Cell,
     Grid,
     Tile,
@@ -244,7 +244,7 @@ def _as(instance: str, role: str, page: PageView) -> str:
 
 def gain_words(changes: Sequence[tuple[str, float]]) -> str:
     """Return the two statistics that a move lowers most, in words; "" if there is none."""
-    gains = sorted((change, name) for name, change in changes if change < -SHOWN)
+    gains = sorted((change, name) for name, change in changes if change < -SMALLEST_SEEN)
     return "; ".join(f"{GAINS[name]} {signed(change)}" for change, name in gains[:2])
 
 

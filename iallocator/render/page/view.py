@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iallocator.render.table import Column
 
 __all__ = [
-    "SHOWN", "Bar", "Cell", "Grid", "Link", "PageView", "Row", "Section", "Tile",
+    "SMALLEST_SEEN", "Bar", "Cell", "Grid", "Link", "PageView", "Row", "Section", "Tile",
     "check_library", "decimals", "escaped", "gib", "html_of", "natural", "number_cell",
     "score_cell", "signed", "size_cell",
 ]  # fmt: skip
@@ -48,7 +48,7 @@ PAGE_OF = {
 }
 """First word of the key of a section, or of an anchor -> its page; all others: ``cluster``."""
 
-SHOWN = 5e-5
+SMALLEST_SEEN = 5e-5
 """Scores, no unit: a smaller change is not seen in four decimals."""
 
 

@@ -35,7 +35,7 @@ OF_INSTANCES = "xen-cpu-avg-load"
 PORT = 1815
 """Port of the monitoring daemon."""
 
-LIMIT = 2**20
+LARGEST_REPORT = 2**20
 """Bytes of a report, at most: the loads of more than 10 000 instances."""
 
 AT_ONCE = 16
@@ -220,7 +220,7 @@ def _ask_daemons(
     def question(node: str) -> Report:
         target = f"/1/report/default/{report}"
         within = deadline.within(ANSWER_SECONDS)
-        status, raw = ask(Server(node, PORT), "GET", target, within, LIMIT)
+        status, raw = ask(Server(node, PORT), "GET", target, within, LARGEST_REPORT)
         if status != 200:
             raise OSError(f"HTTP {status}")
         return decode(raw)

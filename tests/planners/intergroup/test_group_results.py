@@ -103,7 +103,7 @@ def test_compress_without_remaining_operations_tries_without_a_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A group that is not packed at once is out of time, with the reason; no instance moves."""
-    monkeypatch.setattr(compress, "THOROUGH", 0)
+    monkeypatch.setattr(compress, "PLACEMENTS_PER_SECOND", 0)
     plan = plan_of("compress", _crowded(2400), "--n1=off")
     assert _result(plan) == "found"
     assert plan["moves"]

@@ -381,7 +381,7 @@ def test_operations_of_a_search_count_each_instance_and_simulated_failure(
         return whole(self)
 
     monkeypatch.setattr(RoomSearch, "reached", counted)
-    monkeypatch.setattr("iallocator.planners.make_room.search.WORK", 1500)
+    monkeypatch.setattr("iallocator.planners.make_room.search.SEARCH_BUDGET", 1500)
     counts = []
     for words in (["--n1=off"], ["--n1=no-worse"]):
         for many in (1, 4):

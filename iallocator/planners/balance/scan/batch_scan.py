@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchScan", "moves_of"]
 
-BLOCK = 16_384
+MOVES_AT_ONCE = 16_384
 """Moves that are evaluated at a time: 128 KiB in each temporary array for each statistic."""
 
 OFFLINE, CLOSED, LEAVING, ONLINE = range(4)
@@ -119,7 +119,7 @@ class BatchScan:
         columns = np.flatnonzero(marked[self._targets])
         if columns.size:
             rows = np.flatnonzero(~touched)
-            every = max(1, BLOCK // columns.size)
+            every = max(1, MOVES_AT_ONCE // columns.size)
             for start in range(0, rows.size, every):
                 check()
                 part = rows[start : start + every]
@@ -155,7 +155,7 @@ class BatchScan:
         """Evaluate all moves of the instances in `rows`."""
         if self._setting.tagged:
             self._tags = MoveTags(self._table, self._batch)
-        every = max(1, BLOCK // max(1, self._targets.size))
+        every = max(1, MOVES_AT_ONCE // max(1, self._targets.size))
         for start in range(0, rows.size, every):
             check()
             part = rows[start : start + every]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     """The least and the most that moves add."""
 
 
-FEW = 8
+FEW_COLUMNS = 8
 """Up to so many columns are reduced one by one, because numpy reduces a short axis slowly."""
 
 
@@ -146,7 +146,7 @@ class RowBounds:
 def extremes(added: Floats) -> Extremes:
     """Return the least and the most along the last axis of `added`."""
     columns = [added[..., k] for k in range(added.shape[-1])]
-    if 0 < len(columns) <= FEW:
+    if 0 < len(columns) <= FEW_COLUMNS:
         return reduce(np.minimum, columns), reduce(np.maximum, columns)
     return added.min(axis=-1), added.max(axis=-1)
 

@@ -133,7 +133,7 @@ class RowSearch:
         return self.scan.lowest(self.store, moves, scores, self._measure)
 
 
-KEPT = 2_000_000
+MOST_KEPT_NUMBERS = 2_000_000
 """At most so many numbers of moves are kept (8 bytes each); else moves are computed when needed.
 
 With more moves, a search that keeps none takes 1.0 to 1.2 times as long, and needs a quarter of
@@ -174,7 +174,7 @@ class MoveScan:
         self._current = CurrentScore(self.table.totals, statistics, self._penalty())
         self._changed: frozenset[int] = frozenset()  # positions since moves were evaluated
         moves = sum(moves_of(self.table, batch) for batch in batches)
-        keep = moves * (1 + 2 * len(statistics.spreads)) <= KEPT
+        keep = moves * (1 + 2 * len(statistics.spreads)) <= MOST_KEPT_NUMBERS
         # Source × target: whether migration tags permit a move; None if they always do
         nodes = self.table.nodes
         rejected = [move_rejections(state.cluster, source, nodes) for source in nodes]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Swap", "SwapTable"]
 
-BLOCK = 16_384
+SWAPS_AT_ONCE = 16_384
 """At least so many swaps are evaluated at a time, if there are more. Larger arrays are slower."""
 
 
@@ -161,7 +161,7 @@ class SwapTable:
                     continue
                 if len(roles):
                     part.append(roles)
-                if sum(map(len, part)) * len(self._on[one]) >= BLOCK:
+                if sum(map(len, part)) * len(self._on[one]) >= SWAPS_AT_ONCE:
                     self._evaluate(one, np.concatenate(part))
                     part = []
             if part:
