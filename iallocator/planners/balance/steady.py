@@ -66,6 +66,9 @@ PRIOR = 1.0
 LEAST_SAMPLES = 3
 """An instance moves only if it has so many samples; those within the hold time relieve only."""
 
+RELIEF_SAMPLES = 2
+"""An instance leaves an overloaded node only if it has so many samples."""
+
 RELIEF_HISTORY = 1.0
 """Hours that the history must span before an overloaded node is relieved."""
 
@@ -78,10 +81,10 @@ BARELY = 0.04
 Relief ends when the busy node is so far below the load at which it is overloaded.
 """
 
-FREE_FIRST = 1000.0
-"""Added to the value of a relief move to a node that keeps `RELIEVED` free: such moves come first.
+CAUTION = 2.0
+"""While the history is short, so many deviations of samples are added to the loads of nodes.
 
-A move to another node comes before them only if it gains so much more.
+A profile of a few hours does not predict the peak of the day. So relief begins below the limit.
 """
 
 LEAST_SPREAD = 1e-6
@@ -303,6 +306,7 @@ class _Loads:
         known = ~np.isnan(self.series)
         self.samples = [known[times <= until].sum(axis=0) for until in (policy.now, held)]
         self.latest = self.series[times > policy.now - HOUR - 1]
+        self.short = bool(policy.now - times[0] < policy.limits.least_history * HOUR)
 
     def of_nodes(self, state: State, loads: Floats) -> Floats:
         """Return nodes × columns: the sums of `loads`, instances × columns, as shares of cpus."""
@@ -367,21 +371,34 @@ class _Loads:
         return gains
 
     def measured(self, state: State) -> Floats:
-        """Return the load of each node, as the mean of the samples of the last hour."""
-        return np.asarray(self.of_nodes(state, np.nan_to_num(self.latest).T).mean(axis=1))
+        """Return the load of each node, as the mean of the samples of the last hour.
+
+        While the history is short, `CAUTION` is added.
+        """
+        latest = self.of_nodes(state, np.nan_to_num(self.latest).T)
+        return np.asarray(latest.mean(axis=1) + self._caution(state))
 
     def overloaded(self, state: State) -> list[int]:
         """Return the nodes that stay above the limit.
 
         The last sample and the mean of the last hour are above it. If the hour has one sample
-        only, the older samples must predict a high load for this hour of the day.
+        only, the older samples must predict a high load for this hour of the day. While the
+        history is short, `CAUTION` is added to all loads.
         """
-        latest = self.of_nodes(state, np.nan_to_num(self.latest).T)
+        caution = self._caution(state)[:, None]
+        latest = self.of_nodes(state, np.nan_to_num(self.latest).T) + caution
         high = (latest.mean(axis=1) > self.limit) & (latest[:, -1] > self.limit - BARELY)
         if len(self.latest) < 2:
-            older = self.of_nodes(state, self.profiles[1].loads)
+            older = self.of_nodes(state, self.profiles[1].loads) + caution
             high &= older[:, self.hour] > self.limit - RELIEVED / 2
         return [index for k, index in enumerate(self.scope) if high[k]]
+
+    def _caution(self, state: State) -> Floats:
+        """Return how much is added to the load of each node, as a share of its cpus."""
+        if not self.short:
+            return np.zeros(len(self.scope))
+        variance = self._expected(state, self.profiles[0]).variance
+        return np.asarray(CAUTION * np.sqrt(np.maximum(variance, 0.0)))
 
 
 class SteadyMove(Neighbourhood[PlanBuilder, Step]):
@@ -399,7 +416,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
     ) -> Step | None:
         """Return the best move that all limits allow; None if none gains more than its cost."""
         steps = list(self._relieving(state) if self._full else self._gaining(state))
-        steps.sort(key=lambda one: one[0], reverse=True)
+        steps.sort(key=lambda step: step[0], reverse=True)
         for _, move in steps:
             check()
             if not allowed_move(state, move):
@@ -412,11 +429,12 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
     def _candidates(self, builder: PlanBuilder) -> list[Instance]:
         loads, policy = self._loads, self._policy
         samples = loads.samples[0 if self._full else 1]
+        least = RELIEF_SAMPLES if self._full else LEAST_SAMPLES
         return [
             one
             for one in builder.problem.instances
             if one.name in loads.position
-            and samples[loads.position[one.name]] >= LEAST_SAMPLES
+            and samples[loads.position[one.name]] >= least
             and policy.may_move(one.name)
         ]
 
@@ -431,26 +449,26 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         ]
         return [move for move in moves if move.copied <= builder.budget()]
 
-    def _gaining(self, builder: PlanBuilder) -> list[tuple[float, Move]]:
+    def _gaining(self, builder: PlanBuilder) -> list[tuple[Objective, Move]]:
         loads, limits, state = self._loads, self._policy.limits, builder.state
         expected = loads.expected(state)
-        gaining = []
+        gaining: list[tuple[Objective, Move]] = []
         for one in self._candidates(builder):
             now, held = loads.gains(state, expected, one.name)
             for k in np.flatnonzero(now > limits.least_gain).tolist():
                 for move in self._moves(builder, one, loads.scope[k]):
                     cost = limits.least_gain + move.copied / GIB * limits.gib_cost
                     if now[k] > cost and held[k] > cost / 2:
-                        gaining.append((float(now[k] - cost), move))
+                        gaining.append(((float(now[k] - cost),), move))
         return gaining
 
-    def _relieving(self, builder: PlanBuilder) -> list[tuple[float, Move]]:
+    def _relieving(self, builder: PlanBuilder) -> list[tuple[Objective, Move]]:
         """Return moves off busy nodes; those to nodes with enough free capacity come first."""
         loads, limits, state = self._loads, self._policy.limits, builder.state
         nodes = loads.measured(state)
         full = [n for n in self._full if nodes[loads.place[n]] > loads.limit - BARELY]
         expected = loads.expected(state) if full else []
-        moves = []
+        moves: list[tuple[Objective, Move]] = []
         for one in self._candidates(builder) if full else ():
             source = state.where[one.name][0]
             if source not in full:
@@ -460,10 +478,10 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
             for k, target in enumerate(loads.scope):
                 after = nodes[k] + own * loads.share[k]
                 if target != source and after <= loads.limit - BARELY:
-                    preferred = FREE_FIRST if after <= loads.limit - RELIEVED else 0.0
+                    free = float(after <= loads.limit - RELIEVED)
                     for move in self._moves(builder, one, target):
                         cost = move.copied / GIB * limits.gib_cost
-                        moves.append((float(preferred + gains[k] - cost), move))
+                        moves.append(((free, float(gains[k] - cost)), move))
         return moves
 
 
@@ -569,11 +587,11 @@ class SteadyBalancer:
                 reason = "the caps, or the time since their last moves, permit no instance to move"
         plan.reason = reason
 
-    def _short(self, hours: float) -> str:
-        """Return a message if the history is shorter than `hours`; else ""."""
+    def _short(self, hours: float, least: int = LEAST_SAMPLES) -> str:
+        """Return a message if the history is shorter than `hours` or has too few samples."""
         samples = self._policy.samples
         span = (samples[-1].time - samples[0].time) / HOUR
-        if span >= hours and len(samples) >= LEAST_SAMPLES:
+        if span >= hours and len(samples) >= least:
             return ""
         return (
             f"the history spans {span:.1f} hours with {len(samples)} samples: at least "
@@ -585,7 +603,7 @@ class SteadyBalancer:
         problem, limits = self._problem, self._policy.limits
         if self._policy.obstacle:
             return self._policy.obstacle
-        if self._short(min(RELIEF_HISTORY, limits.least_history)):
+        if self._short(min(RELIEF_HISTORY, limits.least_history), RELIEF_SAMPLES):
             return self._short(limits.least_history)
         nodes = problem.state.cluster.nodes
         down = [nodes[index].name for index in problem.scope if not nodes[index].online]
