@@ -318,9 +318,9 @@ class Command:
         return enveloped(kind, document, envelope)
 
     def measured(self, metrics: list[Json]) -> list[Json]:
-        """Return the metrics `metrics`, after those about the reading of the cluster.
+        """Return the metrics of the cluster's source and of the run time, followed by `metrics`.
 
-        A frozen clock shows no duration.
+        The run time is 0 seconds if the clock is frozen.
         """
         from iallocator.documents.metrics import source_metrics
 

@@ -476,7 +476,7 @@ class ExclusionTagsListing(ConstraintListing):
 
 
 class AffinityListing(ConstraintListing):
-    """Affinity rules, orders and priorities, as tags of this program say."""
+    """List the affinity rules, start orders and priorities that tags of this program set."""
 
     def of_instance(self, instance: Instance) -> Iterable[Constraint]:
         """Return the orders and priorities of an instance."""

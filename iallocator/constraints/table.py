@@ -212,7 +212,8 @@ class PlacementConstraint:
     ) -> dict[int, str]:
         """Return target -> reason for the `targets` that running instances of `source` must avoid.
 
-        An instance that is created again, or copied to another group, is not concerned.
+        The constraint does not apply to instances that are created again, or copied to
+        another group.
         """
         return {}
 

@@ -17,7 +17,10 @@ __all__ = ["ExecutionError", "Job", "describe", "jobs_of", "only_steps", "withou
 
 
 class ExecutionError(IallocatorError):
-    """The execution cannot start or continue; the journal has its progress."""
+    """Report that the execution of a plan cannot start or continue.
+
+    The journal of the execution has its progress.
+    """
 
     exit_status = 1
 

@@ -61,7 +61,7 @@ class RecordingTolerance(FailureTolerance):
         return result
 
     def accepts(self, instance: Instance, nodes: Nodes) -> bool:
-        """Return whether `allows` the move of `instance` to `nodes` from where it was before."""
+        """Return whether N+1 allows the move of `instance` from its initial nodes to `nodes`."""
         return self.allows(self._move(instance, nodes))
 
     def _move(self, instance: Instance, nodes: Nodes) -> Move:

@@ -165,9 +165,10 @@ class MoveLimits:
     def primary_rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
-        """Return the first limit that fails on each of `nodes` as the primary, if one does.
+        """Return node -> the first limit that rejects it as the primary node of `instance`.
 
-        The result for instances of equal shape is kept until the node changes.
+        Nodes that no limit rejects are left out. The result for instances of equal shape is
+        kept until the node changes.
         """
         checks = self._primary_checks(instance, before)
         return self._rejections(instance, PRIMARY, checks, NO_PRIMARY, nodes)

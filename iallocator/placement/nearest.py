@@ -403,7 +403,10 @@ def _miss_of(cluster: Cluster, lacks: Sequence[_Lack], shown: Shown) -> Miss:
 
 
 def nearest_new(context: Context, allocation: AllocationRequest, offers: RankedGroups) -> str:
-    """Return the nearest candidate of all groups that made `offers`; "" if there is none."""
+    """Describe the rejected nodes, in all groups of `offers`, that are nearest to acceptance.
+
+    The result is "" if there are none.
+    """
     by_uuid = {offer.uuid: offer for offer in offers.ranked if not offer.obstacle}
 
     def misses() -> Iterator[tuple[str, Miss]]:

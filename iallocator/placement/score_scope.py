@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iallocator.scoring import Kernel, Kernels
 
     class SharedContext(WorkingSet, Protocol):
-        """The context of one request; see `iallocator.placement.context.Context`."""
+        """The settings, state and score kernels that the placement of one request uses."""
 
         kernels: Kernels
         affinity: NoAffinity

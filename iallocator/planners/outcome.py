@@ -115,7 +115,7 @@ class Failures:
         return broken
 
     def _drop_changed(self, state: State) -> None:
-        """Drop the results of failures with a node that has changed since the last check."""
+        """Drop the kept results of node failures if instances on the nodes have changed since."""
         if not self._contents:
             self._contents = [{} for _ in state.primaries]
         changed = {

@@ -1,4 +1,4 @@
-"""Explanations as plain text."""
+"""Format explanations of decisions as plain text."""
 
 from __future__ import annotations
 

@@ -72,7 +72,10 @@ def columns_named(columns: Iterable[Column | str]) -> list[Column]:
 
 
 class Table:
-    """Rows of text under titles, each with a tone."""
+    """A table to print: rows of text under the titles of the columns.
+
+    Each row has a tone, which decides how it is highlighted; "" for none.
+    """
 
     def __init__(self, *columns: Column | str) -> None:
         self._columns = columns_named(columns)
@@ -552,7 +555,8 @@ def options_for_more(option: str) -> str:
 def listed(table: Json, width: int, rows: int = 0, option: str = "") -> str:
     """Return a table of nodes or instances: as wide as htools print it, or fitted to `width`.
 
-    After `rows` (0: all), it has the number of the others, and the `option` that shows them.
+    At most `rows` rows are shown (0: all). If more exist, the last line has the number of rows
+    left out, and the `option` that shows them.
     """
     all_rows = list(table["rows"])
     few = all_rows[:rows] if rows else all_rows

@@ -202,9 +202,10 @@ class ScalarKernel:
         limits: LimitSet = ALL_LIMITS,
         secondary_limits: LimitSet | None = None,
     ) -> RowCandidates:
-        """Return the candidates of all ordered pairs; `rejections` are those of primaries.
+        """Return a candidate for each ordered pair of a primary and a secondary node.
 
-        `limits` are those of the primary, and of the secondary unless `secondary_limits` are given.
+        `rejections` are the reasons why nodes cannot be primaries. `limits` are checked on the
+        primary node, and on the secondary node unless `secondary_limits` are given.
         """
         on_primary = checks_for(PRIMARY, instance, limits)
         own = limits if secondary_limits is None else secondary_limits

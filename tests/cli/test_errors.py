@@ -359,7 +359,7 @@ def test_abbreviated_names_and_options_are_accepted(
 def test_option_of_another_command_is_no_abbreviation(
     words: str, output: str, document: str
 ) -> None:
-    """The size of an instance is not taken for --memory-ratio or --disk-reserve."""
+    """An option that sets the size of an instance is no short form of --memory-ratio."""
     assert complaint(run(*words.split(), document)) == output
 
 

@@ -62,7 +62,7 @@ def test_answers_and_plans_of_all_releases_are_equal(version: str) -> None:
 
 
 def test_an_unknown_release_is_rejected() -> None:
-    """The error lists the releases."""
+    """The error for an unknown release of hail lists the known releases."""
     done = run("--compat", "hail-2.16", str(REQUEST))
     assert all(f"hail-{version}" in complaint(done) for version in RELEASES)
 

@@ -34,7 +34,7 @@ def _world(nodes: int = 3, **members: Any) -> Json:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None:
-    """The first node by name has the instance to be separated from, so another one is chosen."""
+    """The first node by name has an instance to separate from, and another node is chosen."""
     new = builders.allocate_rbd(_world(), memory=512)
     option = f"--strategy={strategy}"
     assert respond_without_n1(new, option)["result"] == ["node1"]
@@ -119,7 +119,7 @@ def test_should_that_place_violates_is_reported(
 def test_should_start_after_a_stopped_instance_is_reported(
     strategy: str, base: str, why: str
 ) -> None:
-    """The leader is misspelt, stopped, or rejected: the new one is placed, with a report."""
+    """An instance is placed, with a report, if the one that should start first cannot run."""
     instances = {"down": builders.rbd("node1", admin_state="down")}
     document = builders.cluster(2, instances=instances)
     request = builders.allocate_rbd(document, memory=512)["request"]

@@ -279,7 +279,7 @@ def test_maintenance_without_reboot_ends_with_the_command(tmp_path: Path, capsys
 
 
 def test_person_is_waited_for_until_the_boot_id_changes(tmp_path: Path, capsys: Capture) -> None:
-    """Without --run, the campaign goes on when the node has rebooted."""
+    """Without --run, `maintain` waits until an administrator has rebooted the node."""
     with world(tmp_path) as one:
         words = [word for word in one.words("--only=node2") if not word.startswith("--run")]
         person = subprocess.Popen(["sh", "-c", f"sleep 1; echo second > {tmp_path}/boot-node2"])
@@ -289,7 +289,7 @@ def test_person_is_waited_for_until_the_boot_id_changes(tmp_path: Path, capsys: 
 
 
 def test_unknown_boot_id_prevents_the_command(tmp_path: Path, capsys: Capture) -> None:
-    """Without it, no reboot could be noticed."""
+    """Without the boot id of a node, its reboot could not be noticed."""
     with world(tmp_path) as one:
         (tmp_path / "boot-node1").write_text("")
         assert main(one.words("--only=node1")) == 1

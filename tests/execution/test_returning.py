@@ -35,7 +35,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def at(door: str, folder: Path, answers: Json) -> Iterator[tuple[Running, list[str]]]:
-    """Yield a running cluster, and the arguments for LUXI or RAPI."""
+    """Yield a simulated cluster, and the arguments that connect to it by LUXI or RAPI."""
     if door == "luxi":
         with running(folder, answers) as world:
             yield world, [f"-L{world.path}"]

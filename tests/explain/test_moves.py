@@ -309,7 +309,7 @@ def test_change_group_of_an_offline_primary_needs_a_failover_first() -> None:
 
 @pytest.mark.parametrize(("answer", "goes"), [("no", False), ("yes", True)])
 def test_evacuate_local_group_full_reports_the_offer_of_another(answer: str, goes: bool) -> None:
-    """If only another group has free capacity, its offer is reported, and used on request."""
+    """If only another group has free capacity, its nodes are reported, and used on request."""
     held = {"a": rbd("node1")}
     document = cluster({"default": 1, "spare": 2}, instances=held)
     decision = only_decision(evacuate(document, "primary-only", "a"), "--inter-group", answer)

@@ -103,7 +103,7 @@ def test_snapshot_of_several_clusters_writes_those_that_answer(
 def test_impossible_snapshot_is_reported_in_one_line(
     words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """The error is one line, with exit status 2."""
+    """The error of a snapshot that cannot be made is one line; the exit status is 2."""
     source = [] if any("simulate" in word or "file:" in word for word in words) else [
         "-m", write_answers(tmp_path / "rapi", rapi_answers()),
     ]  # fmt: skip

@@ -60,7 +60,7 @@ class Path:
         return self.read(scene, self.ask(scene))
 
     def scene(self, kind: str, split: bool) -> Scene:
-        """Return the initial scene."""
+        """Return the cluster and the options before the request."""
         scene = self.build(kind, split)
         scene.options += self.options
         if split:  # `best` is alone in its group, and no other node could take over from it

@@ -131,7 +131,7 @@ def reboot(kind: str, split: bool) -> Scene:
 
 
 def ask_reboot(scene: Scene) -> Json:
-    """Return the plan up to the reboot."""
+    """Return the first half of the moves of `reboot`: those before the nodes reboot."""
     plan = asking("reboot")(scene)
     return plan | {"moves": plan["moves"][: len(plan["moves"]) // 2]}
 
@@ -278,7 +278,7 @@ def exact_moves(kind: str, split: bool) -> Scene:
 
 
 def squeeze_exact(kind: str, split: bool) -> Scene:
-    """Build a scene for the exact search of a node to be powered down."""
+    """Build a cluster and options for the exact search of a node to be powered down."""
     scene = exact_moves(kind, split)
     del scene.document["request"], scene.document["instances"]["at-source"]
     scene.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
@@ -287,7 +287,7 @@ def squeeze_exact(kind: str, split: bool) -> Scene:
 
 
 def capacity(kind: str, split: bool) -> Scene:
-    """Build a scene for unnamed instances of a size, which `SUBJECT` has."""
+    """Build a cluster and options for unnamed instances of a size, which `SUBJECT` has."""
     names = [BEST, NEXT, KEEPER, SPARE]
     groups = ["default", "second", "default", "second"] if split else ()
     scene = Scene(world(names, groups), kind)

@@ -129,7 +129,7 @@ def multi_evacuate(kind: str, split: bool) -> Scene:
 
 
 def respond(scene: Scene) -> Json:
-    """Return the response to the request of a scene."""
+    """Return the response to the request of the test case `scene`."""
     found: Json = json.loads(answer(json.dumps(scene.finished()).encode(), scene.options))
     return found
 

@@ -60,7 +60,7 @@ def kinds_of_scripts(outline: Outline) -> list[str | None]:
 
 
 def test_page_of_a_plan_is_one_file_that_needs_nothing_else(write: Write) -> None:
-    """The page is well-formed, loads nothing, and has no element that a name created."""
+    """The page is well-formed, loads nothing, and shows HTML in names as text."""
     text = write("balance", crowded()).read_text()
     found = Outline(text)
     tags = [tag for tag, _ in found.elements]

@@ -137,7 +137,7 @@ def test_search_after_its_deadline_takes_no_step() -> None:
 
 
 def test_lower_compares_infinite_numbers() -> None:
-    """A state without a plan has infinite numbers."""
+    """A finite objective is lower than an infinite one; equal infinite ones are not lower."""
     infinite = float("inf")
     assert lower((2.0, 5.0), (infinite, infinite))
     assert not lower((infinite, 5.0), (infinite, 5.0))

@@ -31,7 +31,7 @@ from .plain import Plain
 
 
 def picture(state: State) -> dict[str, Any]:
-    """Return all that a state holds, in its order."""
+    """Return a copy of every table of a state, with its entries in their order."""
     return {
         "columns": deepcopy(state.columns),
         "reserved": copy(state.reserved),
@@ -45,7 +45,7 @@ def picture(state: State) -> dict[str, Any]:
 
 
 def substance(state: State) -> dict[str, Any]:
-    """Return all that a state holds, without empty entries and without order."""
+    """Return a copy of every table of a state, without empty entries and without order."""
     found = picture(state)
     found["exclusion"] = [_counted(tags) for tags in found["exclusion"]]
     found["domains"] = _counted(found["domains"])

@@ -132,7 +132,7 @@ def test_print_nodes_with_an_unknown_field_leaves_stdout_empty(
 
 
 def test_print_instances_shows_the_new_one_afterwards(tmp_path: Path) -> None:
-    """Only the second list has the new instance."""
+    """The list before the allocation lacks the new instance; the list after it has it."""
     done = run(str(request_file(tmp_path)), "--print-instances")
     before, after = done.stderr.decode().split("Final instance map (memory in MiB, disk in GiB):\n")
     title = "Initial instance map (memory in MiB, disk in GiB):"

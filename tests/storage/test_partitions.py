@@ -1,4 +1,4 @@
-"""Test that no answer moves an instance out of its storage partition."""
+"""Test that no answer moves an instance to a group without access to its storage pools."""
 
 from __future__ import annotations
 

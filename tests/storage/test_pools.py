@@ -158,7 +158,7 @@ def test_compat_hail_ignores_pools() -> None:
 
 
 def test_evacuation_falls_back_to_groups_with_access_to_the_pool() -> None:
-    """An instance that the local group rejects is offered to groups of its partition only."""
+    """If its group rejects an instance, only groups with access to its pools are tried."""
     one = rbd("node1", storage_pool="nas")
     nas, san = listed(external("nas")), listed(external("san"))
     changes = {"node1": nas, "node2": san, "node3": san, "node4": nas, "node5": nas}

@@ -185,7 +185,7 @@ def test_old_document_validated_has_no_problem(name: str, age: Any) -> None:
     ],
 )
 def test_document_without_policy_has_the_documented_limits(name: str, excess: str) -> None:
-    """One MiB, cpu or spindle above the default is rejected on all 12 pairs."""
+    """An instance one MiB, cpu or spindle above the default maximum fits none of 12 pairs."""
     old = modern(name)
     without_policy(old)
     info = response_to(old)["info"]

@@ -58,9 +58,10 @@ class MovedTogether(JointResult):
 def move_together(
     context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Deadline
 ) -> MovedTogether:
-    """Find a place for every task that can have one; the state is not changed.
+    """Find nodes for every instance of `tasks` that can be placed; the state is not changed.
 
-    Nothing is searched if none of the instances that `failed` before can have a place.
+    `failed` are the instances for which an earlier search found no nodes. There is no search if
+    none of them can be placed.
     """
     joint = _JointMove(context, tasks, failed, budget)
     if joint.worthwhile(failed):
@@ -74,10 +75,11 @@ def move_together(
 def move_most(
     context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance]
 ) -> MovedTogether:
-    """Find a place for every task, or for more of them than all except `failed`.
+    """Find nodes for the instances of all `tasks`, or for more of them than an earlier search.
 
-    The state is not changed. Tasks that cannot have a place are left out from the beginning.
-    Nothing is searched if no other task failed.
+    `failed` are the instances for which the earlier search found no nodes. The state is not
+    changed. Instances that cannot be placed on any node are left out from the beginning. There
+    is no search if all of `failed` are such instances.
     """
     moved = MovedTogether(len(tasks))
     with Held() as held:

@@ -260,7 +260,10 @@ class _Compression:
         return "; ".join(filter(None, (reason, reason and passed_over)))
 
     def _targets(self, instance: Instance, source: Group) -> list[Group]:
-        """Return the groups of its partition that hold instances, or that an option names."""
+        """Return the groups with access to the instance's pools that are in use.
+
+        A group is in use if it holds instances, or if an option names nodes of it.
+        """
         return [g for g in self.peers.of(instance, source) if self._in_use(g)]
 
     def _in_use(self, group: Group) -> bool:

@@ -129,10 +129,10 @@ class IntergroupContext(Context):
 
 
 class Peers:
-    """The partitions of a cluster, and the groups that share them.
+    """The storage pools of a cluster, and for each pool the groups that share it.
 
-    A partition is a storage pool and the groups with a node that has access to it.  Groups
-    without nodes are left out.
+    A pool with its groups is called a partition. A group shares a pool if at least one of its
+    nodes has access to it. Groups without nodes are left out.
     """
 
     __slots__ = ("_cluster", "_of_reach", "partitions")

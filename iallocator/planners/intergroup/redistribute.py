@@ -104,8 +104,9 @@ class Health:
     def victims(self, state: State) -> list[Instance]:
         """Return the instances that cause the problems, in the order in which they must leave.
 
-        First those on offline nodes, primaries first; then those that must be in another group;
-        then the secondaries of nodes that violate N+1, then their primaries.
+        First come the instances on offline nodes, primaries before secondaries. Next come those
+        that must be in another group. Last come the secondaries, then the primaries, of nodes
+        that violate N+1.
         """
         offline, failing = self.stranding, self.failing
         order = [

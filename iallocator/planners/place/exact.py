@@ -206,7 +206,10 @@ class _Rows:
         return one.facts.of(instance).priority + first
 
     def priorities(self) -> dict[str, int]:
-        """Return the priority of each instance, for when not all can have a place."""
+        """Return the priority of each instance.
+
+        If not all instances can be placed, those of higher priority take precedence.
+        """
         return {instance.name: self._priority(instance) for instance in self._order}
 
     def _places(self, instance: Instance) -> Iterator[tuple[float, Nodes]]:

@@ -104,7 +104,7 @@ class RebootResult(PlanResult):
 
     @property
     def incomplete(self) -> bool:
-        """Return whether some node is in no group."""
+        """Return whether the plan leaves a node without a reboot group."""
         return bool(self.left) or not self.complete
 
     def add_group(self, nodes: Sequence[int], drain: DrainPlan) -> None:

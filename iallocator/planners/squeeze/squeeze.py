@@ -417,7 +417,10 @@ class _Work:
             yield anew.entries, anew.score
 
     def _candidates(self, group: Group, done: SqueezeResult) -> list[int]:
-        """Return the nodes that can be tried, in order."""
+        """Return the online nodes of `group` that may be emptied, in the order of the attempts.
+
+        The reason why another online node must stay in use is recorded in `done`.
+        """
         candidates = []
         state = State(self.cluster)
         movable_names = {instance.name for instance in self._movable(group)}

@@ -81,13 +81,13 @@ class Feature:
         return self.nowhere or scene.node(NEXT)["drained"]
 
     def applied(self, scene: Scene) -> Scene:
-        """Return `scene` with the feature."""
+        """Return the test case `scene` with the feature added."""
         for _ in self.build(scene):
             pass
         return scene
 
     def prepared(self, scene: Scene) -> Scene:
-        """Return `scene` without the deciding fact."""
+        """Return the test case `scene` prepared for the feature, but without it."""
         next(self.build(scene))
         return scene
 

@@ -60,7 +60,7 @@ def held_in(mover: Mover, group: str) -> list[str]:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plan_between_groups_keeps_every_limit(seed: int, command: str) -> None:
-    """Every move stays in its partition, keeps N+1, and does not raise the score."""
+    """Each move targets a group with access to the pools, keeps N+1, and raises no score."""
     document = random_super_cluster(seed)
     plan = plan_of(command, document)
     before, after = mover_on(document), mover_on(document, plan)

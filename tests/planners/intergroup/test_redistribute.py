@@ -109,7 +109,7 @@ def test_redistribute_stops_where_there_is_one_group() -> None:
 
 
 def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all() -> None:
-    """If one victim cannot be placed, its group is not repaired; the other group is."""
+    """A group with an instance that cannot be placed is not repaired; another group is."""
     instances = {
         "huge": on_shared("node1", memory=7000),
         "small": on_shared("node1", memory=256),

@@ -178,7 +178,10 @@ class _Sums:
         self._musts = broken[~finite].sum(axis=0)
 
     def asked_by(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return violated hard constraints, and penalties, of members of these weights."""
+        """Return the violated hard constraints and the penalties of instances with these weights.
+
+        An infinite weight stands for a hard constraint.
+        """
         upto = np.searchsorted(self._weights, weights, side="right")
         finite = np.isfinite(weights)
         own = np.where(finite, weights, 0.0)[:, None]

@@ -359,7 +359,10 @@ PAGE = 16_384
 
 
 class Page(MoveStore):
-    """The moves of some `rows` of `store` to its targets at `columns`; None: to all targets."""
+    """A part of the table of moves `store`: some of its `rows`, and some of its `columns`.
+
+    A column is a target of the moves. `columns` of None selects all targets.
+    """
 
     def __init__(self, store: RemadeMoves, rows: Whole, columns: Whole | None = None) -> None:
         width = store.shape[1] if columns is None else columns.size

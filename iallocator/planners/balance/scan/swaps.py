@@ -257,7 +257,10 @@ class SwapTable:
         self._added[one, nodes] = added[rows, columns]
 
     def _added_penalties(self, own: Whole, others: Whole, one: int) -> Floats:
-        """Return what swaps of the roles `own` on node `one` with `others` add to penalties."""
+        """Return the added penalties of each swap of a role of `own` on node `one` with `others`.
+
+        A role is an instance as primary or as secondary. The result is own × others.
+        """
         if self._penalties is None:
             return np.zeros((own.size, others.size))
         node = self._nodes[others]
