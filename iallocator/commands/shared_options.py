@@ -16,6 +16,7 @@ from iallocator.options.table import (
 )  # fmt: skip
 from iallocator.options.values import (
     amount,
+    bandwidth,
     file_name,
     json_version,
     number_between,
@@ -64,9 +65,10 @@ METRICS: Any = option(
 )
 BANDWIDTH: Any = option(
     "--bandwidth",
-    "with --html: MiB that are copied in a second, to estimate durations (default 100)",
-    number_between(1, 1_000_000),
-    "MIB",
+    "with --html: size that is copied in a second, to estimate durations; MiB without a unit "
+    "(default 100)",
+    bandwidth,
+    "SIZE",
     100.0,
     group=OUTPUT,
     rare=True,

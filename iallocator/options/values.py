@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "NODE_PLACE", "Choice", "Numbers", "Several", "Size", "amount", "byte_size", "disk_reserve",
-    "file_name", "for_node", "gibibytes", "mebibytes", "name_list", "number_between", "positive",
-    "score", "share", "signed", "strategy", "whole", "whole_between",
+    "NODE_PLACE", "Choice", "Numbers", "Several", "Size", "amount", "bandwidth", "byte_size",
+    "disk_reserve", "file_name", "for_node", "gibibytes", "mebibytes", "name_list",
+    "number_between", "positive", "score", "share", "signed", "strategy", "whole", "whole_between",
 ]  # fmt: skip
 
 NODE_PLACE = "{node}"
@@ -146,6 +146,7 @@ class Size(Numbers):
 byte_size = Size("", "500000, 64m or 2g", lowest=1)
 mebibytes = Size("m", "512, 512m or 4g")
 gibibytes = Size("g", "5, 500m or 1t", whole=False)
+bandwidth = Size("m", "100, 500m or 1g", lowest=1, highest=1_000_000, whole=False)
 
 
 def disk_reserve(text: str) -> str:

@@ -128,7 +128,9 @@ def test_page_is_titled_by_what_it_shows(
         assert words in identity[1]
 
 
-@pytest.mark.parametrize(("bandwidth", "minutes"), [("100", "2 min"), ("10", "17 min")])
+@pytest.mark.parametrize(
+    ("bandwidth", "minutes"), [("100", "2 min"), ("10", "17 min"), ("0.1g", "2 min")]
+)
 def test_duration_of_a_transition_follows_from_the_bandwidth(
     write: Write, bandwidth: str, minutes: str
 ) -> None:
@@ -136,7 +138,8 @@ def test_duration_of_a_transition_follows_from_the_bandwidth(
     held = {"a": instance("node1", "node2", memory=512, disk_space_total=10240)}
     document = cluster(3, instances=held, changes={"node2": {"drained": True}})
     text = write("balance", document, f"--bandwidth={bandwidth}", "--max-length=1").read_text()
-    assert f"Estimated duration: {minutes}, at {bandwidth} MiB/s" in text
+    speed = {"0.1g": "102.4"}.get(bandwidth, bandwidth)
+    assert f"Estimated duration: {minutes}, at {speed} MiB/s" in text
     step = text[text.index('id="step-1"') :]
     assert "replace-disks" in step[: step.index("</tr>")]
 
