@@ -79,7 +79,7 @@ def memory_ratio(whole: Json) -> None:
 
 
 def volume_groups(whole: Json) -> None:
-    """Nodes list two volume groups; some instances are in the second one."""
+    """Add a second volume group to each node, and use it for the disks of some instances."""
     for node in whole["nodes"].values():
         size = node["total_disk"]
         fast = {"name": "fast", "total": size, "free": size // 2}

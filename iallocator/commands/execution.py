@@ -397,7 +397,7 @@ class Confirmation:
 
 
 class Interrupts:
-    """A ``with`` block in which a signal wakes waits; the second signal ends the process.
+    """A ``with`` block in which a first signal ends waiting; a second one ends the process.
 
     Attributes
     ----------

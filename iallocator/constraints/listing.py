@@ -263,7 +263,10 @@ class InstanceListing(ConstraintListing):
 
 
 class PacemakerListing(ConstraintListing):
-    """Scores of nodes, stickiness, Pacemaker's capacities, and maintenance."""
+    """List the constraints that Pacemaker has, too.
+
+    They are scores of nodes, stickiness of instances, capacities and maintenance of nodes.
+    """
 
     def of_node(self, node: Node) -> Iterator[Constraint]:
         """Yield the maintenance, the score and the capacities of a node."""

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         def add_relaxable(
             self, name: str, rows: Iterable[Row], highest: float, penalty: float
         ) -> None:
-            """Bound rows of which a violation has a penalty."""
+            """Add rows with the upper bound `highest`; each violated row costs `penalty`."""
 
 
 __all__ = ["AffinityRows", "ConstraintRows", "ExclusionRows", "PoolRows", "ReserveRows",

@@ -153,7 +153,7 @@ def _interval_breach(interval: Interval, instance: Instance, exclusive: bool) ->
 def _measures(
     instance: Instance, bound: Spec, exclusive: bool
 ) -> Iterator[tuple[int | None, int, str]]:
-    """Yield (actual, bound, unit) in the order in which bounds are tested."""
+    """Yield (size of the instance, bound of the policy, unit), in the order of the checks."""
     disks = instance.disk_sizes if TEMPLATES[instance.template].has_disks else ()
     yield instance.memory, bound.memory, "MiB memory"
     for size in disks:

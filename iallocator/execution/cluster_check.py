@@ -143,7 +143,7 @@ class LiveClusterCheck:
         return places_of(self._load())
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
-        """Return job -> why it cannot be done now."""
+        """Return number of a job -> the reason why the present cluster does not allow it."""
         cluster = self._load()
         reasons = rejections(waiting, places_of(cluster), self._expected)
         if jobs:
@@ -275,7 +275,7 @@ class _Model:
         return Place(tuple(node.index for node in nodes), running) if names else None
 
     def _made(self, step: Json) -> Instance:
-        """Return a new instance, as its opcode describes it."""
+        """Return the new instance that the first opcode of a step creates."""
         name = step["instance"]
         if name not in self._new:
             opcode = step["opcodes"][0]

@@ -114,7 +114,7 @@ class MoveReport:
         return transition_document(transition)
 
     def _take(self, positions: Sequence[int]) -> None:
-        """Keep only these of the moves, in this order."""
+        """Keep only the moves at these positions of the reply, in this order."""
         self._made[:] = [self._made[k] for k in positions]
         self._moved[:] = [self._moved[k] for k in positions]
         self._jobs[:] = [self._jobs[k] for k in positions]

@@ -188,10 +188,10 @@ class RapiClient:
         Raises
         ------
         ServerError
-            If the cluster rejects the question.
+            If the cluster rejects the request.
         LiveError
             If the cluster is not reached, or its answer is late, incomplete or invalid. It is then
-            unknown whether the cluster has received the question.
+            unknown whether the cluster has received the request.
         """
         url = self.base + path + (f"?{urlencode(query, doseq=True)}" if query else "")
         where = url if method == "GET" else f"{method} {url}"

@@ -61,7 +61,10 @@ class _Prefixes:
 
 
 class InstanceTags:
-    """Interpret tags of instances by the cluster tags and `more` exclusion prefixes."""
+    """Read the exclusion tags and desired locations from the tags of instances.
+
+    The cluster tags name the prefixes of these tags; `more` are further exclusion prefixes.
+    """
 
     __slots__ = ("_desired", "_exclusion", "_means_nothing", "cluster_tags")
 

@@ -166,7 +166,10 @@ class _Batch:
         return self._lost
 
     def _strand(self, stuck: Truths) -> None:
-        """Drop the rows in which an instance cannot be restarted."""
+        """Record that the failures of the rows `stuck` are not tolerated, and drop these rows.
+
+        In each of them, an instance cannot be restarted.
+        """
         self._lost[self._rows[stuck]] = True
         self._busy -= int(np.count_nonzero(stuck))
         rows = ~stuck
@@ -178,7 +181,10 @@ class _Batch:
         self._scores.keep(rows)
 
     def _move(self, step: int, active: int) -> None:
-        """Move instance number `step` of each of the `active` rows to the best node."""
+        """Restart instance number `step` of each simulated failure on the node of the lowest score.
+
+        The first `active` rows of the batch are the failures with that many instances.
+        """
         needed = self._needed[step, :, :active, None]
         closed = self._free[:active] <= needed[0]
         if self._disks:

@@ -511,7 +511,7 @@ class UndecidedFailures(_FailureSlots):
         return sure, lost
 
     def margins(self) -> dict[Need, Margin]:
-        """Return for each size the slots that each failure leaves at most."""
+        """Return size of an instance -> upper bound of its free slots after each node failure."""
         self._renew()
         left = np.where(self._wanted == ABSENT, ANY_NUMBER, self._others[0] - self._taken)
         return {need: Margin(self._failing, left[size]) for need, size in self._sizes.items()}

@@ -113,9 +113,9 @@ class WhatIf:
         return before, after
 
     def secondary(self, index: int, primary: int | None) -> tuple[NodeView, NodeView]:
-        """Return node `index` before and after it is the secondary.
+        """Return the amounts of node `index` before and after it becomes the secondary node.
 
-        None as `primary` means any primary of which the node holds no secondaries yet.
+        A `primary` of None stands for a primary node without secondaries on node `index`.
         """
         before = self._view(index)
         peers = 0 if primary is None else self._peers[index].get(primary, 0)

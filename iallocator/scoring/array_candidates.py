@@ -417,7 +417,7 @@ class PeerMemory:
 
 
 class Reservations:
-    """The memory that the nodes of one state reserve for each peer."""
+    """The MiB of memory that each node reserves for failovers from each other node."""
 
     def __init__(self) -> None:
         self._peers: Kept[int, tuple[Indices, Floats]] = {}

@@ -553,7 +553,7 @@ class PairScores:
         return self._compute_second()
 
     def scores(self, rows: slice | Indices, shared: Change | None) -> Floats:
-        """Return the scores of these primaries with all secondaries.
+        """Return the score of each pair of a primary node of `rows` and a secondary node.
 
         `shared` is the change of the statistics that both nodes of a pair make together. Some rows
         are scored at a time, so that intermediate arrays stay in the processor's cache.

@@ -421,9 +421,9 @@ class BatchScores:
         return np.rint(scores, out=scores)
 
     def place(self, best: Indices, places: Indices) -> None:
-        """Follow the step for which `scores` were returned, with the node `best` of each row.
+        """Place the next instance of each row on the node `best`, for which `scores` were returned.
 
-        `places`: the positions of these nodes among rows × open nodes.
+        `places`: the positions of these nodes in the flattened table rows × open nodes.
         """
         assert self._next is not None
         x = self._x.reshape(len(self._x), -1)

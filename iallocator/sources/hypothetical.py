@@ -148,10 +148,10 @@ def _bounded(name: str, value: int | None) -> int:
 
 
 def placed_in(cluster: Cluster, purchases: Sequence[Purchase], only: str) -> None:
-    """Set the name of the group of every kind of node.
+    """Set the name of the group that the nodes of each purchase join.
 
-    `only`: the only permitted group, by name or uuid; "": all. Without a group in the purchase,
-    that is the group `only`, or the single group of the cluster.
+    `only`: the only permitted group, by name or uuid; "": all. A purchase that names no group
+    joins the group `only`, or the single group of the cluster.
 
     Raises
     ------

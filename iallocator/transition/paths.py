@@ -361,7 +361,10 @@ def build(
     demands: Demands,
     orders: Sequence[tuple[str, str, str]],
 ) -> list[Step]:
-    """Return all steps of all `routes`, by name, with the steps that each needs."""
+    """Return the steps of all `routes`, each with the steps that must end before it begins.
+
+    The order is that of the names of the instances.
+    """
     chains = {name: routes[name].chained(cluster) for name in sorted(routes)}
     steps = [step for chained in chains.values() for step in chained]
     tie_orders(chains, orders)

@@ -146,7 +146,7 @@ def test_scores_that_differ_late_have_the_decimals_that_show_it() -> None:
 
 
 def test_notation_of_hbal_for_steps_is_used_only_with_compat_hail() -> None:
-    """A move refers to the steps of the table below it."""
+    """Each move of a plan has the number of its step in the transition below the moves."""
     document = crowded(4)
     text = printed("balance", document=document)
     assert "a=" not in text

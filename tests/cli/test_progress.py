@@ -23,7 +23,7 @@ from tests.planners.test_balance_interrupted import crowded
 
 
 class Terminal:
-    """Represent a terminal, and its output until now."""
+    """Represent a simulated terminal, and the output that it has received."""
 
     def __init__(self, ours: int, stream: TextIO | None = None) -> None:
         self.ours = ours

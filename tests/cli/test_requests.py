@@ -117,7 +117,7 @@ def test_allocate_without_network_names_group_and_instance(tmp_path: Path) -> No
 
 
 def test_multi_allocate_with_a_giant_counts_and_names_it(tmp_path: Path) -> None:
-    """`failed` has names, as Ganeti's validator requires; `info` has the reasons."""
+    """An instance that fits nowhere is named in the result; `info` counts it, with the reason."""
     batch = [description("web"), description("giant", memory=9000)]
     response = respond(document(type="multi-allocate", instances=batch), tmp_path)
     assert response["result"] == [[["web", ["node5", "node6"]]], ["giant"]]
@@ -129,7 +129,7 @@ def test_multi_allocate_with_a_giant_counts_and_names_it(tmp_path: Path) -> None
 
 
 def test_allocate_secondary_with_capacity_is_one_name(tmp_path: Path) -> None:
-    """The result is a string, not a list."""
+    """The result of a request for a secondary node is a string, not a list."""
     response = respond(document(type="allocate-secondary", name="plain1"), tmp_path)
     assert response["result"] == "node4"
     assert response["info"].startswith("Request successful: score: ")

@@ -90,7 +90,7 @@ def test_cost_accepts_units(text: str, value: float, path: str) -> None:
 
 
 def test_memory_of_nodes_accepts_units(path: str) -> None:
-    """The memory that a node needs is in MiB without a unit."""
+    """An amount of memory may have a unit; without a unit, it is in MiB."""
     words = ("show", "--settings", "--json", path)
     assert printed(*words, "--static-kvm-node-memory=2g") == printed(
         *words, "--static-kvm-node-memory=2048"

@@ -98,7 +98,7 @@ def world(rng: Random, template: str, most: int = 4) -> Json:
 
 
 def places(template: str, names: list[str]) -> list[tuple[str, ...]]:
-    """Return the places of an instance."""
+    """Return all placements of an instance on the nodes `names`, primary node first."""
     return list(permutations(names, 2 if template == "drbd" else 1))
 
 

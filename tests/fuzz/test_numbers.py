@@ -292,7 +292,7 @@ def test_infinite_number_of_a_source_is_rejected_or_causes_no_crash(source: str)
 
 @pytest.mark.parametrize("command", ["balance", "check", "report", "capacity", "explain"])
 def test_page_of_names_with_thousands_of_digits_is_written(command: str) -> None:
-    """Names are sorted by their numbers, of any length."""
+    """The page sorts names by the numbers in them, even if these have thousands of digits."""
     case = fitting_case(command, ["--html=page"])
     raw = case.files["doc"].replace(b'"n1"', b'"n%s"' % (b"1" * 5000))
     assert raw != case.files["doc"]

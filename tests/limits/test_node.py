@@ -256,7 +256,7 @@ NAMES = "local", "restricted", "counts_disk", "forthcoming"
 
 
 def test_checks_that_no_instance_can_fail_are_left_out() -> None:
-    """With two queries in any order, each result equals that of the single conditions."""
+    """The checks chosen for an instance are those that its role, disks and limits require."""
     limits = ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS, NO_WORSE_LIMITS
     cases = list(product((PRIMARY, SECONDARY, ABANDONED), limits, product((False, True), repeat=4)))
     for role, limit, asked in (*cases, *reversed(cases)):

@@ -129,7 +129,7 @@ class Scene:
         return rival
 
     def finished(self) -> Json:
-        """Return the document, in which nodes report what their instances leave."""
+        """Set the free amounts that each node reports for its instances; return the document."""
         for name, node in self.document["nodes"].items():
             if not self.asleep and (node["offline"] or not node["vm_capable"]):
                 for figure in FIGURES:

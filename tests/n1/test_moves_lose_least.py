@@ -51,7 +51,7 @@ def grown(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> tuple[
 
 
 def fits(document: Json) -> bool:
-    """Return whether every node has memory left."""
+    """Return whether every node has free memory with its primary instances."""
     free = {name: node["total_memory"] for name, node in document["nodes"].items()}
     for one in document["instances"].values():
         free[one["nodes"][0]] -= one["memory"]
@@ -59,7 +59,7 @@ def fits(document: Json) -> bool:
 
 
 def least_of(document: Json, names: Sequence[str], nodes: Sequence[str]) -> tuple[int, int]:
-    """Return the least additional loss for `names` on any of `nodes`."""
+    """Return the smallest increase of lost failovers with `names` placed on any of `nodes`."""
     before = lost(document)
     ways = (
         moved(document, {"result": [[(name, "", [node]) for name, node in zip(names, chosen)]]})

@@ -17,7 +17,7 @@ SECONDS = 2.0
 
 
 def seconds_of_renderers(session: Any) -> dict[int, float]:
-    """Return the processor time of each process that renders a page, by its id."""
+    """Return process id -> processor time in seconds, of the browser's rendering processes."""
     found = session.send("SystemInfo.getProcessInfo")["processInfo"]
     return {one["id"]: one["cpuTime"] for one in found if one["type"] == "renderer"}
 

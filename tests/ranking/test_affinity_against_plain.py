@@ -181,7 +181,7 @@ def mismatch(seed: int, kind: str) -> str:
 
 
 def unsticky(kind: str, document: Json, response: Json, world: World) -> str:
-    """Return entries with sticky keys that differ from those of their primary."""
+    """Return a message if a moved instance reports other sticky keys than its new primary."""
     request = document["request"]
     for entry in response["solutions"]:
         nodes = entry.get("nodes")

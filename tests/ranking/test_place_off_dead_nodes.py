@@ -61,7 +61,7 @@ def test_place_leaves_out_an_instance_that_cannot_fail_over_and_its_dependents(
 def test_place_off_a_dead_primary_checks_migration_tags_of_each_step(
     kinds: tuple[str, ...], homes: set[str | None]
 ) -> None:
-    """It starts on the secondary first, and moves on if migration tags allow it."""
+    """An instance of a dead node fails over to its secondary; migration tags limit later moves."""
     given = cluster(
         4,
         instances={"web": instance("node1", "node2")},

@@ -106,7 +106,7 @@ def _choices(
 
 
 def _lacking(context: Context, names: set[str]) -> bool:
-    """Return whether one of `names` depends on a new instance that is left out."""
+    """Return whether an instance of `names` must start after a new one that is left out."""
     relations = context.affinity.relations
     coming = {instance.name for instance in context.coming}
     if relations is None:

@@ -132,7 +132,7 @@ ANSWERS = (
 def test_max_input_limits_every_source(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The error is one line that names the file and the option."""
+    """A file larger than --max-input is rejected; one line names the file and the option."""
     raw = as_bytes(allocate(cluster(99)))
     contents = {
         "doc": raw, "doc.gz": gzip.compress(raw), "data": b"x" * 3001, "loads": b"x" * 3001,

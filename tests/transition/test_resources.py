@@ -113,7 +113,7 @@ def test_step_allocates_what_is_added_and_releases_what_is_removed(cluster: Clus
 
 
 def test_new_role_on_a_node_is_an_allocation_of_zero(cluster: Cluster) -> None:
-    """A stopped instance also cannot move to a node with too much memory in use."""
+    """A stopped instance that moves to a node uses 0 MiB of memory there."""
     rbd = next(one for one in cluster.instances if one.name == "rbd")
     takes, _ = change(rbd, Place((0,), False), Place((1,), False))
     assert takes[1, "memory"] == 0

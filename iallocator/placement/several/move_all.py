@@ -276,7 +276,7 @@ def _without_separated(context: Context, made: Made) -> Made:
 
 
 def _put(context: Context, instance: Instance, nodes: Nodes) -> None:
-    """Move the instance to `nodes` on the state."""
+    """Change the state: move the instance from its present nodes to `nodes`."""
     present = context.state.where[instance.name]
     if present != nodes:
         context.state.remove(instance, present)

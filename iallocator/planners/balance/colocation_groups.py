@@ -204,7 +204,11 @@ class ColocationMoves:
                     yield ScoredMoves(moves, self._score(), self._violated(before))
 
     def _first_targets(self, groups: Bound, rules: MoveRules) -> Iterable[int]:
-        """Return targets of the first group; if others follow it, the best node of each domain."""
+        """Return the nodes to which the first colocation group may move.
+
+        If the moves of other groups depend on it, the result is the node of the lowest score in
+        each failure domain.
+        """
         if len(groups) == 1:
             return self._targets
         best: dict[frozenset[str], tuple[float, int]] = {}

@@ -291,12 +291,12 @@ class GroupBalancer:
         self._plans: list[Plan] = []  # one for each way to choose moves
 
     def run(self) -> Plan:
-        """Return the best plan.
+        """Return the plan with the lowest score after its moves.
 
         Raises
         ------
         Stopped
-            If the run has to end; see `stopped`.
+            If a signal or the time limit ends the search.
         """
         nodes = self._problem.state.cluster.nodes
         dead = not any(nodes[index].online for index in self._problem.scope)

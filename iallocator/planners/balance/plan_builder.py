@@ -209,7 +209,7 @@ class PlanBuilder:
         return self.limits.cost - self.plan.copied
 
     def keeps_n1(self, step: Step) -> bool:
-        """Return whether failures stay tolerated after a step."""
+        """Return whether each node failure that is tolerated now is tolerated after `step`."""
         if self.guard is None:
             return True
         with self.state.trial():

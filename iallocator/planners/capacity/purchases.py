@@ -96,10 +96,11 @@ def _finished(run: Run | None) -> bool:
 def purchases_document(
     before: CapacityReport, bought: Sequence[Bought], full: FullForecast | None
 ) -> list[Json]:
-    """Return the purchases as plain data, that with the highest gain per unit of cost first.
+    """Return the purchases as plain data, in falling order of their gain per unit of cost.
 
-    With the forecast `full`, the one that lasts longest per unit of cost is first. Of equal ones,
-    the less expensive one is first; purchases without a known gain are last.
+    With the forecast `full`, the order is that of the days per unit of cost until the cluster is
+    full. Of equal purchases, the less expensive one is first. Purchases without a known gain are
+    last.
     """
 
     def rank(row: Json) -> tuple[bool, float, float, float]:

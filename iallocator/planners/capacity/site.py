@@ -488,7 +488,10 @@ class CapacityState:
 
 
 def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
-    """Return the nodes of feasible placements, or one pair, and the reasons that reject others."""
+    """Return the feasible placements, and how many others each reason rejects.
+
+    Of placements on two nodes, only the first is returned.
+    """
     if not candidates.feasible:
         return [], candidates.failures
     rows = map(candidates.open, range(candidates.rows()))

@@ -209,9 +209,10 @@ def _cap(context: IntergroupContext, kind: Kind, index: int, soft: bool) -> floa
 
 
 def _kept(context: IntergroupContext, index: int, failing: Collection[int]) -> float:
-    """Return the MiB that a node keeps free for the worst failover from nodes in `failing`.
+    """Return the MiB of memory that a node needs free for the largest failover to it.
 
-    Failovers that the node cannot take now do not count.
+    `failing` are the nodes that may fail. Failovers for which the node lacks memory now do not
+    count.
     """
     state = context.state
     demands: dict[int, float] = {}

@@ -85,7 +85,7 @@ class TimelineView:
 
 
 def estimate(transition: Json, page: PageView) -> dict[int, tuple[float, float]]:
-    """Return when each step begins and ends, by its number, in seconds from the beginning."""
+    """Return number of a step -> its begin and end, in seconds from the begin of the plan."""
     times: dict[int, tuple[float, float]] = {}
     free: dict[str, float] = {}  # node -> when its last step ends
     for step in transition["steps"]:

@@ -201,7 +201,7 @@ def _killed_while_a_node_reboots(run: Runner) -> None:
 
 
 def _changed_by_others(run: Runner) -> None:
-    """Through RAPI: kill -9 while instances move, and a move by another administrator."""
+    """Kill `maintain` while it moves instances by RAPI; then move one of them by hand."""
     _create(run, SECOND_GROUP)
     nodes = run.nodes_of(SECOND_GROUP)
     campaign = Campaign(run, THROUGH_RAPI, "maintain-rapi")

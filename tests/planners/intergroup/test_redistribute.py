@@ -58,7 +58,7 @@ def test_redistribute_moves_primaries_if_secondaries_are_not_enough() -> None:
 
 
 def test_redistribute_empties_offline_nodes_before_nodes_that_fail_n1() -> None:
-    """Instances on offline nodes move first, then secondaries, then primaries."""
+    """Instances on offline nodes move before those on nodes that violate N+1."""
     instances = {
         "z": on_shared("node1"),
         "s": instance("node2", "node3", memory=5000),

@@ -27,7 +27,7 @@ def planned(document: Json, *words: str) -> Json:
 
 
 def homes_after(world: World, plan: Json) -> tuple[str, ...]:
-    """Return the nodes of all instances after the plan."""
+    """Return the primary node of each instance after the moves of the plan."""
     homes = list(world.homes)
     for move in plan["moves"]:
         homes[int(move["instance"][1:])] = move["to"][0]

@@ -90,7 +90,7 @@ class RowBounds:
         return bounds
 
     def looked_at(self, rows: Whole, chords: RowChords, lowest: Floats) -> None:
-        """Store the lowest bounds of `rows` without the constant, and the `chords` of `rows`."""
+        """Store the `lowest` bound, without its constant, and the `chords` of each of `rows`."""
         self._floor[rows] = lowest
         self._slopes[:, rows] = chords.slopes
         self._tilts[:, rows] = chords.tilts

@@ -198,9 +198,10 @@ class MoveScan:
         return self._current.present
 
     def follow(self, nodes: Iterable[int]) -> None:
-        """Compute the score after a change of these nodes; `refresh` must be called before `best`.
+        """Compute the cluster score after the instances on `nodes` have changed.
 
-        It serves several moves in succession: only the last state needs all moves.
+        The moves that depend on these nodes are not evaluated. `refresh` does that, and must be
+        called before `best`. After several moves in succession, one such call is enough.
         """
         positions = sorted({self.table.position[index] for index in nodes})
         self._changed = self._changed.union(positions)
