@@ -307,7 +307,10 @@ class Relations:
         ]
 
     def may_pass(self, instance: Instance, node: int, where: Where) -> bool:
-        """Return whether `instance` may pass through `node` while others are at `where`."""
+        """Return whether hard constraints let `instance` be on `node` between two moves.
+
+        `where` has the present nodes of the other instances.
+        """
         if self._out(instance.name, node):
             return False
         return not any(

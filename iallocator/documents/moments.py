@@ -54,7 +54,10 @@ class Examination:
     def of(
         cls, settings: Settings, min_disk: float = 0.0, relations: Relations | None = None
     ) -> Examination:
-        """Return the examination by `settings`, completed from tags, in the time that is left."""
+        """Return a health check with the N+1 modes of `settings` and of the groups' tags.
+
+        Its time limit is the rest of the time for the run.
+        """
         modes = {index: own.n1 for index, own in settings.by_group.items()}
         deadline = Deadline.of_run(settings.planning_seconds)
         return cls(settings.n1, modes, min_disk, relations, deadline)

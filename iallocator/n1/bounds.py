@@ -228,7 +228,10 @@ def known_demand(state: State, failure: Failure, rules: Rules, known: Demands) -
 
 
 def _split(state: State, nodes: Iterable[int], demand: Demand) -> None:
-    """Split the demand into shares if an instance is restricted to some nodes or to a pool."""
+    """Split the demand of the failure of `nodes` by the nodes on which instances can restart.
+
+    Nothing changes if all of the instances can restart on every node.
+    """
     movers = [
         i
         for node in nodes

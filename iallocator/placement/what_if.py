@@ -105,7 +105,10 @@ class WhatIf:
         self._secondary = checks_for(on_secondary, instance, self.secondary_limits)
 
     def primary(self, index: int) -> tuple[NodeView, NodeView]:
-        """Return node `index` before and after it is the primary; of tags, only conflicts."""
+        """Return the amounts of node `index` before and after it becomes the primary node.
+
+        Of the exclusion tags, only the number of conflicts is counted.
+        """
         before = self._view(index)
         after = after_primary(before, self.instance)
         if self.instance.exclusion:

@@ -174,7 +174,10 @@ class ManyStates:
         return np.round(sum(terms(totals, (change,), np.sqrt)), DECIMALS)  # type: ignore[no-any-return]
 
     def add(self, nodes: Indices, vectors: Floats) -> None:
-        """Add a column of `vectors` to one node of each state; `nodes` are their positions."""
+        """Add one column of `vectors`, the amounts of an instance, to one node of each state.
+
+        `nodes` are the positions of these nodes, one per state.
+        """
         rows = np.arange(nodes.size)
         self.columns[:, rows, nodes] += vectors
         view = NodeView(

@@ -151,7 +151,10 @@ def stopping(instance: Instance, place: Place) -> list[Step]:
 def longer_routes(
     present: Nodes, wanted: Nodes, thirds: Sequence[int], online: Callable[[int], bool]
 ) -> Iterator[list[ElementaryMove]]:
-    """Yield longer routes, through one of `thirds` or in another order of steps."""
+    """Yield the sequences of moves from `present` to `wanted` that are not the shortest.
+
+    They use a temporary node out of `thirds`, or another order of steps.
+    """
     direct = shortest(present, wanted, online)
     seen = [direct]
     others = [third for third in thirds if third not in present]

@@ -93,7 +93,7 @@ def _amount(raw: Raw, key: str) -> int | None:
 
 
 def _tagged(tags: Iterable[str]) -> list[Pool]:
-    """Return the pools that tags name."""
+    """Return the storage pools, as (type, name), that the tags of a node or instance name."""
     pools: list[Pool] = []
     for tag in tags:
         if tag.startswith(POOL_TAG):

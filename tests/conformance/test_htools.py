@@ -110,7 +110,7 @@ def test_hsqueeze_powers_on_nodes_as_the_original(words: str, level: str) -> Non
 
 
 def test_hsqueeze_leaves_one_node_on_if_the_master_is_unknown() -> None:
-    """Otherwise the whole cluster would be powered down."""
+    """One node stays powered on, because every node may be the master."""
     text = FULL.replace("|M|", "|N|").replace("i1|300|100|1|running|Y|n1||ext||1|-\n", "")
     done = ours(Case("hsqueeze", ("-t", "c.data"), {"c.data": text}))
     assert (done.status, len(done.out.splitlines())) == (0, 2)
@@ -203,7 +203,7 @@ def test_wrong_document_is_reported_as_by_the_original(program: str, content: st
 @installed
 @pytest.mark.parametrize("kind", KINDS)
 def test_hail_answers_and_reports_as_the_original(kind: str) -> None:
-    """Both streams are equal, with the details of the request; there is no further key."""
+    """The program prints what hail -v prints, on stdout and on stderr."""
     for seed in seeds(2, 20):
         one = hail_case(json.dumps(document(seed, kind)), "-v")
         assert ours(one) == theirs(one), seed

@@ -263,7 +263,7 @@ SLOWEST = ("silent", "trickling", "continuing fast", "trickling handshake")
 
 @pytest.fixture
 def startup() -> float:
-    """Return the seconds that the program needs to start."""
+    """Return the seconds in which the program starts and fails to connect to a server."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     return seconds_of("balance", "-m", f"127.0.0.1:{port}")[0]

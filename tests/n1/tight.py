@@ -39,7 +39,7 @@ class Case:
 
 
 def context_of(document: Json, mode: str) -> Case:
-    """Return the case of `document`, an allocate request."""
+    """Return the cluster and the new instance of `document`, an allocate request."""
     settings = Settings()
     settings.n1 = mode
     found, request = read(as_bytes(document), settings)

@@ -184,7 +184,7 @@ def test_browser_moves_between_tiles_by_arrow_keys(write: Write, show: Show) -> 
 
 
 def test_browser_finds_the_tiles_of_an_instance(write: Write, show: Show) -> None:
-    """Tiles that do not match the words are pale."""
+    """A search for an instance marks the tiles of its nodes, and no other tile."""
     page = show(write("report", racked()))
     page.fill("#find", "web")
     page.locator(".topology.find-on").wait_for()

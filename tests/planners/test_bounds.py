@@ -61,7 +61,7 @@ def test_bound_of_a_number_is_never_worse_than_the_best_number(planner: str, kin
     ],
 )
 def test_no_result_is_wrongly_reported_as_the_best(planner: str, seed: int, kind: str) -> None:
-    """A limit that an instance may exceed here, or only later, proves nothing."""
+    """No bound excludes the best result, which is found by trying everything."""
     found = COUNTED[planner][0](seed, kind)
     assert found is not None
     assert found.wrong() == ""
@@ -273,7 +273,7 @@ def test_place_states_a_bound_if_the_time_limit_ends_the_plan(seconds: str) -> N
 
 
 def test_bound_interrupted_keeps_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while the bound is computed: the whole plan, the bound is unknown, status 130."""
+    """After Ctrl-C during the bound, the plan is complete, without a bound; the status is 130."""
 
     def interrupted(*_: object) -> float:
         raise Stopped(SIGNALLED)

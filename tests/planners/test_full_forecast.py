@@ -186,7 +186,7 @@ def test_run_with_a_history_adds_its_totals(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("days", "step"), [(0, 1), (7, 1), (12, 1), (28, 7)])
 def test_too_few_days_are_rejected(days: int, step: int, tmp_path: Path, capsys: Output) -> None:
-    """The message says what is missing; the run is recorded all the same."""
+    """A forecast from too few days of data fails; the error has the number of days required."""
     rows = {k: {"uuid-default": demand(1, 1024)} for k in range(days, 0, -step)}
     folder = record(tmp_path / "history", rows)
     (tmp_path / "doc").write_bytes(as_bytes(nodes()))

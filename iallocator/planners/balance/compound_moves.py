@@ -61,7 +61,7 @@ TENURE = 3
 
 
 class Swaps(Neighbourhood[PlanBuilder, Step]):
-    """The swap of two instances that lowers the score most."""
+    """Find the swap of two instances that lowers the cluster score most."""
 
     name = "swap"
 

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def tiers(run: Run) -> list[tuple[Size, int]]:
-    """Return how many instances of each size were placed, in the order of placing."""
+    """Return (size, number of new instances placed), in the order of the placements."""
     counted: list[tuple[Size, int]] = []
     for allocation in run.filling.placed:
         size = allocation.size

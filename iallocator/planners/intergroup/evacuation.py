@@ -117,9 +117,9 @@ def evacuate(
 def _by_program(
     mover: Mover, instances: Sequence[Instance], targets: Targets, done: Evacuation
 ) -> list[Move]:
-    """Return moves of all instances by a program with N+1; [] if none were found.
+    """Return moves of all `instances` from an integer program with N+1; [] if none were found.
 
-    The result, or a proof that there are no moves, is noted in `done`.
+    The result, or a proof that there are no moves, is stored in `done`.
     """
     from iallocator.planners.intergroup.relocation import Relocation
 

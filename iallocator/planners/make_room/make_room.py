@@ -106,7 +106,7 @@ class RoomMade(PlanResult):
 
     @property
     def incomplete(self) -> bool:
-        """Return whether moves are needed and none were found."""
+        """Return whether the request needs moves of other instances and none were found."""
         return self.needed and not self.moves
 
     def summary(self, most: int) -> str:

@@ -277,7 +277,7 @@ class _Work:
         self._open = None
 
     def stopped(self, stop: Stopped, done: SqueezeResult) -> None:
-        """Keep in `done` the result until `stop` ended the search."""
+        """Store in `done` the best result that was found before `stop` ended the search."""
         if self._open is not None and self._open.done is done:
             self._close(stop)
         else:

@@ -218,7 +218,7 @@ class Choice(NodeRanking):
         return [index for _, index in sorted(zip(keys, nodes))]
 
     def wins(self, nodes: Sequence[int]) -> list[int]:
-        """Return for each of `nodes` over how many others Pacemaker's rule 4 prefers it.
+        """Return, for each of `nodes`, the number of others that Pacemaker's rule 4 ranks below it.
 
         Fewer than `NODES_WORTH_ARRAYS` nodes must be in the order of `by_tie`.
         """

@@ -250,7 +250,10 @@ class BatchScan:
         return float(best), key, move
 
     def _place(self, store: MoveStore, cell: int) -> tuple[int, int]:
-        """Return the position of a move (flat position) of `store` among equally good moves."""
+        """Return the rank of a move among moves of equal score: of its instance, of its target.
+
+        `cell` is the flat position of the move in `store`. The target is -1 for moves without.
+        """
         row, column = divmod(cell, store.shape[1])
         return self._order[row], column if store.kind.targeted else -1
 
