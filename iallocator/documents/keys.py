@@ -145,6 +145,7 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
     ),
     "constraints": (
         ("constraints[].domain", "domain_prefix"),
+        ("constraints[].other", "other_instance"),
         ("unusable", "unusable_tags"),
     ),
     "explain": _EXPLANATION,

@@ -98,7 +98,7 @@ def rescue(plan: Json, facts: Json, page: Page) -> None:
 
     The plan may also bring the node back, or say why no node is rescued.
     """
-    unsaved = [*plan.get("lost", ()), *plan.get("degraded", ())]
+    unsaved = [*plan.get("unsaved", ()), *plan.get("degraded", ())]
     names = {entry["instance"] for entry in (*unsaved, *plan["moves"])}
     page.leave_out(domains_of(facts["group_of"], names))
     if "evidence" in plan:
@@ -112,7 +112,7 @@ def rescue(plan: Json, facts: Json, page: Page) -> None:
     for text in [plan["reason"]] if idle else _sums(plan, page):
         page.say(printable(text), indent=0)
     for key, title in (
-        ("lost", "Cannot be saved, the most important first"),
+        ("unsaved", "Cannot be saved, the most important first"),
         ("degraded", "Without a new secondary, the most important first"),
     ):
         if plan.get(key):

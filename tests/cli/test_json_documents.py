@@ -207,7 +207,6 @@ OTHERWISE = {
     "cpu": "a resource: an amount, or its parts",
     "disk": "a resource: an amount, or its parts",
     "memory": "a resource: an amount, or its parts",
-    "other": "what is compared: a node, or a value of a statistic",
     "remove": "tags: of an instance, or by node",
 }
 """Keys with values of several types, and the meaning that these have in common."""

@@ -102,7 +102,7 @@ def test_dead_node_is_fenced_and_its_instances_run_elsewhere(
         "INSTANCE_FAILOVER low",
     ]
     assert sorted(made[5:]) == [f"INSTANCE_REPLACE_DISKS {n}" for n in ("high", "low", "second")]
-    assert [one["instance"] for one in found["lost"]] == ["plain"]
+    assert [one["instance"] for one in found["unsaved"]] == ["plain"]
     assert found["evidence"]["power"] == "on"
     assert found["execution"]["complete"]
     assert all("node2" not in nodes for name, nodes in places.items() if name != "plain")
@@ -133,7 +133,7 @@ def test_instance_that_fails_the_verification_does_not_stop_the_others(
     assert places["low"] == ["node2", "node3"]
     assert "node2" not in places["high"] + places["second"]
     assert "left out: low" in err
-    assert {"instance": "low", "priority": 0, "reason": "low breaks a limit"} in found["lost"]
+    assert {"instance": "low", "priority": 0, "reason": "low breaks a limit"} in found["unsaved"]
 
 
 def test_mark_of_the_node_promotes_another_master_candidate(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_instances_that_cannot_be_saved_are_listed_by_priority() -> None:
     done = run("rescue", "node1", "--json", stdin=as_bytes(wanted))
     found = json.loads(done.stdout)
     assert done.returncode == 1
-    assert [one["instance"] for one in found["lost"]] == ["vital", "b", "plain"]
+    assert [one["instance"] for one in found["unsaved"]] == ["vital", "b", "plain"]
     assert [one["instance"] for one in found["degraded"]] == ["a", "c"]
     assert "instances that cannot be saved: " in done.stderr.decode()
 

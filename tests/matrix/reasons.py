@@ -106,7 +106,7 @@ RULES: list[Rule] = [
         "the instance must move, or has no present node; `place` has Pacemaker's stickiness",
     ),
     (
-        ("spindle ratio", "exclusive storage", "disk reserve"),
+        ("spindle ratio", "exclusive storage", "disk reserve", "volume groups"),
         SHARED_ONLY,
         "an instance on shared storage has no disk and no spindles of a node",
     ),
@@ -267,6 +267,21 @@ RULES: list[Rule] = [
         ("disk reserve",),
         _paths("repair of secondaries", "rescue of secondaries", "undo"),
         "the instance leaves a node that is not online, or returns: soft limits do not apply",
+    ),
+    (
+        ("volume groups",),
+        _paths("live execution"),
+        "a running cluster reports volume groups only with `--volume-groups`",
+    ),
+    (
+        ("volume groups",),
+        OF_POLICY | _paths("ask", "snapshot"),
+        "neither a size nor the words of a question name the volume group of a disk",
+    ),
+    (
+        ("volume groups",),
+        _paths("show"),
+        "a limit that `show` does not list",
     ),
     (
         ("disk reserve",),

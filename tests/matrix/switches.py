@@ -131,6 +131,11 @@ def _restricted(stack: ExitStack) -> None:
     _setting(stack, "restrict_allocation_to", lambda names: None)
 
 
+@_switch("volume groups")
+def _volume_groups(stack: ExitStack) -> None:
+    stack.enter_context(patch.object(Storage, "free", lambda *words: {}))
+
+
 @_switch("pools")
 def _pools(stack: ExitStack) -> None:
     stack.enter_context(patch.object(Storage, "nodes_for", lambda *words: None))

@@ -128,7 +128,7 @@ class RescueResult(PlanResult):
         document = super().document()
         document["node"] = self.cluster.nodes[self.dead].name
         document["evidence"] = self.evidence
-        document["lost"] = self._listed(self.lost)
+        document["unsaved"] = self._listed(self.lost)
         document["degraded"] = self._listed(self.degraded)
         return document
 

@@ -71,6 +71,18 @@ def disk_reserve(scene: Scene) -> Iterator[None]:
     scene.tag(scene.node(BEST), "iallocator:disk-reserve:100%")
 
 
+@feature("volume groups", ON_DISK)
+def volume_groups(scene: Scene) -> Iterator[None]:
+    """Fill the volume group of the instance on the node; the other volume group has free space."""
+    scene.disable_n1()  # from `next` it could go to `best` only
+    for disk in scene.subject["disks"]:
+        disk["vg"] = "fast"
+    for node in scene.document["nodes"].values():
+        node["volume_groups"] = [{"name": name, "free": 500000} for name in ("fast", "lvm")]
+    yield
+    scene.node(BEST)["volume_groups"][0]["free"] = 0
+
+
 @feature("spindle ratio", ON_DISK)
 def spindle_ratio(scene: Scene) -> Iterator[None]:
     """Exceed the ratio of 32 uses of one spindle with 40."""
