@@ -27,6 +27,10 @@ RULES = "no-new"
 """The mode of N+1 in which only online nodes take over, as in a real failure."""
 
 
+WRITTEN = 10
+"""So many failures that lose instances are written in the time that one move of a plan takes."""
+
+
 class Failure:
     """Several nodes that fail at once.
 
@@ -300,15 +304,27 @@ def examine_failures(
         alone = [_failure(failures, (index,), deadline) for index in online] if apart else ()
         sets = SetsFound(online, PAIR, interacting, alone)
         sets.add_tolerated(tolerated.count())
-        sets.add(
+        pairs = (
             _failure(failures, (first, last), deadline)
             for first in online
             for last in tolerated.left(first, interacting.of(first))
         )
+        sets.add(_leaving_time(pairs, deadline))
     elif size:
         sets = SetsFound(online, size)
         sets.add(_failure(failures, (index,), deadline) for index in online)
     return FailuresFound(cluster, size, sets, domains if racks else None)
+
+
+def _leaving_time(found: Iterable[Failure], deadline: Deadline) -> Iterator[Failure]:
+    """Yield the failures in `found`, and let `deadline` leave the time to write them."""
+    losing = 0
+    for one in found:
+        if one.lost:
+            losing += 1
+            if losing % WRITTEN == 0:
+                deadline.spare(1)
+        yield one
 
 
 def _failure(failures: FailureTolerance, nodes: tuple[int, ...], deadline: Deadline) -> Failure:
