@@ -87,13 +87,21 @@ def run(cases: Sequence[Case], how: How, jobs: int = 1) -> Iterator[Outcome]:
         yield from map(work, cases)
         return
     import multiprocessing
-    from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, signal
+    import signal
 
     def as_worker() -> None:  # Ctrl-C is for the parent, which ends its workers by SIGTERM
-        signal(SIGINT, SIG_IGN)
-        signal(SIGTERM, SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
-    with multiprocessing.get_context("fork").Pool(min(jobs, len(cases)) or 1, as_worker) as pool:
+    # A worker that is still starting has the handler of the parent, which would not end it.
+    # Therefore SIGTERM waits until the worker is ready.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        pool = multiprocessing.get_context("fork").Pool(min(jobs, len(cases)) or 1, as_worker)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    with pool:
         yield from pool.imap(work, cases)
 
 

@@ -182,6 +182,39 @@ def test_signal_ends_replay_before_the_next_case(number: signal.Signals, tmp_pat
     assert len(list(tmp_path.glob("*.response.json"))) == len(lines)
 
 
+LATE_WORKER = """
+import os, time
+from iallocator.process import run
+
+started = []
+os.register_at_fork(
+    before=lambda: started.append(1),
+    after_in_child=lambda: time.sleep(3 * (len(started) == 2)),
+)
+run()
+"""
+"""Run the program; the second process that it starts needs 3 s until it is ready."""
+
+
+def test_replay_ends_while_a_worker_is_still_starting(tmp_path: Path) -> None:
+    """The other worker runs all cases meanwhile, and the late one is not waited for in vain."""
+    for name in "ab":
+        (tmp_path / f"{name}.request.json").write_bytes(as_bytes(allocate(cluster(2))))
+    words = ["replay", "--update", "-j", "2", str(tmp_path)]
+    running = subprocess.Popen(
+        [sys.executable, "-c", LATE_WORKER, *words],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0,
+    )  # fmt: skip
+    try:
+        _, err = running.communicate(timeout=PATIENCE)
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.communicate()
+    assert (running.returncode, err) == (0, "")
+    assert len(list(tmp_path.glob("*.response.json"))) == 2
+
+
 PIPE = 4096
 """Bytes that a pipe without a reader holds."""
 
