@@ -135,14 +135,11 @@ class Checked(Result):
         done, now = self._done, self._now
         if not done.moves:
             return now
-        signalled = interrupted()
-        if signalled:
-            last = Deadline(AFTER_SIGNAL)
-        else:
-            last = Deadline.of_run(self._settings.planning_seconds)
+        reason, last = TIME_IS_UP, Deadline.of_run(self._settings.planning_seconds)
+        if interrupted():
+            reason, last = SIGNALLED, Deadline(AFTER_SIGNAL)
         then = _health(done.after(), self._settings, last)
         if then.not_analysed:
-            reason = SIGNALLED if signalled else TIME_IS_UP
             tell(f"iallocator: {reason} before the health after balancing is known")
             return now
         moves = len(done.moves)

@@ -96,11 +96,11 @@ def run(cases: Sequence[Case], how: How, jobs: int = 1) -> Iterator[Outcome]:
 
     # A worker that is still starting has the handler of the parent, which would not end it.
     # Therefore SIGTERM waits until the worker is ready.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         pool = multiprocessing.get_context("fork").Pool(min(jobs, len(cases)) or 1, as_worker)
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     with pool:
         yield from pool.imap(work, cases)
 

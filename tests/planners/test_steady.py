@@ -174,7 +174,7 @@ def test_overloaded_node_is_relieved_after_the_first_hour_of_a_new_history(life:
 def test_node_is_relieved_below_the_limit_while_the_history_is_short(
     life: Life, least_history: int, relieved: bool
 ) -> None:
-    """The loads of its instances vary, so that a node at 0.84 of its cpus may soon exceed 0.9."""
+    """The loads of its instances vary, so that a node at 0.8 of its cpus may soon exceed 0.9."""
     on_first = [name for name, node in life.places.items() if node == "node1"]
     for turn, hour in enumerate((0, 0.4, 0.8, 1.1)):
         for k, name in enumerate(on_first):

@@ -26,7 +26,6 @@ __all__ = ["DomainFound", "Failure", "FailuresFound", "SetsFound", "examine_fail
 RULES = "no-new"
 """The mode of N+1 in which only online nodes take over, as in a real failure."""
 
-
 WRITTEN = 10
 """So many failures that lose instances are written in the time that one move of a plan takes."""
 
