@@ -143,14 +143,14 @@ class CampaignState:
         """Record that a group begins; return the path of its journal."""
         journal = f"{self.path}.group-{len(self.groups) + 1}"
         self.groups.append(
-            {"nodes": list(nodes), "journal": journal, "begun": round(time(), 1), "ended": 0}
+            {"nodes": list(nodes), "journal": journal, "begun": round(time(), 3), "ended": 0}
         )
         self.save()
         return journal
 
     def end_group(self, done: Sequence[str]) -> None:
         """Record that the group in maintenance has ended, with these nodes `done`."""
-        self.groups[-1]["ended"] = round(time(), 1)
+        self.groups[-1]["ended"] = round(time(), 3)
         self.done += [node for node in done if node not in self.done]
         self.save()
 
