@@ -11,35 +11,37 @@ from tests.command import run
 from tests.live.worlds import write_answers
 
 from .running import answers_of
-from .worlds import Scene
+from .worlds import Scenario
 
 __all__ = ["ask", "captured", "configured", "snapshot"]
 
 
-def ask(scene: Scene) -> Json:
+def ask(scenario: Scenario) -> Json:
     """Return the answer of `ask` to the request in words, for the cluster without the request."""
-    cluster = {key: value for key, value in scene.finished().items() if key != "request"}
-    done = run("ask", *_words(scene.request), "--json", *scene.options, stdin=as_bytes(cluster))
+    cluster = {key: value for key, value in scenario.finished().items() if key != "request"}
+    done = run(
+        "ask", *_words(scenario.request), "--json", *scenario.options, stdin=as_bytes(cluster)
+    )
     return _response(done.stdout, done.stderr)
 
 
-def snapshot(scene: Scene) -> Json:
+def snapshot(scenario: Scenario) -> Json:
     """Return the answer to the document that `snapshot` writes of a running cluster."""
-    question = " ".join(_words(scene.request))
+    question = " ".join(_words(scenario.request))
     with tempfile.TemporaryDirectory() as folder:
-        address = write_answers(Path(folder) / "rapi", answers_of(scene.finished()))
+        address = write_answers(Path(folder) / "rapi", answers_of(scenario.finished()))
         taken = run("snapshot", "-m", address, "--form=json", "--request", question)
     assert taken.returncode == 0, taken.stderr.decode()
-    scene.document["request"] = json.loads(taken.stdout)["request"]
-    return _plain(run("-", *scene.options, stdin=taken.stdout).stdout)
+    scenario.document["request"] = json.loads(taken.stdout)["request"]
+    return _plain(run("-", *scenario.options, stdin=taken.stdout).stdout)
 
 
-def captured(scene: Scene) -> Json:
+def captured(scenario: Scenario) -> Json:
     """Return the explanation of a logged call, made from the stored call alone."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "calls").mkdir()
         noted = (f"--capture={folder}/calls", f"--log={folder}/log")
-        done = run("-", *noted, *scene.options, stdin=as_bytes(scene.finished()))
+        done = run("-", *noted, *scenario.options, stdin=as_bytes(scenario.finished()))
         output = "success" if json.loads(done.stdout)["success"] else "failure"
         assert f" {output}" in Path(f"{folder}/log").read_text()
         again = run("explain", "--json", f"{folder}/calls#1")
@@ -48,15 +50,15 @@ def captured(scene: Scene) -> Json:
     return response
 
 
-def configured(scene: Scene) -> Json:
+def configured(scenario: Scenario) -> Json:
     """Return the answer with the options in a file."""
     with tempfile.TemporaryDirectory() as folder:
-        output = dict(option.removeprefix("--").split("=") for option in scene.options)
+        output = dict(option.removeprefix("--").split("=") for option in scenario.options)
         file = Path(folder) / "conf"
         file.write_text(
             "".join(f"{name} = {json.dumps(value)}\n" for name, value in output.items())
         )
-        done = run("-", f"--config={file}", stdin=as_bytes(scene.finished()))
+        done = run("-", f"--config={file}", stdin=as_bytes(scenario.finished()))
     assert done.returncode == 0, done.stderr.decode()
     return _plain(done.stdout)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tests.builders import Json
 
 from . import doors, planners, requests, rescues, running, shown
-from .worlds import DRBD, PAIR, PLAIN, SHARED, Scene
+from .worlds import DRBD, PAIR, PLAIN, SHARED, Scenario
 
 __all__ = ["PATHS", "STRATEGIES", "Path"]
 
@@ -26,9 +26,9 @@ class Path:
     between
         Whether it chooses between groups.
     build
-        Kind, and whether `best` and `next` are in different groups, to the scene.
+        Kind, and whether `best` and `next` are in different groups, to the scenario.
     ask
-        The scene to the answer or the plan.
+        The scenario to the answer or the plan.
     read
         The nodes of the subject in the answer, primary first; [] if none.
     batch
@@ -46,26 +46,26 @@ class Path:
     name: str
     kinds: tuple[str, ...]
     between: bool
-    build: Callable[[str, bool], Scene]
-    ask: Callable[[Scene], Json] = requests.respond
-    read: Callable[[Scene, Json], list[str]] = requests.read_homes
+    build: Callable[[str, bool], Scenario]
+    ask: Callable[[Scenario], Json] = requests.respond
+    read: Callable[[Scenario, Json], list[str]] = requests.read_homes
     batch: bool = False
     options: tuple[str, ...] = ()
     forced: bool = False
     checks_n1: bool = False
     shown: bool = False
 
-    def homes(self, scene: Scene) -> list[str]:
+    def homes(self, scenario: Scenario) -> list[str]:
         """Return the nodes of the subject, primary first; [] if none."""
-        return self.read(scene, self.ask(scene))
+        return self.read(scenario, self.ask(scenario))
 
-    def scene(self, kind: str, split: bool) -> Scene:
+    def scenario(self, kind: str, split: bool) -> Scenario:
         """Return the cluster and the options before the request."""
-        scene = self.build(kind, split)
-        scene.options += self.options
+        scenario = self.build(kind, split)
+        scenario.options += self.options
         if split:  # `best` is alone in its group, and no other node could take over from it
-            scene.disable_n1()
-        return scene
+            scenario.disable_n1()
+        return scenario
 
 
 REQUESTS = [
@@ -127,7 +127,7 @@ PLACING = planners.asking("place", "--strategy=pacemaker-balanced")
 def _plan(
     name: str,
     kinds: tuple[str, ...],
-    build: Callable[[str, bool], Scene],
+    build: Callable[[str, bool], Scenario],
     *words: str,
     between: bool = False,
     forced: bool = False,

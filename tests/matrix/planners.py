@@ -23,12 +23,12 @@ from .worlds import (
     NEXT,
     SOURCE,
     SPARE,
-    Scene,
+    Scenario,
     newcomer,
     world,
 )
 
-Build = Callable[[str, bool], Scene]
+Build = Callable[[str, bool], Scenario]
 
 
 class RejectedError(Exception):
@@ -55,126 +55,126 @@ def run(command: str, document: Json, *options: str) -> str:
     return output.read()
 
 
-def asking(command: str, *options: str) -> Callable[[Scene], Json]:
+def asking(command: str, *options: str) -> Callable[[Scenario], Json]:
     """Return a function that gets the verified plan of a command."""
 
-    def ask(scene: Scene) -> Json:
+    def ask(scenario: Scenario) -> Json:
         always = ("--json", "--verify-plan", *options)
-        plan: Json = json.loads(run(command, scene.finished(), *always, *scene.options))
+        plan: Json = json.loads(run(command, scenario.finished(), *always, *scenario.options))
         return plan
 
     return ask
 
 
-def read_moves(scene: Scene, plan: Json) -> list[str]:
+def read_moves(scenario: Scenario, plan: Json) -> list[str]:
     """Return the nodes of the subject after the moves of a plan, primary first."""
     moves = [move["to"] for move in plan["moves"] if move["instance"] == "subject"]
-    return list(moves[-1]) if moves else list(scene.subject["nodes"])
+    return list(moves[-1]) if moves else list(scenario.subject["nodes"])
 
 
 # Within a group.
 
 
-def balance(kind: str, split: bool) -> Scene:
+def balance(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the node of the subject is overloaded."""
-    scene = moving_world(kind, split)
-    scene.subject["memory"] = 1800
+    scenario = moving_world(kind, split)
+    scenario.subject["memory"] = 1800
     if kind == DRBD:
-        scene.node(KEEPER)["total_memory"] += 1800
-        scene.subject["disk_space_total"] = 50000
-        scene.options.append("--no-instance-moves")
-    return scene
+        scenario.node(KEEPER)["total_memory"] += 1800
+        scenario.subject["disk_space_total"] = 50000
+        scenario.options.append("--no-instance-moves")
+    return scenario
 
 
-def swap(kind: str, split: bool) -> Scene:
+def swap(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the subject should swap with another one of equal memory."""
-    scene = Scene(world([BEST, NEXT, SOURCE, KEEPER]), kind)
-    scene.node(NEXT)["total_memory"] = HELD[NEXT] + 256
+    scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind)
+    scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 256
     for name in (SOURCE, BEST):
-        scene.node(name)["total_memory"] = 8192
-        scene.instance(f"at-{name}")["memory"] = 2048
-    scene.instance("at-source")["vcpus"] = 6
-    scene.add("subject", SOURCE, memory=3000, vcpus=6)
-    scene.add("partner", BEST, memory=3000, vcpus=1)
-    return scene
+        scenario.node(name)["total_memory"] = 8192
+        scenario.instance(f"at-{name}")["memory"] = 2048
+    scenario.instance("at-source")["vcpus"] = 6
+    scenario.add("subject", SOURCE, memory=3000, vcpus=6)
+    scenario.add("partner", BEST, memory=3000, vcpus=1)
+    return scenario
 
 
-def squeeze_down(kind: str, split: bool) -> Scene:
+def squeeze_down(kind: str, split: bool) -> Scenario:
     """Return a cluster in which only the node of the subject can be powered down."""
-    scene = moving_world(kind, split)
-    del scene.document["instances"]["at-source"]
-    scene.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
-    return scene
+    scenario = moving_world(kind, split)
+    del scenario.document["instances"]["at-source"]
+    scenario.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
+    return scenario
 
 
-def squeeze_up(kind: str, split: bool) -> Scene:
+def squeeze_up(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the subject's node lacks memory, and `best` is on standby."""
-    scene = Scene(world([BEST, NEXT, SOURCE, KEEPER]), kind)
-    scene.node(SOURCE)["total_memory"] = 8192
-    scene.node(NEXT)["total_memory"] = 9000
-    scene.node(KEEPER)["total_memory"] = 1024
-    scene.add("subject", SOURCE, memory=7500)
-    scene.asleep = True
-    scene.node(BEST)["offline"] = True
-    scene.tag(scene.node(BEST), "htools:standby:auto")
-    scene.options += ["--target-resources=0.5", "--minimal-resources=0.5"]
-    return scene
+    scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind)
+    scenario.node(SOURCE)["total_memory"] = 8192
+    scenario.node(NEXT)["total_memory"] = 9000
+    scenario.node(KEEPER)["total_memory"] = 1024
+    scenario.add("subject", SOURCE, memory=7500)
+    scenario.asleep = True
+    scenario.node(BEST)["offline"] = True
+    scenario.tag(scenario.node(BEST), "htools:standby:auto")
+    scenario.options += ["--target-resources=0.5", "--minimal-resources=0.5"]
+    return scenario
 
 
-def reboot(kind: str, split: bool) -> Scene:
+def reboot(kind: str, split: bool) -> Scenario:
     """Return a cluster in which only the node of the subject is to be rebooted."""
-    scene = moving_world(kind, split)
-    del scene.document["instances"]["at-source"]
-    scene.tag(scene.node(SOURCE), "now")
-    scene.options += ["--force", "--node-tags=now", "--full-evacuation"]
-    return scene
+    scenario = moving_world(kind, split)
+    del scenario.document["instances"]["at-source"]
+    scenario.tag(scenario.node(SOURCE), "now")
+    scenario.options += ["--force", "--node-tags=now", "--full-evacuation"]
+    return scenario
 
 
-def ask_reboot(scene: Scene) -> Json:
+def ask_reboot(scenario: Scenario) -> Json:
     """Return the first half of the moves of `reboot`: those before the nodes reboot."""
-    plan = asking("reboot")(scene)
+    plan = asking("reboot")(scenario)
     return plan | {"moves": plan["moves"][: len(plan["moves"]) // 2]}
 
 
-def maintain(kind: str, split: bool) -> Scene:
+def maintain(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the node of the subject is maintained, and the subject stays."""
-    scene = reboot(kind, split)
-    scene.options += ["--after=stay"]
-    return scene
+    scenario = reboot(kind, split)
+    scenario.options += ["--after=stay"]
+    return scenario
 
 
-def repair(kind: str, split: bool) -> Scene:
+def repair(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the node of the subject is offline."""
-    scene = moving_world(kind, split)
-    del scene.document["instances"]["at-source"]
-    scene.node(SOURCE)["offline"] = True
-    scene.tag(scene.subject, "ganeti:watcher:autorepair:reinstall")
-    return scene
+    scenario = moving_world(kind, split)
+    del scenario.document["instances"]["at-source"]
+    scenario.node(SOURCE)["offline"] = True
+    scenario.tag(scenario.subject, "ganeti:watcher:autorepair:reinstall")
+    return scenario
 
 
-def ask_repair(scene: Scene) -> Json:
+def ask_repair(scenario: Scenario) -> Json:
     """Return the repairs."""
-    found: Json = json.loads(run("repair", scene.finished(), "--json", *scene.options))
+    found: Json = json.loads(run("repair", scenario.finished(), "--json", *scenario.options))
     return found
 
 
-def read_repair(scene: Scene, found: Json) -> list[str]:
+def read_repair(scenario: Scenario, found: Json) -> list[str]:
     """Return the nodes of the repaired subject, primary first; [] if it is not repaired."""
     ends = [one.get("to", []) for one in found["instances"] if one["instance"] == "subject"]
     return list(ends[0]) if ends else []
 
 
-def rescue(kind: str, split: bool) -> Scene:
+def rescue(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the node of the subject is to be rescued."""
-    scene = moving_world(kind, split)
-    del scene.document["instances"]["at-source"]
-    return scene
+    scenario = moving_world(kind, split)
+    del scenario.document["instances"]["at-source"]
+    return scenario
 
 
-def ask_rescue(scene: Scene) -> Json:
+def ask_rescue(scenario: Scenario) -> Json:
     """Return the plan of the rescue of the node of the subject."""
-    words = ("rescue", SOURCE, "--json", "--verify-plan", *scene.options)
-    done = program.run(*words, stdin=as_bytes(scene.finished()))
+    words = ("rescue", SOURCE, "--json", "--verify-plan", *scenario.options)
+    done = program.run(*words, stdin=as_bytes(scenario.finished()))
     if done.returncode == 2:
         raise RejectedError(done.stderr.decode())
     plan: Json = json.loads(done.stdout)  # status 1: the subject stays
@@ -184,60 +184,60 @@ def ask_rescue(scene: Scene) -> Json:
 # Between groups.
 
 
-def redistribute(kind: str, split: bool) -> Scene:
+def redistribute(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the node of the subject is offline."""
-    scene = between_world(kind, split=True)
+    scenario = between_world(kind, split=True)
     if not split:
-        scene.options.clear()
-        scene.node(KEEPER)["total_memory"] += 1024  # for what is on `best`, if that fails
-    scene.node(SOURCE)["offline"] = True
-    del scene.document["instances"]["at-source"]
-    return scene
+        scenario.options.clear()
+        scenario.node(KEEPER)["total_memory"] += 1024  # for what is on `best`, if that fails
+    scenario.node(SOURCE)["offline"] = True
+    del scenario.document["instances"]["at-source"]
+    return scenario
 
 
-def compress(kind: str, split: bool) -> Scene:
+def compress(kind: str, split: bool) -> Scenario:
     """Return a cluster in which only the group of the subject can be emptied."""
-    scene = between_world(kind, split)
-    del scene.document["instances"]["at-source"]
-    return scene
+    scenario = between_world(kind, split)
+    del scenario.document["instances"]["at-source"]
+    return scenario
 
 
-def balance_groups(kind: str, split: bool) -> Scene:
+def balance_groups(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the group of the subject is overloaded."""
-    scene = between_world(kind, split)
-    scene.node(SOURCE)["total_cpus"] = 2
+    scenario = between_world(kind, split)
+    scenario.node(SOURCE)["total_cpus"] = 2
     if split:
-        scene.node(BEST)["total_cpus"] = 32
+        scenario.node(BEST)["total_cpus"] = 32
         for name in (NEXT, SPARE):
             for number in range(3):
-                scene.add(f"more-{name}-{number}", name, disk_template="plain", memory=256)
-    return scene
+                scenario.add(f"more-{name}-{number}", name, disk_template="plain", memory=256)
+    return scenario
 
 
-def place(kind: str, split: bool) -> Scene:
+def place(kind: str, split: bool) -> Scenario:
     """Return a full re-placement with the subject among other instances."""
     return moving_world(kind, split)
 
 
-def read_placement(scene: Scene, plan: Json) -> list[str]:
+def read_placement(scenario: Scenario, plan: Json) -> list[str]:
     """Return the nodes of the placed subject."""
     home = plan["placement"]["subject"]
     return [home] if home else []
 
 
-def detour(kind: str, split: bool) -> Scene:
+def detour(kind: str, split: bool) -> Scenario:
     """Return a swap of the subject and a larger instance; only the subject fits elsewhere."""
-    scene = Scene(world([BEST, NEXT, SOURCE, KEEPER]), kind, ["--n1=off"])
-    for name in scene.document["nodes"]:
-        scene.node(name)["total_memory"] = 3000 if name in (SOURCE, KEEPER) else 2000
-        scene.instance(f"at-{name}")["memory"] = 500
-    subject = scene.add("subject", SOURCE, memory=1200)
-    scene.tag(subject, "iallocator:score:keeper:10")
-    scene.tag(scene.add("rival", KEEPER, memory=2000), "iallocator:score:source:10")
-    return scene
+    scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind, ["--n1=off"])
+    for name in scenario.document["nodes"]:
+        scenario.node(name)["total_memory"] = 3000 if name in (SOURCE, KEEPER) else 2000
+        scenario.instance(f"at-{name}")["memory"] = 500
+    subject = scenario.add("subject", SOURCE, memory=1200)
+    scenario.tag(subject, "iallocator:score:keeper:10")
+    scenario.tag(scenario.add("rival", KEEPER, memory=2000), "iallocator:score:source:10")
+    return scenario
 
 
-def read_detour(scene: Scene, plan: Json) -> list[str]:
+def read_detour(scenario: Scenario, plan: Json) -> list[str]:
     """Return the node of the subject's temporary move; [] if there is none."""
     steps = [step for step in plan["transition"]["steps"] if step.get("instance") == "subject"]
     return [step["to"][0] for step in steps[:1] if step["to"][0] not in (SOURCE, KEEPER)]
@@ -246,75 +246,77 @@ def read_detour(scene: Scene, plan: Json) -> list[str]:
 # Many at once.
 
 
-def exact(kind: str, split: bool) -> Scene:
+def exact(kind: str, split: bool) -> Scenario:
     """Return a batch in which the first instance uses the only node for the second.
 
     The instance on `best` could fail over to the node ``spare``.
     """
-    scene = new_world(kind, split)
-    scene.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
-    home = scene.group_of(BEST)["name"]
-    scene.document["nodes"]["spare"] = builders.node(home, memory=MEMORY[BEST] - HELD[BEST] - 300)
+    scenario = new_world(kind, split)
+    scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
+    home = scenario.group_of(BEST)["name"]
+    scenario.document["nodes"]["spare"] = builders.node(
+        home, memory=MEMORY[BEST] - HELD[BEST] - 300
+    )
     wanted = [newcomer(kind, memory=6000), newcomer(kind, memory=28000)]
     wanted[0]["name"] = "first"
     for one in wanted:
         del one["type"]
         one["restrict-to-nodes"] = [BEST, NEXT, KEEPER]
-    scene.document["request"] = {"type": "multi-allocate", "instances": wanted}
-    return scene
+    scenario.document["request"] = {"type": "multi-allocate", "instances": wanted}
+    return scenario
 
 
-def exact_moves(kind: str, split: bool) -> Scene:
+def exact_moves(kind: str, split: bool) -> Scenario:
     """Build a test case of an evacuation for the exact search."""
-    scene = moving_world(kind, split)
-    scene.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
-    scene.node(SOURCE)["total_memory"] = 40000
-    scene.subject["memory"] = 28000
-    scene.add("first", SOURCE, memory=6000)
-    scene.document["request"] = {
+    scenario = moving_world(kind, split)
+    scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
+    scenario.node(SOURCE)["total_memory"] = 40000
+    scenario.subject["memory"] = 28000
+    scenario.add("first", SOURCE, memory=6000)
+    scenario.document["request"] = {
         "type": "node-evacuate", "instances": ["first", "subject"], "evac_mode": "primary-only",
     }  # fmt: skip
-    return scene
+    return scenario
 
 
-def squeeze_exact(kind: str, split: bool) -> Scene:
+def squeeze_exact(kind: str, split: bool) -> Scenario:
     """Build a cluster and options for the exact search of a node to be powered down."""
-    scene = exact_moves(kind, split)
-    del scene.document["request"], scene.document["instances"]["at-source"]
-    scene.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
-    scene.options.append("--n1=off")  # no other node could take the subject from `best`
-    return scene
+    scenario = exact_moves(kind, split)
+    del scenario.document["request"], scenario.document["instances"]["at-source"]
+    scenario.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
+    scenario.options.append("--n1=off")  # no other node could take the subject from `best`
+    return scenario
 
 
-def capacity(kind: str, split: bool) -> Scene:
+def capacity(kind: str, split: bool) -> Scenario:
     """Build a cluster and options for unnamed instances of a size, which `SUBJECT` has."""
     names = [BEST, NEXT, KEEPER, SPARE]
     groups = ["default", "second", "default", "second"] if split else ()
-    scene = Scene(world(names, groups), kind)
+    scenario = Scenario(world(names, groups), kind)
     if split:
-        scene.group_of(NEXT)["alloc_policy"] = "last_resort"
-        scene.options.append("--n1=off")
-    scene.wanted = newcomer(kind)
-    return scene
+        scenario.group_of(NEXT)["alloc_policy"] = "last_resort"
+        scenario.options.append("--n1=off")
+    scenario.wanted = newcomer(kind)
+    return scenario
 
 
-def ask_capacity(scene: Scene, *words: str) -> Json:
+def ask_capacity(scenario: Scenario, *words: str) -> Json:
     """Return how many instances like the subject fit; at most one without further `words`."""
-    one = scene.subject
+    one = scenario.subject
     size = f"{one['disks'][0]['size']},{one['memory']},{one['vcpus']}"
     options = [f"--standard-alloc={size}", f"--tiered-alloc={size}", *(words or ["-l1"])]
     options += [f"--disk-template={one['disk_template']}", f"--spindle-use={one['spindle_use']}"]
-    output = run("capacity", scene.finished(), "--json", *options, *scene.options)
+    output = run("capacity", scenario.finished(), "--json", *options, *scenario.options)
     found: Json = json.loads(output)
     return found
 
 
-def ask_purchase(scene: Scene) -> Json:
+def ask_purchase(scenario: Scenario) -> Json:
     """Return how many instances like the subject fit after the purchase of a useless node."""
-    return ask_capacity(scene, "--add-nodes=1:1m,1m,1,group=default")
+    return ask_capacity(scenario, "--add-nodes=1:1m,1m,1,group=default")
 
 
-def read_capacity(scene: Scene, plan: Json) -> list[str]:
+def read_capacity(scenario: Scenario, plan: Json) -> list[str]:
     """Return the nodes of the first instance; with a purchase, those after it."""
     placed = plan.get("purchases", [plan["standard"]])[0]["instances"]
     return list(placed[0]["nodes"]) if placed else []

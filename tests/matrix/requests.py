@@ -16,30 +16,32 @@ from .worlds import (
     PAIR,
     SOURCE,
     SPARE,
-    Scene,
+    Scenario,
     newcomer,
     resident,
     world,
 )
 
 
-def new_world(kind: str, split: bool) -> Scene:
+def new_world(kind: str, split: bool) -> Scenario:
     """Return the nodes for a new instance."""
     nodes = [BEST, NEXT, KEEPER, *([SPARE] if kind == PAIR else [])]
     assert not (split and kind == PAIR)
     groups = ["default", "second", "second"] if split else ()
-    return Scene(world(nodes, groups), kind)
+    return Scenario(world(nodes, groups), kind)
 
 
-def moving_world(kind: str, split: bool) -> Scene:
+def moving_world(kind: str, split: bool) -> Scenario:
     """Return the subject on its source, in the group of its target nodes."""
     assert not split
-    scene = Scene(world([BEST, NEXT, KEEPER, SOURCE, *([SPARE] if kind == PAIR else [])]), kind)
-    resident(scene)
-    return scene
+    scenario = Scenario(
+        world([BEST, NEXT, KEEPER, SOURCE, *([SPARE] if kind == PAIR else [])]), kind
+    )
+    resident(scenario)
+    return scenario
 
 
-def between_world(kind: str, split: bool) -> Scene:
+def between_world(kind: str, split: bool) -> Scenario:
     """Return the subject in a group of its own.
 
     Its target nodes are in another, or in two others.
@@ -51,92 +53,92 @@ def between_world(kind: str, split: bool) -> Scene:
         groups[KEEPER] = "home"
     elif not split:
         del groups[SPARE]
-    scene = Scene(world(list(groups), list(groups.values())), kind)
+    scenario = Scenario(world(list(groups), list(groups.values())), kind)
     if split:
-        scene.group_of(NEXT)["alloc_policy"] = "last_resort"
-        scene.options.append("--n1=off")  # each is alone in its group, but for `keeper`
-    resident(scene)
-    return scene
+        scenario.group_of(NEXT)["alloc_policy"] = "last_resort"
+        scenario.options.append("--n1=off")  # each is alone in its group, but for `keeper`
+    resident(scenario)
+    return scenario
 
 
-def allocate(kind: str, split: bool) -> Scene:
+def allocate(kind: str, split: bool) -> Scenario:
     """Return a request for one new instance."""
-    scene = new_world(kind, split)
-    scene.document["request"] = newcomer(kind)
-    return scene
+    scenario = new_world(kind, split)
+    scenario.document["request"] = newcomer(kind)
+    return scenario
 
 
-def multi_allocate(kind: str, split: bool) -> Scene:
+def multi_allocate(kind: str, split: bool) -> Scenario:
     """Return a request for a new instance after a small one that is placed first."""
-    scene = new_world(kind, split)
+    scenario = new_world(kind, split)
     first = {"name": "first", "memory": 128, "restrict-to-nodes": [KEEPER]}
     if split:
         first["group_name"] = "second"
     wanted = [newcomer("shared") | first, newcomer(kind)]
     for one in wanted:
         del one["type"]
-    scene.document["request"] = {"type": "multi-allocate", "instances": wanted}
-    return scene
+    scenario.document["request"] = {"type": "multi-allocate", "instances": wanted}
+    return scenario
 
 
-def allocate_secondary(kind: str, split: bool) -> Scene:
+def allocate_secondary(kind: str, split: bool) -> Scenario:
     """Return a request that makes a plain instance drbd."""
-    scene = moving_world(kind, split)
-    scene.subject.update(disk_template="plain", nodes=[KEEPER], disk_space_total=1024)
-    scene.node(SOURCE)["total_disk"] = scene.instance("at-source")["disk_space_total"] + 100
-    scene.document["request"] = {"type": "allocate-secondary", "name": "subject"}
-    return scene
+    scenario = moving_world(kind, split)
+    scenario.subject.update(disk_template="plain", nodes=[KEEPER], disk_space_total=1024)
+    scenario.node(SOURCE)["total_disk"] = scenario.instance("at-source")["disk_space_total"] + 100
+    scenario.document["request"] = {"type": "allocate-secondary", "name": "subject"}
+    return scenario
 
 
-def relocate(kind: str, split: bool) -> Scene:
+def relocate(kind: str, split: bool) -> Scenario:
     """Return a request to move the subject from its source."""
-    scene = moving_world(kind, split)
-    scene.document["request"] = {
+    scenario = moving_world(kind, split)
+    scenario.document["request"] = {
         "type": "relocate", "name": "subject", "required_nodes": 1, "relocate_from": [SOURCE],
-        "disk_space_total": scene.subject["disk_space_total"],
+        "disk_space_total": scenario.subject["disk_space_total"],
     }  # fmt: skip
-    return scene
+    return scenario
 
 
 def evacuate(mode: str) -> Any:
     """Return the builder of an evacuation."""
 
-    def build(kind: str, split: bool) -> Scene:
-        scene = moving_world(kind, split)
-        scene.document["request"] = {
+    def build(kind: str, split: bool) -> Scenario:
+        scenario = moving_world(kind, split)
+        scenario.document["request"] = {
             "type": "node-evacuate", "instances": ["subject"], "evac_mode": mode,
         }  # fmt: skip
-        return scene
+        return scenario
 
     return build
 
 
-def change_group(kind: str, split: bool) -> Scene:
+def change_group(kind: str, split: bool) -> Scenario:
     """Return a request to move the subject out of its group."""
-    scene = between_world(kind, split)
-    scene.document["request"] = {
+    scenario = between_world(kind, split)
+    scenario.document["request"] = {
         "type": "change-group", "instances": ["subject"], "target_groups": [],
     }  # fmt: skip
-    return scene
+    return scenario
 
 
-def multi_evacuate(kind: str, split: bool) -> Scene:
+def multi_evacuate(kind: str, split: bool) -> Scenario:
     """Give the drbd instances of the source new secondaries."""
     assert kind == DRBD
-    scene = moving_world(kind, split)
-    scene.document["request"] = {"type": "multi-evacuate", "evac_nodes": [SOURCE]}
-    return scene
+    scenario = moving_world(kind, split)
+    scenario.document["request"] = {"type": "multi-evacuate", "evac_nodes": [SOURCE]}
+    return scenario
 
 
-def respond(scene: Scene) -> Json:
-    """Return the response to the request of the test case `scene`."""
-    found: Json = json.loads(answer(json.dumps(scene.finished()).encode(), scene.options))
+def respond(scenario: Scenario) -> Json:
+    """Return the response to the request of the test case `scenario`."""
+    found: Json = json.loads(answer(json.dumps(scenario.finished()).encode(), scenario.options))
     return found
 
 
-def read_homes(scene: Scene, response: Json, name: str = "subject") -> list[str]:
+def read_homes(scenario: Scenario, response: Json, name: str = "subject") -> list[str]:
     """Return the nodes of an instance in a response, primary first; [] if it is not placed."""
-    document = scene.document
+    document = scenario.document
     result, kind = response["result"], document["request"]["type"]
     if not response["success"]:
         return []
@@ -156,7 +158,7 @@ def read_homes(scene: Scene, response: Json, name: str = "subject") -> list[str]
     return list(entries[name]["nodes"]) if name in moved else []
 
 
-def read_top(scene: Scene, response: Json) -> list[str]:
+def read_top(scenario: Scenario, response: Json) -> list[str]:
     """Return the first listed placement on `best`, else the first."""
     listed = [p["nodes"] for entry in response["solutions"] for p in entry.get("placements", ())]
     ours: list[str] = next((nodes for nodes in listed if BEST in nodes), [])

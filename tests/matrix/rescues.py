@@ -10,7 +10,7 @@ from tests.builders import Json, as_bytes
 from tests.command import run
 
 from .requests import moving_world
-from .worlds import BEST, HELD, KEEPER, NEXT, SOURCE, SPARE, Scene, newcomer, world
+from .worlds import BEST, HELD, KEEPER, NEXT, SOURCE, SPARE, Scenario, newcomer, world
 
 __all__ = [
     "ask_failures", "ask_forecast", "ask_make_room", "ask_undo", "failures", "forecast",
@@ -18,25 +18,25 @@ __all__ = [
 ]  # fmt: skip
 
 
-def make_room(kind: str, split: bool) -> Scene:
+def make_room(kind: str, split: bool) -> Scenario:
     """Return a case in which a new instance fits only after a move of the subject."""
-    scene = moving_world(kind, split)
+    scenario = moving_world(kind, split)
     request = newcomer("shared", memory=2000) | {"name": "arrival", "restrict-to-nodes": [SOURCE]}
-    scene.document["request"] = request
-    return scene
+    scenario.document["request"] = request
+    return scenario
 
 
-def moved_away(kind: str, split: bool) -> Scene:
+def moved_away(kind: str, split: bool) -> Scenario:
     """Return a case in which a plan has moved the subject from `best` to its source."""
-    scene = moving_world(kind, split)
-    scene.node(SOURCE)["total_memory"] += scene.subject["memory"]
-    return scene
+    scenario = moving_world(kind, split)
+    scenario.node(SOURCE)["total_memory"] += scenario.subject["memory"]
+    return scenario
 
 
-def ask_undo(scene: Scene) -> Json:
+def ask_undo(scenario: Scenario) -> Json:
     """Return the undo plan for the journal of the plan that moved the subject."""
-    there = list(scene.subject["nodes"])
-    home = [BEST if role == scene.role else node for role, node in enumerate(there)]
+    there = list(scenario.subject["nodes"])
+    home = [BEST if role == scenario.role else node for role, node in enumerate(there)]
     step = {"number": 1, "kind": "migrate", "instance": "subject", "from": home, "to": there}
     head = {
         "event": "begin", "format": 1, "run": "run", "command": "balance", "cluster": "cluster",
@@ -50,90 +50,90 @@ def ask_undo(scene: Scene) -> Json:
     with tempfile.NamedTemporaryFile("w") as journal:
         journal.write(f"{json.dumps(head)}\n{json.dumps(done)}\n")
         journal.flush()
-        words = ("--json", "--verify-plan", f"--undo={journal.name}", *scene.options)
-        answer = run("balance", *words, stdin=as_bytes(scene.finished()))
+        words = ("--json", "--verify-plan", f"--undo={journal.name}", *scenario.options)
+        answer = run("balance", *words, stdin=as_bytes(scenario.finished()))
     plan: Json = json.loads(answer.stdout)
     assert answer.returncode == bool(plan["transition"]["left"]), answer.stderr.decode()
     return plan
 
 
-def failures(kind: str, split: bool) -> Scene:
+def failures(kind: str, split: bool) -> Scenario:
     """Return a case in which only `best` can restart the subject if its node fails."""
-    scene = _only_best(moving_world(kind, split))
-    del scene.document["instances"]["at-source"]
-    scene.node(SOURCE)["total_memory"] = 20000
-    scene.subject["memory"] = 4000
-    return scene
+    scenario = _only_best(moving_world(kind, split))
+    del scenario.document["instances"]["at-source"]
+    scenario.node(SOURCE)["total_memory"] = 20000
+    scenario.subject["memory"] = 4000
+    return scenario
 
 
-def racks(kind: str, split: bool) -> Scene:
+def racks(kind: str, split: bool) -> Scenario:
     """Return a case in which the node of the subject is a failure domain of its own."""
-    scene = failures(kind, split)
-    scene.tag(None, "htools:nlocation:rack")
-    for name, node in scene.document["nodes"].items():
-        scene.tag(node, "rack:a" if name == SOURCE else "rack:b")
-    scene.options.append("--racks")
-    return scene
+    scenario = failures(kind, split)
+    scenario.tag(None, "htools:nlocation:rack")
+    for name, node in scenario.document["nodes"].items():
+        scenario.tag(node, "rack:a" if name == SOURCE else "rack:b")
+    scenario.options.append("--racks")
+    return scenario
 
 
-def _only_best(scene: Scene) -> Scene:
+def _only_best(scenario: Scenario) -> Scenario:
     """Leave free capacity on `best` only."""
     for name in (NEXT, SPARE):
-        if name in scene.document["nodes"]:
-            scene.node(name)["total_memory"] = HELD[name] + 300
-    return scene
+        if name in scenario.document["nodes"]:
+            scenario.node(name)["total_memory"] = HELD[name] + 300
+    return scenario
 
 
-def ask_failures(scene: Scene) -> Json:
+def ask_failures(scenario: Scenario) -> Json:
     """Return the report of `check` for single failures, and for domains."""
-    words = ("--json", "--no-simulation", "--failures=1", *scene.options)
-    done = run("check", *words, stdin=as_bytes(scene.finished()))
+    words = ("--json", "--no-simulation", "--failures=1", *scenario.options)
+    done = run("check", *words, stdin=as_bytes(scenario.finished()))
     assert done.stdout, done.stderr.decode()
     found: Json = json.loads(done.stdout)
     return found
 
 
-def read_tolerated(scene: Scene, found: Json) -> list[str]:
+def read_tolerated(scenario: Scenario, found: Json) -> list[str]:
     """Return `best` if every failure restarts the subject there."""
     failed = found["node_failures"]
     losing = [one for one in failed["sets"]["losing"] if "subject" in one["lost"]]
     fallen = [one for one in failed.get("domains", ()) if one["domain"] == "rack:a"]
-    if "--racks" in scene.options:
+    if "--racks" in scenario.options:
         losing = [one for one in fallen if "subject" in one["lost"]]
     return [] if losing else [BEST]
 
 
-def forecast(kind: str, split: bool) -> Scene:
+def forecast(kind: str, split: bool) -> Scenario:
     """Return a case with past requests like the subject; only `best` fits one more."""
-    scene = _only_best(Scene(world([BEST, NEXT, KEEPER]), kind))
-    scene.wanted = newcomer(kind)
-    scene.options.append("--n1=off")  # no other node could take it over from `best`
-    return scene
+    scenario = _only_best(Scenario(world([BEST, NEXT, KEEPER]), kind))
+    scenario.wanted = newcomer(kind)
+    scenario.options.append("--n1=off")  # no other node could take it over from `best`
+    return scenario
 
 
-def ask_forecast(scene: Scene) -> Json:
+def ask_forecast(scenario: Scenario) -> Json:
     """Return how many more instances like the subject fit in the forecast."""
-    assert scene.wanted is not None
-    document = scene.finished()
+    assert scenario.wanted is not None
+    document = scenario.finished()
     with tempfile.TemporaryDirectory() as folder:
         past = Path(folder) / "1.json"
-        past.write_bytes(as_bytes(document | {"request": scene.wanted}))
-        words = ("--json", f"--replay={folder}", "-l1", "--tiered-alloc=1g,1g,1", *scene.options)
+        past.write_bytes(as_bytes(document | {"request": scenario.wanted}))
+        words = ("--json", f"--replay={folder}", "-l1", "--tiered-alloc=1g,1g,1", *scenario.options)
         done = run("capacity", *words, stdin=as_bytes(document))
     assert done.returncode == 0, done.stderr.decode()
     found: Json = json.loads(done.stdout)
     return found
 
 
-def read_forecast(scene: Scene, found: Json) -> list[str]:
+def read_forecast(scenario: Scenario, found: Json) -> list[str]:
     """Return `best` if one more instance fits."""
     return [BEST] if found["forecast"]["highest"] else []
 
 
-def ask_make_room(scene: Scene) -> Json:
+def ask_make_room(scenario: Scenario) -> Json:
     """Return the one move after which the new instance fits, if there is one."""
-    words = ("--json", "--verify-plan", "--make-room=1", *scene.options)
-    done = run("make-room", *words, stdin=as_bytes(scene.finished()))
+    words = ("--json", "--verify-plan", "--make-room=1", *scenario.options)
+    done = run("make-room", *words, stdin=as_bytes(scenario.finished()))
     assert done.returncode in (0, 1), done.stderr.decode()
     plan: Json = json.loads(done.stdout)
     assert bool(plan["moves"]) == (done.returncode == 0)

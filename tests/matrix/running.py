@@ -14,7 +14,7 @@ from tests.command import run
 from tests.execution.running import running
 from tests.live import worlds as live
 
-from .worlds import Scene
+from .worlds import Scenario
 
 __all__ = ["answers_of", "ask_executed", "read_executed"]
 
@@ -86,19 +86,19 @@ def _at_once(folder: str) -> Iterator[None]:
         yield
 
 
-def ask_executed(scene: Scene) -> Json:
+def ask_executed(scenario: Scenario) -> Json:
     """Return the plan of `balance` after its execution; ``places``: the final placement."""
     with tempfile.TemporaryDirectory() as folder, _at_once(folder):
-        answers = answers_of(scene.finished())
+        answers = answers_of(scenario.finished())
         with running(Path(folder), answers) as cluster:
             words = ("--json", "-X", f"-L{cluster.path}", "--journal", f"{folder}/journal")
-            done = run("balance", *words, *scene.options)
+            done = run("balance", *words, *scenario.options)
             assert done.returncode == 0, done.stderr.decode()
             plan: Json = json.loads(done.stdout)
             return plan | {"places": cluster.places()}
 
 
-def read_executed(scene: Scene, plan: Json) -> list[str]:
+def read_executed(scenario: Scenario, plan: Json) -> list[str]:
     """Return the nodes on which the subject runs now."""
     found: list[str] = plan["places"]["subject"]
     return found

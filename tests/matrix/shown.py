@@ -10,27 +10,29 @@ from tests.builders import Json, as_bytes
 from tests.command import run
 
 from .requests import between_world, moving_world
-from .worlds import Scene
+from .worlds import Scenario
 
 __all__ = ["cluster", "report", "show"]
 
 
-def cluster(kind: str, split: bool) -> Scene:
+def cluster(kind: str, split: bool) -> Scenario:
     """Return the subject on its source."""
     return between_world(kind, split) if split else moving_world(kind, split)
 
 
-def show(scene: Scene) -> Json:
+def show(scenario: Scenario) -> Json:
     """Return the output of `show` for the cluster."""
-    done = run("show", "--json", stdin=as_bytes(scene.finished()))
+    done = run("show", "--json", stdin=as_bytes(scenario.finished()))
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-def report(scene: Scene) -> Json:
+def report(scenario: Scenario) -> Json:
     """Return the page of the cluster."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
-        done = run("report", f"--html={page}", *scene.options, stdin=as_bytes(scene.finished()))
+        done = run(
+            "report", f"--html={page}", *scenario.options, stdin=as_bytes(scenario.finished())
+        )
         assert done.returncode == 0, done.stderr.decode()
         return {"page": page.read_text()}

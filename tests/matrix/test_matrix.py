@@ -14,7 +14,7 @@ from .planners import RejectedError, read_moves
 from .reasons import RULES, reason, table
 from .requests import respond
 from .running import read_executed
-from .worlds import BEST, NEXT, PAIR, SOURCE, Scene
+from .worlds import BEST, NEXT, PAIR, SOURCE, Scenario
 
 PAIRS = [(feature, path) for feature in FEATURES for path in PATHS]
 
@@ -39,14 +39,14 @@ CELLS = [
 ]
 
 
-def _home(path: Path, scene: Scene) -> str:
+def _home(path: Path, scenario: Scenario) -> str:
     """Return the selected node of the subject; "" if there is none."""
-    answer = path.ask(scene)
+    answer = path.ask(scenario)
     if "command" not in answer or "moves" in answer:
-        assert problems(scene.document, answer, _powered(answer)) == []
+        assert problems(scenario.document, answer, _powered(answer)) == []
         _check_bound(answer)
-    homes = path.read(scene, answer)
-    return homes[scene.role] if homes else ""
+    homes = path.read(scenario, answer)
+    return homes[scenario.role] if homes else ""
 
 
 def _check_bound(answer: Json) -> None:
@@ -89,18 +89,18 @@ def test_feature_changes_the_answer_of_the_path(feature: str, path: str, kind: s
     """The placement of the subject depends on the feature only."""
     row, column = FEATURES[feature], PATHS[path]
 
-    def scene() -> Scene:
-        return column.scene(kind, row.split)
+    def scenario() -> Scenario:
+        return column.scenario(kind, row.split)
 
     if column.shown:
-        assert column.ask(row.prepared(scene())) != column.ask(row.applied(scene()))
+        assert column.ask(row.prepared(scenario())) != column.ask(row.applied(scenario()))
         return
     if row.expect in (WAITS, FAILS_OVER, STAYS):
-        assert not _holds(row.expect, column.ask(row.prepared(scene())))
-        assert _holds(row.expect, column.ask(row.applied(scene())))
+        assert not _holds(row.expect, column.ask(row.prepared(scenario())))
+        assert _holds(row.expect, column.ask(row.applied(scenario())))
         return
-    without = _home(column, row.prepared(scene()))
-    with_it = row.applied(scene())
+    without = _home(column, row.prepared(scenario()))
+    with_it = row.applied(scenario())
     try:
         found = _home(column, with_it)
     except RejectedError:  # a rejection equals a plan without moves if no plan is possible
@@ -156,11 +156,14 @@ WORDS = "tag iallocator:prority:7 is unknown: iallocator:priority is meant, perh
 def test_misspelt_tag_is_reported_wherever_it_would_decide(path: str, owner: str) -> None:
     """A misspelt tag of the requested instance and of a node is reported."""
     column = PATHS[path]
-    scene = column.scene(column.kinds[0], False)
-    assert "is meant" not in column.ask(scene).get("info", "")
+    scenario = column.scenario(column.kinds[0], False)
+    assert "is meant" not in column.ask(scenario).get("info", "")
     if owner == "node":
-        scene.node(BEST)["tags"] = [*scene.node(BEST).get("tags", []), "iallocator:maintenence"]
+        scenario.node(BEST)["tags"] = [
+            *scenario.node(BEST).get("tags", []),
+            "iallocator:maintenence",
+        ]
     else:
-        scene.subject["tags"] = [*scene.subject.get("tags", []), "iallocator:prority:7"]
+        scenario.subject["tags"] = [*scenario.subject.get("tags", []), "iallocator:prority:7"]
     words = WORDS if owner == "subject" else "node best: tag iallocator:maintenence is unknown"
-    assert words in column.ask(scene)["info"]
+    assert words in column.ask(scenario)["info"]

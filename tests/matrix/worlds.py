@@ -36,7 +36,7 @@ FIGURES = (
 
 
 @dataclass
-class Scene:
+class Scenario:
     """Represent a document in preparation, with the properties that a path requires.
 
     Attributes
@@ -171,10 +171,10 @@ def newcomer(kind: str, **members: Any) -> Json:
     return request
 
 
-def resident(scene: Scene, home: str = SOURCE) -> None:
+def resident(scenario: Scenario, home: str = SOURCE) -> None:
     """Place the subject on `home`; a drbd one also on `keeper`, in the other role."""
-    kind = scene.kind
+    kind = scenario.kind
     nodes = {DRBD: (KEEPER, home), PAIR: (home, KEEPER)}.get(kind, (home,))
-    scene.add("subject", *nodes, disk_template=TEMPLATES[kind], memory=512)
+    scenario.add("subject", *nodes, disk_template=TEMPLATES[kind], memory=512)
     if kind == DRBD:
-        scene.node(KEEPER)["total_memory"] += 512
+        scenario.node(KEEPER)["total_memory"] += 512

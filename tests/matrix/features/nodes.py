@@ -11,160 +11,160 @@ from tests.matrix.worlds import (
     PAIR,
     SHARED,
     SOURCE,
-    Scene,
+    Scenario,
 )
 
 from .table import ON_DISK, PRIMARIES, feature
 
 
 @feature("offline")
-def offline(scene: Scene) -> Iterator[None]:
+def offline(scenario: Scenario) -> Iterator[None]:
     """Set the node offline, so that it accepts nothing, whatever amounts it reports."""
-    _empty_best(scene)
-    scene.asleep = True
+    _empty_best(scenario)
+    scenario.asleep = True
     yield
-    scene.node(BEST)["offline"] = True
+    scenario.node(BEST)["offline"] = True
 
 
 @feature("drained")
-def drained(scene: Scene) -> Iterator[None]:
+def drained(scenario: Scenario) -> Iterator[None]:
     """Drain the node, so that it accepts no new instance."""
-    _empty_best(scene)
+    _empty_best(scenario)
     yield
-    scene.node(BEST)["drained"] = True
+    scenario.node(BEST)["drained"] = True
 
 
 @feature("not vm_capable")
-def not_vm_capable(scene: Scene) -> Iterator[None]:
+def not_vm_capable(scenario: Scenario) -> Iterator[None]:
     """Clear vm_capable of the node, so that it accepts no instance, whatever amounts it reports."""
-    _empty_best(scene)
-    scene.asleep = True
+    _empty_best(scenario)
+    scenario.asleep = True
     yield
-    scene.node(BEST)["vm_capable"] = False
+    scenario.node(BEST)["vm_capable"] = False
 
 
-def _empty_best(scene: Scene) -> None:
+def _empty_best(scenario: Scenario) -> None:
     """Remove the instance on the node `best`, so that N+1 does not depend on that node."""
-    scene.disable_n1()
-    del scene.document["instances"]["at-best"]
+    scenario.disable_n1()
+    del scenario.document["instances"]["at-best"]
 
 
 @feature("maintenance tag")
-def maintenance(scene: Scene) -> Iterator[None]:
+def maintenance(scenario: Scenario) -> Iterator[None]:
     """Set the node in maintenance, so that it accepts no new instance."""
     yield
-    scene.tag(scene.node(BEST), "iallocator:maintenance")
+    scenario.tag(scenario.node(BEST), "iallocator:maintenance")
 
 
 @feature("cpu ratio", PRIMARIES)
-def cpu_ratio(scene: Scene) -> Iterator[None]:
+def cpu_ratio(scenario: Scenario) -> Iterator[None]:
     """Exceed the ratio of 4 virtual cpus on one cpu with a fifth one."""
-    scene.subject["vcpus"] = 5
+    scenario.subject["vcpus"] = 5
     yield
-    scene.node(BEST)["total_cpus"] = 1
+    scenario.node(BEST)["total_cpus"] = 1
 
 
 @feature("disk reserve", ON_DISK)
-def disk_reserve(scene: Scene) -> Iterator[None]:
+def disk_reserve(scenario: Scenario) -> Iterator[None]:
     """Reserve all of the disk of the node, so that it accepts no new disk."""
     yield
-    scene.tag(scene.node(BEST), "iallocator:disk-reserve:100%")
+    scenario.tag(scenario.node(BEST), "iallocator:disk-reserve:100%")
 
 
 @feature("volume groups", ON_DISK)
-def volume_groups(scene: Scene) -> Iterator[None]:
+def volume_groups(scenario: Scenario) -> Iterator[None]:
     """Fill the volume group of the instance on the node; the other volume group has free space."""
-    scene.disable_n1()  # from `next` it could go to `best` only
-    for disk in scene.subject["disks"]:
+    scenario.disable_n1()  # from `next` it could go to `best` only
+    for disk in scenario.subject["disks"]:
         disk["vg"] = "fast"
-    for node in scene.document["nodes"].values():
+    for node in scenario.document["nodes"].values():
         node["volume_groups"] = [{"name": name, "free": 500000} for name in ("fast", "lvm")]
     yield
-    scene.node(BEST)["volume_groups"][0]["free"] = 0
+    scenario.node(BEST)["volume_groups"][0]["free"] = 0
 
 
 @feature("spindle ratio", ON_DISK)
-def spindle_ratio(scene: Scene) -> Iterator[None]:
+def spindle_ratio(scenario: Scenario) -> Iterator[None]:
     """Exceed the ratio of 32 uses of one spindle with 40."""
-    scene.subject["spindle_use"] = 40
-    for node in scene.document["nodes"].values():
+    scenario.subject["spindle_use"] = 40
+    for node in scenario.document["nodes"].values():
         node["ndparams"]["spindle_count"] = 4
     yield
-    scene.node(BEST)["ndparams"]["spindle_count"] = 1
+    scenario.node(BEST)["ndparams"]["spindle_count"] = 1
 
 
 @feature("exclusive storage", ON_DISK)
-def exclusive_storage(scene: Scene) -> Iterator[None]:
+def exclusive_storage(scenario: Scenario) -> Iterator[None]:
     """Give the node exclusive storage with one spindle, which ``at-best`` uses."""
-    scene.disable_n1()  # from `next` it could go to `best` only
+    scenario.disable_n1()  # from `next` it could go to `best` only
     for name in (BEST, NEXT):
-        scene.node(name)["ndparams"]["exclusive_storage"] = True
-        scene.node(name)["total_spindles"] = 9
+        scenario.node(name)["ndparams"]["exclusive_storage"] = True
+        scenario.node(name)["total_spindles"] = 9
     yield
-    scene.node(BEST)["total_spindles"] = 1
+    scenario.node(BEST)["total_spindles"] = 1
 
 
 @feature("pools", (SHARED, DRBD, PAIR))
-def pools(scene: Scene) -> Iterator[None]:
+def pools(scenario: Scenario) -> Iterator[None]:
     """Remove the node's access to the storage pool of the instance."""
-    where = "external" if scene.kind == SHARED else "internal"
+    where = "external" if scenario.kind == SHARED else "internal"
     tag = f"iallocator:pool:{where}:fast"
-    scene.disable_n1()  # from `next` it could fail over to `best` only
-    scene.tag(scene.subject, tag)
-    for name, node in scene.document["nodes"].items():
+    scenario.disable_n1()  # from `next` it could fail over to `best` only
+    scenario.tag(scenario.subject, tag)
+    for name, node in scenario.document["nodes"].items():
         if name != BEST:
-            scene.tag(node, tag)
-    control = scene.node(BEST)["tags"]
-    scene.tag(scene.node(BEST), tag)
+            scenario.tag(node, tag)
+    control = scenario.node(BEST)["tags"]
+    scenario.tag(scenario.node(BEST), tag)
     yield
-    scene.node(BEST)["tags"] = [*control, f"iallocator:pool:{where}:slow"]
+    scenario.node(BEST)["tags"] = [*control, f"iallocator:pool:{where}:slow"]
 
 
 @feature("required label")
-def required_label(scene: Scene) -> Iterator[None]:
+def required_label(scenario: Scenario) -> Iterator[None]:
     """Let the instance require a label that the node does not have."""
-    scene.disable_n1()  # from `next` it could fail over to `best` only
-    scene.tag(scene.subject, "iallocator:nodes:must:fast")
-    for name, node in scene.document["nodes"].items():
+    scenario.disable_n1()  # from `next` it could fail over to `best` only
+    scenario.tag(scenario.subject, "iallocator:nodes:must:fast")
+    for name, node in scenario.document["nodes"].items():
         if name != BEST:
-            scene.tag(node, "fast")
-    control = scene.node(BEST)["tags"]
-    scene.tag(scene.node(BEST), "fast")
+            scenario.tag(node, "fast")
+    control = scenario.node(BEST)["tags"]
+    scenario.tag(scenario.node(BEST), "fast")
     yield
-    scene.node(BEST)["tags"] = [*control, "slow"]
+    scenario.node(BEST)["tags"] = [*control, "slow"]
 
 
 @feature("excluded label")
-def excluded_label(scene: Scene) -> Iterator[None]:
+def excluded_label(scenario: Scenario) -> Iterator[None]:
     """Let the instance exclude a label that the node has."""
-    scene.disable_n1()
-    scene.tag(scene.subject, "iallocator:nodes:never:slow")
+    scenario.disable_n1()
+    scenario.tag(scenario.subject, "iallocator:nodes:never:slow")
     yield
-    scene.tag(scene.node(BEST), "slow")
+    scenario.tag(scenario.node(BEST), "slow")
 
 
 @feature("preferred label", PRIMARIES)
-def preferred_label(scene: Scene) -> Iterator[None]:
+def preferred_label(scenario: Scenario) -> Iterator[None]:
     """Let the instance prefer, at a high penalty, a label that the node does not have."""
-    scene.disable_n1()
-    scene.tag(scene.subject, "iallocator:nodes:should:fast:1000")
-    for name, node in scene.document["nodes"].items():
+    scenario.disable_n1()
+    scenario.tag(scenario.subject, "iallocator:nodes:should:fast:1000")
+    for name, node in scenario.document["nodes"].items():
         if name not in (BEST, SOURCE):
-            scene.tag(node, "fast")
-    control = scene.node(BEST)["tags"]
-    scene.tag(scene.node(BEST), "fast")
+            scenario.tag(node, "fast")
+    control = scenario.node(BEST)["tags"]
+    scenario.tag(scenario.node(BEST), "fast")
     yield
-    scene.node(BEST)["tags"] = [*control, "slow"]
+    scenario.node(BEST)["tags"] = [*control, "slow"]
 
 
 @feature("restricted nodes")
-def restricted_nodes(scene: Scene) -> Iterator[None]:
+def restricted_nodes(scenario: Scenario) -> Iterator[None]:
     """Restrict the request to some nodes."""
-    scene.subject["restrict-to-nodes"] = [BEST, NEXT, *_more(scene)]
+    scenario.subject["restrict-to-nodes"] = [BEST, NEXT, *_more(scenario)]
     yield
-    scene.subject["restrict-to-nodes"] = [NEXT, *_more(scene)]
+    scenario.subject["restrict-to-nodes"] = [NEXT, *_more(scenario)]
 
 
-def _more(scene: Scene) -> list[str]:
+def _more(scenario: Scenario) -> list[str]:
     """Return the nodes that only pairs need."""
-    return ["spare"] if scene.kind == PAIR else []
+    return ["spare"] if scenario.kind == PAIR else []

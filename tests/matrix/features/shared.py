@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from tests.matrix.worlds import BEST, HELD, KEEPER, MEMORY, NEXT, SPARE, Scene
+from tests.matrix.worlds import BEST, HELD, KEEPER, MEMORY, NEXT, SPARE, Scenario
 
 __all__ = ["excluded_from_best", "only_best_can_rescue"]
 
 
-def excluded_from_best(scene: Scene) -> None:
+def excluded_from_best(scenario: Scenario) -> None:
     """Give the instance on `best` the exclusion tag of the subject."""
-    scene.tag(None, "htools:iextags:service")
-    scene.tag(scene.subject, "service:dns")
-    scene.tag(scene.instance("at-best"), "service:dns")
+    scenario.tag(None, "htools:iextags:service")
+    scenario.tag(scenario.subject, "service:dns")
+    scenario.tag(scenario.instance("at-best"), "service:dns")
 
 
-def only_best_can_rescue(scene: Scene) -> None:
+def only_best_can_rescue(scenario: Scenario) -> None:
     """Let the instances of `keeper` fit on `best` only, and only without the subject."""
     size = MEMORY[BEST] - HELD[BEST] - 256
     home = KEEPER
-    if scene.group_of(KEEPER) is not scene.group_of(BEST):
+    if scenario.group_of(KEEPER) is not scenario.group_of(BEST):
         home = SPARE
-        scene.instance("at-spare")["memory"] = 100
-    scene.node(home)["total_memory"] += size
-    scene.add("large", home, memory=size, auto_balance=False)
-    if scene.request.get("type") == "change-group":  # N+1 counts where the group is chosen
-        scene.node(NEXT)["drained"] = True
+        scenario.instance("at-spare")["memory"] = 100
+    scenario.node(home)["total_memory"] += size
+    scenario.add("large", home, memory=size, auto_balance=False)
+    if scenario.request.get("type") == "change-group":  # N+1 counts where the group is chosen
+        scenario.node(NEXT)["drained"] = True

@@ -1,7 +1,7 @@
 """The table of features: facts that may decide the placement of an instance.
 
-Each feature is a generator over a `Scene`. Before its ``yield`` it prepares the common facts, after
-it it sets the one deciding fact. The preparation alone is the control.
+Each feature is a generator over a `Scenario`. Before its ``yield``, the feature prepares the common
+facts. After the ``yield``, it sets the one deciding fact. The preparation alone is the control.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.matrix.worlds import (
     PAIR,
     PLAIN,
     SHARED,
-    Scene,
+    Scenario,
 )
 
 __all__ = [
@@ -43,7 +43,7 @@ EVERY = (SHARED, PLAIN, DRBD, PAIR)
 PRIMARIES = (SHARED, PLAIN, PAIR)
 ON_DISK = (PLAIN, DRBD, PAIR)
 
-Build = Callable[[Scene], Iterator[None]]
+Build = Callable[[Scenario], Iterator[None]]
 
 
 @dataclass(frozen=True)
@@ -76,20 +76,20 @@ class Feature:
     nowhere: bool
     build: Build
 
-    def leaves_nothing(self, scene: Scene) -> bool:
+    def leaves_nothing(self, scenario: Scenario) -> bool:
         """Return whether the feature also excludes `next`."""
-        return self.nowhere or scene.node(NEXT)["drained"]
+        return self.nowhere or scenario.node(NEXT)["drained"]
 
-    def applied(self, scene: Scene) -> Scene:
-        """Return the test case `scene` with the feature added."""
-        for _ in self.build(scene):
+    def applied(self, scenario: Scenario) -> Scenario:
+        """Return the test case `scenario` with the feature added."""
+        for _ in self.build(scenario):
             pass
-        return scene
+        return scenario
 
-    def prepared(self, scene: Scene) -> Scene:
-        """Return the test case `scene` prepared for the feature, but without it."""
-        next(self.build(scene))
-        return scene
+    def prepared(self, scenario: Scenario) -> Scenario:
+        """Return the test case `scenario` prepared for the feature, but without it."""
+        next(self.build(scenario))
+        return scenario
 
 
 FEATURES: dict[str, Feature] = {}

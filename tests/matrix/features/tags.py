@@ -10,7 +10,7 @@ from tests.matrix.worlds import (
     NEXT,
     PAIR,
     SHARED,
-    Scene,
+    Scenario,
 )
 
 from .shared import excluded_from_best
@@ -18,38 +18,38 @@ from .table import PRIMARIES, feature
 
 
 @feature("exclusion tags", PRIMARIES)
-def exclusion_tags(scene: Scene) -> Iterator[None]:
+def exclusion_tags(scenario: Scenario) -> Iterator[None]:
     """Give ``at-best`` and the subject the same exclusion tag."""
-    excluded_from_best(scene)
-    tags = scene.instance("at-best")["tags"]
-    scene.instance("at-best")["tags"] = []
+    excluded_from_best(scenario)
+    tags = scenario.instance("at-best")["tags"]
+    scenario.instance("at-best")["tags"] = []
     yield
-    scene.instance("at-best")["tags"] = tags
+    scenario.instance("at-best")["tags"] = tags
 
 
 @feature("location tags")
-def location_tags(scene: Scene) -> Iterator[None]:
+def location_tags(scenario: Scenario) -> Iterator[None]:
     """Set the desired location of a primary; for a secondary, one other than its primary's."""
-    scene.tag(None, "htools:nlocation:site", "htools:desiredlocation:site")
-    scene.tag(scene.node(NEXT), "site:a")
-    scene.tag(scene.node(KEEPER), "site:b")
-    if scene.role == 0:
-        scene.tag(scene.subject, "site:a")
-    untagged = scene.node(BEST)["tags"]
-    scene.tag(scene.node(BEST), "site:a")
+    scenario.tag(None, "htools:nlocation:site", "htools:desiredlocation:site")
+    scenario.tag(scenario.node(NEXT), "site:a")
+    scenario.tag(scenario.node(KEEPER), "site:b")
+    if scenario.role == 0:
+        scenario.tag(scenario.subject, "site:a")
+    untagged = scenario.node(BEST)["tags"]
+    scenario.tag(scenario.node(BEST), "site:a")
     yield
-    scene.node(BEST)["tags"] = [*untagged, "site:b"]
+    scenario.node(BEST)["tags"] = [*untagged, "site:b"]
 
 
 @feature("migration tags", (SHARED, PAIR))
-def migration_tags(scene: Scene) -> Iterator[None]:
+def migration_tags(scenario: Scenario) -> Iterator[None]:
     """Set migration tags with which `best` cannot receive instances from `source`."""
-    scene.disable_n1()  # from `next` it could fail over to `best` only
-    scene.tag(None, "htools:migration:hv")
-    for name, node in scene.document["nodes"].items():
+    scenario.disable_n1()  # from `next` it could fail over to `best` only
+    scenario.tag(None, "htools:migration:hv")
+    for name, node in scenario.document["nodes"].items():
         if name != BEST:
-            scene.tag(node, "hv:new")
-    untagged = scene.node(BEST)["tags"]
-    scene.tag(scene.node(BEST), "hv:new")
+            scenario.tag(node, "hv:new")
+    untagged = scenario.node(BEST)["tags"]
+    scenario.tag(scenario.node(BEST), "hv:new")
     yield
-    scene.node(BEST)["tags"] = [*untagged, "hv:old"]
+    scenario.node(BEST)["tags"] = [*untagged, "hv:old"]
