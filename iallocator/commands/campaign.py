@@ -29,11 +29,11 @@ from iallocator.documents.metrics import campaign_metrics
 from iallocator.engine import effective_settings
 from iallocator.errors import INTERRUPTED, UsageError, printable, tell
 from iallocator.execution.campaign import CampaignState
-from iallocator.execution.doors import open_queue
 from iallocator.execution.jobs import describe
 from iallocator.execution.journal import default_path
 from iallocator.execution.lock import ClusterLock
 from iallocator.execution.node_work import NodeCommands, NodeWork
+from iallocator.execution.queue_access import open_queue
 from iallocator.execution.records import DONE, FAILED, REJECTED, RETURNING, SENDING, SENT
 from iallocator.render.words import duration_words
 from iallocator.transition.step import REBOOT, UNDRAIN

@@ -17,10 +17,10 @@ from iallocator.commands.command import print_json, reject_silent_nodes
 from iallocator.deadline import Deadline, Held, interrupt
 from iallocator.errors import SIGNALLED, IallocatorError, UsageError, one_line, printable, tell
 from iallocator.execution.cluster_check import LiveClusterCheck, expectations, places_of
-from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.jobs import ExecutionError, describe, jobs_of
 from iallocator.execution.journal import Journal, default_path, read_journal
 from iallocator.execution.lock import ClusterLock
+from iallocator.execution.queue_access import open_queue, runs
 from iallocator.execution.records import (
     DONE,
     FAILED,
@@ -167,8 +167,8 @@ def complete_journal(
     head, records = records_in(path)
     queue, _ = open_queue(settings)
     if queue.singly != head["singly"]:
-        door = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
-        raise UsageError(f"{path}: begun by {door}")
+        connection = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
+        raise UsageError(f"{path}: begun by {connection}")
     journal = Journal.reopen(path)
     execution = _Execution(settings, head, queue, records)
     return _carry_out(execution, journal, load, None, working, again=True)
@@ -196,8 +196,10 @@ def resume(
     if runs(settings):
         queue, name = open_queue(settings)
         if name != head["cluster"] or queue.singly != head["singly"]:
-            door = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
-            raise UsageError(f"{settings.resume}: of {head['cluster']} by {door}, this is {name}")
+            connection = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
+            raise UsageError(
+                f"{settings.resume}: of {head['cluster']} by {connection}, this is {name}"
+            )
     if settings.dry_run:
         execution = _read(settings, head, queue)
         again = [] if queue is None else list(retries(execution.records, places_of(load())))

@@ -8,7 +8,7 @@ from iallocator.commands.command import enforced_relations
 from iallocator.commands.planner_options import Balancing
 from iallocator.commands.plans import balanced
 from iallocator.commands.progress import say_share
-from iallocator.execution.doors import runs
+from iallocator.execution.queue_access import runs
 from iallocator.names import meant, whole_name, whole_names
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.reboot.campaign import (

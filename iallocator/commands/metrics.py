@@ -20,8 +20,8 @@ from iallocator.documents.metrics import (
 from iallocator.documents.moments import Examination
 from iallocator.errors import INCOMPLETE, tell
 from iallocator.execution.campaign import CampaignState
-from iallocator.execution.doors import runs
 from iallocator.execution.journal import default_path
+from iallocator.execution.queue_access import runs
 from iallocator.model.state import State
 from iallocator.planners.capacity.capacity import study
 from iallocator.planners.check.health import data_findings, examine

@@ -9,8 +9,8 @@ from shlex import quote
 from iallocator.commands.command import Result, enforced_relations, reject_silent_nodes
 from iallocator.commands.runner import read_again
 from iallocator.deadline import limit_reached
-from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.lock import ClusterLock
+from iallocator.execution.queue_access import open_queue, runs
 from iallocator.execution.repairs import RepairJobs, RepairTags
 from iallocator.planners.eligible import group_named
 from iallocator.planners.repair.round import RepairRound

@@ -6,8 +6,8 @@ from iallocator.commands.progress import progress_line
 from iallocator.deadline import TIME_IS_UP
 from iallocator.errors import NAMES
 from iallocator.execution.dead_node import evidence_of_death
-from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.jobs import ExecutionError
+from iallocator.execution.queue_access import open_queue, runs
 from iallocator.model.state import State
 from iallocator.planners.eligible import nodes_named, set_offline
 from iallocator.planners.repair.rescue import ReturnResult, plan_rescue

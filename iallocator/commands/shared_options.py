@@ -237,7 +237,7 @@ class Execution(CommandSettings):
             if idle:
                 raise UsageError(f"{idle[0]} says how a plan is carried out: it goes with -X")
             return
-        from iallocator.execution.doors import runs
+        from iallocator.execution.queue_access import runs
 
         if not runs(self):
             raise UsageError("-X carries a plan out on a running cluster: it needs -L, or -m HOST")

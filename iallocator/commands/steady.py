@@ -15,9 +15,9 @@ from typing import Any
 
 from iallocator.commands.day_files import DayFiles, day_file, time_words
 from iallocator.errors import UsageError
-from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.lock import ClusterLock
+from iallocator.execution.queue_access import open_queue, runs
 from iallocator.model.cluster import set_cpu_loads
 from iallocator.model.instance import UNIT_LOAD
 from iallocator.planners.balance.steady import (

@@ -50,7 +50,7 @@ _SECTIONS: dict[str, Callable[[Runner, str], None]] = {
     "questions": lambda run, _: extras.questions(run),
     "last": lambda run, _: extras.last_look(run),
     "trace": trace.calls,
-    "reading": lambda run, _: reading.doors(run),
+    "reading": lambda run, _: reading.connections(run),
     "execution": lambda run, _: execution.faults(run),
     "upkeep": lambda run, _: upkeep.upkeep(run),
     "returning": lambda run, _: returning.returning(run),

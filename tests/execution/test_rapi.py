@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from iallocator.cli import main
-from iallocator.execution.doors import RapiJobs, call_of
+from iallocator.execution.queue_access import RapiJobs, call_of
 from tests.builders import Json
 from tests.live.fakes import Raw, fake_rapi
 
@@ -71,7 +71,7 @@ def test_opcode_has_its_resource(opcode: Json, call: Any) -> None:
     assert call_of({**opcode, **REASON}) == call
 
 
-class RapiDoor:
+class RapiResources:
     """Represent the cluster of `Running` through RAPI."""
 
     def __init__(self, cluster: Running) -> None:
@@ -124,7 +124,7 @@ class RapiDoor:
 @pytest.fixture(autouse=True)
 def _without_pauses(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the pauses between two queries of a job, too."""
-    monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
+    monkeypatch.setattr("iallocator.execution.queue_access.pause", lambda seconds: None)
 
 
 def test_plan_is_executed_one_opcode_at_a_time(
@@ -132,7 +132,7 @@ def test_plan_is_executed_one_opcode_at_a_time(
 ) -> None:
     """A job is submitted when its dependencies have ended; power steps are manual."""
     cluster = Running(shared_cluster())
-    with fake_rapi(tmp_path, RapiDoor(cluster).reply) as server:
+    with fake_rapi(tmp_path, RapiResources(cluster).reply) as server:
         words = ["squeeze", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
         journal = str(tmp_path / "journal")
         assert main([*words, "--journal", journal]) == 0
@@ -167,9 +167,9 @@ def test_rejection_of_one_job_or_of_all_is_reported(
 ) -> None:
     """404: that job failed, the others are tried; 503: no more jobs are submitted."""
     cluster = Running(shared_cluster())
-    door = RapiDoor(cluster)
-    door.rejection = Raw(status, b'{"code": 1, "message": "no", "explain": "no such thing"}')
-    with fake_rapi(tmp_path, door.reply) as server:
+    resources = RapiResources(cluster)
+    resources.rejection = Raw(status, b'{"code": 1, "message": "no", "explain": "no such thing"}')
+    with fake_rapi(tmp_path, resources.reply) as server:
         words = ["balance", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
         assert main([*words, "--journal", str(tmp_path / "journal")]) == 1
         out, err = capsys.readouterr()
@@ -182,16 +182,16 @@ def test_drained_queue_is_reported_at_once_and_its_reason_shown(
 ) -> None:
     """Ganeti 3.0 answers status 500: no job was accepted, and none is tried again."""
     cluster = Running(shared_cluster())
-    door = RapiDoor(cluster)
+    resources = RapiResources(cluster)
     output = b'{"code": 500, "message": "Queue drained", "explain": "Server got itself in trouble"}'
-    door.rejection = Raw(500, output)
-    with fake_rapi(tmp_path, door.reply) as server:
+    resources.rejection = Raw(500, output)
+    with fake_rapi(tmp_path, resources.reply) as server:
         words = ["balance", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
         journal = tmp_path / "journal"
         assert main([*words, "--journal", str(journal)]) == 1
         assert "Queue drained" in capsys.readouterr().err
         assert journal.read_text().count('"event":"submit"') == 1
-        door.rejection = None
+        resources.rejection = None
         assert main([*words, "--resume", str(journal)]) == 0
 
 
@@ -207,7 +207,7 @@ def test_dead_node_is_rescued_through_rapi(
         "iallocator.execution.dead_node.answers_ping", lambda address: address != "192.0.2.2"
     )
     cluster = Running(sick(oob_program=OOB))
-    with fake_rapi(tmp_path, RapiDoor(cluster).reply) as server:
+    with fake_rapi(tmp_path, RapiResources(cluster).reply) as server:
         journal = str(tmp_path / "journal")
         words = ["rescue", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
         begin = [*words, "node2", "--journal", journal]

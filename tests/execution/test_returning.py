@@ -16,11 +16,11 @@ from tests.live.worlds import instance, node
 from tests.schemas import conforms
 
 from .running import Running, running, shared_cluster
-from .test_rapi import RapiDoor
+from .test_rapi import RapiResources
 
 Capture = pytest.CaptureFixture[str]
 
-DOORS = ("luxi", "rapi")
+CONNECTIONS = ("luxi", "rapi")
 
 
 @pytest.fixture(autouse=True)
@@ -28,20 +28,20 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the locks of a test in its own folder, and shorten pauses."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
     monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
-    monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
+    monkeypatch.setattr("iallocator.execution.queue_access.pause", lambda seconds: None)
     for name in ("NAP", "SHORTEST", "LONGEST"):
         monkeypatch.setattr(f"iallocator.execution.returning.{name}", 0.01)
 
 
 @contextmanager
-def at(door: str, folder: Path, answers: Json) -> Iterator[tuple[Running, list[str]]]:
+def at(connection: str, folder: Path, answers: Json) -> Iterator[tuple[Running, list[str]]]:
     """Yield a simulated cluster, and the arguments that connect to it by LUXI or RAPI."""
-    if door == "luxi":
+    if connection == "luxi":
         with running(folder, answers) as world:
             yield world, [f"-L{world.path}"]
         return
     world = Running(answers)
-    with fake_rapi(folder, RapiDoor(world).reply) as server:
+    with fake_rapi(folder, RapiResources(world).reply) as server:
         yield world, [f"-m{server.address}", f"--cacert={server.cacert}"]
 
 
@@ -72,10 +72,10 @@ def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
 ) -> None:
     """The job that sets it online fails until the node answers; then instances are moved to it."""
     answers, figures = standby_cluster("/sbin/oob")
-    with at("luxi", tmp_path, answers) as (world, door):
+    with at("luxi", tmp_path, answers) as (world, connection):
         tell_when_online(world, figures)
         world.booting["node3"] = 4
-        assert main([*SQUEEZE, *door, "--json", f"--journal={tmp_path / 'journal'}"]) == 0
+        assert main([*SQUEEZE, *connection, "--json", f"--journal={tmp_path / 'journal'}"]) == 0
         out, err = capsys.readouterr()
         assert not world.found("node3")["offline"]
         assert ["node3"] in world.places().values()
@@ -85,11 +85,11 @@ def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
         conforms(found, "plan")
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_node_that_was_powered_on_by_hand_is_waited_for(door: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("connection", CONNECTIONS)
+def test_node_that_was_powered_on_by_hand_is_waited_for(connection: str, tmp_path: Path) -> None:
     """An administrator powers it on, and confirms that before it has booted."""
     answers, figures = standby_cluster()
-    with at(door, tmp_path, answers) as (world, words):
+    with at(connection, tmp_path, answers) as (world, words):
         journal = tmp_path / "journal"
         assert main([*SQUEEZE, *words, f"--journal={journal}"]) == 0
         tell_when_online(world, figures)
@@ -104,17 +104,17 @@ def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
 ) -> None:
     """The status is 1 and the cause is named; after the boot, --resume executes the rest."""
     answers, figures = standby_cluster("/sbin/oob")
-    with at("luxi", tmp_path, answers) as (world, door):
+    with at("luxi", tmp_path, answers) as (world, connection):
         journal = tmp_path / "journal"
         world.booting["node3"] = 1_000_000
-        assert main([*SQUEEZE, *door, "--boot-timeout=1", f"--journal={journal}"]) == 1
+        assert main([*SQUEEZE, *connection, "--boot-timeout=1", f"--journal={journal}"]) == 1
         out, err = capsys.readouterr()
         assert "iallocator: node3 does not answer, 1 s after" in err
         assert f"--resume {journal} goes on" in err
         assert "online node3: node3 does not answer" in out
         world.booting["node3"] = 2
         tell_when_online(world, figures)
-        assert main([*SQUEEZE, *door, f"--resume={journal}"]) == 0
+        assert main([*SQUEEZE, *connection, f"--resume={journal}"]) == 0
         assert ["node3"] in world.places().values()
         powered = [c for job in world.jobs.values() for c in job["ops"] if "command" in c]
         assert len(powered) == 1
@@ -123,9 +123,9 @@ def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
 def test_out_of_band_program_that_fails_fails_its_job(tmp_path: Path, capsys: Capture) -> None:
     """Ganeti reports such a job as a success; the node is not set online then."""
     answers, _ = standby_cluster("/sbin/oob")
-    with at("luxi", tmp_path, answers) as (world, door):
+    with at("luxi", tmp_path, answers) as (world, connection):
         world.broken_power = {"node3"}
-        assert main([*SQUEEZE, *door, f"--journal={tmp_path / 'journal'}"]) == 1
+        assert main([*SQUEEZE, *connection, f"--journal={tmp_path / 'journal'}"]) == 1
         assert "power-on node3: the out-of-band program of node3 failed" in capsys.readouterr().out
         assert world.found("node3")["offline"]
 
@@ -149,14 +149,14 @@ def mirrored_cluster() -> Json:
 REBOOT = ("reboot", "-X", "--node-tags=now")
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("connection", CONNECTIONS)
 def test_instances_go_back_when_nodes_answer_and_disks_are_in_sync(
-    door: str, tmp_path: Path, capsys: Capture
+    connection: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """An inactive disk is activated; the end of a sync is awaited for any time."""
     degraded = ["/dev/drbd0", 147, 0, None, None, True, 0]
     half = ["/dev/drbd0", 147, 0, 50.0, 0, True, 1]
-    with at(door, tmp_path, mirrored_cluster()) as (world, words):
+    with at(connection, tmp_path, mirrored_cluster()) as (world, words):
         journal = tmp_path / "journal"
         home = world.places()
         assert main([*REBOOT, *words, f"--journal={journal}"]) == 0
@@ -185,12 +185,12 @@ def test_disks_that_stay_degraded_are_named_and_the_journal_goes_on(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """No instance migrates back; a confirmed reboot is not confirmed again."""
-    with at("luxi", tmp_path, mirrored_cluster()) as (world, door):
+    with at("luxi", tmp_path, mirrored_cluster()) as (world, connection):
         journal = tmp_path / "journal"
-        assert main([*REBOOT, *door, f"--journal={journal}"]) == 0
+        assert main([*REBOOT, *connection, f"--journal={journal}"]) == 0
         world.syncing = {"i1": [None] * 10_000}
         capsys.readouterr()
-        again = [*REBOOT, *door, f"--resume={journal}"]
+        again = [*REBOOT, *connection, f"--resume={journal}"]
         assert main([*again, "--done-by-hand", "--boot-timeout=1"]) == 1
         out, err = capsys.readouterr()
         assert "disk 0 of i1 on node2 is not active, 1 s after" in err
@@ -206,10 +206,10 @@ def test_by_hand_lists_only_the_nodes_whose_turn_it_is(tmp_path: Path, capsys: C
     answers = mirrored_cluster()
     for one in answers["nodes"][:3]:
         one["tags"] = ["now"]
-    with at("luxi", tmp_path, answers) as (world, door):
+    with at("luxi", tmp_path, answers) as (world, connection):
         journal = tmp_path / "journal"
         seen: list[str] = []
-        words = [*REBOOT, *door, "--json"]
+        words = [*REBOOT, *connection, "--json"]
         assert main([*words, f"--journal={journal}"]) == 0
         while True:
             found = json.loads(capsys.readouterr().out)

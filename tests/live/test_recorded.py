@@ -81,9 +81,9 @@ def test_recorded_cluster_has_the_tables_and_moves_of_hbal(
 ) -> None:
     """The tables are equal through RAPI and LUXI, with exclusion tags and measured loads."""
     with fake_luxi(tmp_path, recorded_luxi) as server:
-        for door in (f"-mfile://{RECORDED}", f"-L{server.path}"):
-            tables, moves = theirs(door, "-G", group, *more)
-            own, own_moves = ours(door, "-G", group, *more)
+        for connection in (f"-mfile://{RECORDED}", f"-L{server.path}"):
+            tables, moves = theirs(connection, "-G", group, *more)
+            own, own_moves = ours(connection, "-G", group, *more)
             assert moves
             assert own_moves == moves
             assert {name: own[name] for name in tables} == tables
@@ -103,8 +103,11 @@ def test_recorded_answers_of_luxi_and_rapi_are_equal_clusters(
     output, errors = [], []
     with fake_luxi(tmp_path, recorded_luxi) as server:
         assert isinstance(server, FakeLuxi)
-        for door in (f"-mfile://{RECORDED}", f"-L{server.path}"):
-            assert main(["balance", "--all-groups", "--json", "-p", "--print-instances", door]) == 0
+        for connection in (f"-mfile://{RECORDED}", f"-L{server.path}"):
+            assert (
+                main(["balance", "--all-groups", "--json", "-p", "--print-instances", connection])
+                == 0
+            )
             out, err = capsys.readouterr()
             output.append({k: value for k, value in json.loads(out).items() if k != "source"})
             errors.append(err)

@@ -26,14 +26,14 @@ def test_snapshot_as_text_has_the_tables_and_moves_of_the_cluster(
 ) -> None:
     """The tables and moves of hbal and iallocator are equal for the file and for the cluster."""
     with fake_luxi(tmp_path, recorded_luxi) as server:
-        for door in (f"-L{server.path}", f"-mfile://{RECORDED}"):
-            assert main(["snapshot", door]) == 0
+        for connection in (f"-L{server.path}", f"-mfile://{RECORDED}"):
+            assert main(["snapshot", connection]) == 0
             text = tmp_path / "cluster.data"
             text.write_text(capsys.readouterr().out)
             words = ("-t", str(text), "-G", group)
             tables, moves = theirs(*words)
             assert moves
-            assert (tables, moves) == theirs(door, "-G", group)
+            assert (tables, moves) == theirs(connection, "-G", group)
             own, own_moves = ours(*words)
             assert own_moves == moves
             assert {name: own[name] for name in tables} == tables
@@ -116,10 +116,10 @@ def test_impossible_snapshot_is_reported_in_one_line(
 @pytest.mark.parametrize("more", [(), ("-O", "node5.vc.example.com")])
 def test_show_has_the_groups_scores_and_tables_of_hinfo(more: tuple[str, ...]) -> None:
     """The output has the groups, statistics, nodes and instances of hinfo."""
-    door = f"-mfile://{RECORDED}"
-    command = ["hinfo", door, "-v", "-p", "--print-instances", *more]
+    connection = f"-mfile://{RECORDED}"
+    command = ["hinfo", connection, "-v", "-p", "--print-instances", *more]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json_of("show", door, "--compat=hail", *more)
+    found = json_of("show", connection, "--compat=hail", *more)
     lines = [line.split() for line in done.stdout.splitlines()]
     groups = {line[0]: line[1:] for line in lines if line and line[0] in ("default", "rack2")}
     assert groups == {
@@ -134,7 +134,9 @@ def test_show_has_the_groups_scores_and_tables_of_hinfo(more: tuple[str, ...]) -
     assert terms == [line[1] for line in weighted]
     score = next(line[2] for line in lines if line[:2] == ["Cluster", "score:"])
     assert f"{found['cluster_score']:.8f}" == score
-    shown = printed("show", door, "-p", "--print-instances", "--compat=hail", *more).splitlines()
+    shown = printed(
+        "show", connection, "-p", "--print-instances", "--compat=hail", *more
+    ).splitlines()
     tables = [line for line in done.stderr.splitlines() if line.startswith(" ")]
     first = next(k for k, line in enumerate(shown) if line.startswith(" F Name"))
     listed = [line for line in shown[first:] if line.startswith(" ")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tests.builders import Json
 
-from . import doors, planners, requests, rescues, running, shown
+from . import entry_points, planners, requests, rescues, running, shown
 from .worlds import DRBD, PAIR, PLAIN, SHARED, Scenario
 
 __all__ = ["PATHS", "STRATEGIES", "Path"]
@@ -191,13 +191,13 @@ PLANNERS = [
     Path("detours", (SHARED,), False, planners.detour, PLACING, planners.read_detour),
 ]  # fmt: skip
 
-DOORS = [
+ENTRY_POINTS = [
     Path(name, (SHARED, PLAIN, PAIR), True, requests.allocate, ask, checks_n1=True)
     for name, ask in {
-        "ask": doors.ask,
-        "snapshot": doors.snapshot,
-        "--log and --capture": doors.captured,
-        "configuration file": doors.configured,
+        "ask": entry_points.ask,
+        "snapshot": entry_points.snapshot,
+        "--log and --capture": entry_points.captured,
+        "configuration file": entry_points.configured,
     }.items()
 ]
 
@@ -211,7 +211,7 @@ def _in_group(path: Path, group: str) -> Path:
 
 GROUPED = [
     _in_group(path, "home" if path.name == "compress" else "default")
-    for path in (*DOORS, *PLANNERS)
+    for path in (*ENTRY_POINTS, *PLANNERS)
     if path.name in ("ask", "capacity", "compress", "place")
 ]
 
@@ -242,7 +242,7 @@ PATHS: dict[str, Path] = {
         *[_under(path, name) for name in STRATEGIES for path in REQUESTS],
         *SEARCHES,
         *PLANNERS,
-        *DOORS,
+        *ENTRY_POINTS,
         *GROUPED,
         *RESCUES,
         *SHOWN,

@@ -13,7 +13,7 @@ from iallocator.tags.autorepair import PREFIX
 from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import complaint, json_of, printed, run
 from tests.execution.running import Running, running
-from tests.execution.test_rapi import RapiDoor
+from tests.execution.test_rapi import RapiResources
 from tests.live.fakes import fake_rapi
 from tests.live.worlds import instance as live_instance
 from tests.live.worlds import node as live_node
@@ -28,7 +28,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep locks in the folder of the test."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
     monkeypatch.setattr("iallocator.execution.session.wait", lambda _: None)
-    monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
+    monkeypatch.setattr("iallocator.execution.queue_access.pause", lambda seconds: None)
 
 
 def _of_document(document: Json) -> tuple[int, Json]:
@@ -196,9 +196,9 @@ def test_repair_through_rapi_executes_every_step(tmp_path: Path) -> None:
     answers = _sick("failover")
     answers["instances"][0] |= {"pnode": "node2", "snodes": ["node1"]}
     cluster = Running(answers)
-    with fake_rapi(tmp_path, RapiDoor(cluster).reply) as server:
-        door = [f"-m{server.address}", f"--cacert={server.cacert}"]
-        assert main(["repair", *door, "-X", "--journal", str(tmp_path / "journal")]) == 0
+    with fake_rapi(tmp_path, RapiResources(cluster).reply) as server:
+        connection = [f"-m{server.address}", f"--cacert={server.cacert}"]
+        assert main(["repair", *connection, "-X", "--journal", str(tmp_path / "journal")]) == 0
     kinds = [job["ops"][0]["OP_ID"] for job in cluster.jobs.values()]
     moves = [n for n, kind in enumerate(kinds, 1) if kind.startswith("OP_INSTANCE")]
     assert [kinds[n - 1] for n in moves] == ["OP_INSTANCE_FAILOVER", "OP_INSTANCE_REPLACE_DISKS"]

@@ -14,7 +14,7 @@ from iallocator.compat.htools.backend import Given, load
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
 from iallocator.errors import IallocatorError, UsageError
-from iallocator.execution.doors import open_queue
+from iallocator.execution.queue_access import open_queue
 from iallocator.execution.repairs import RepairJobs
 from iallocator.planners.repair.round import RepairRound
 from iallocator.tags.autorepair import HEALTHY, NEEDS, PENDING, permission_of

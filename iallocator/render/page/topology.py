@@ -192,15 +192,15 @@ def add_topology(
     labels = tails([*map(page.short, sizes)]) if small else {}
     node_labels = {} if small else tails_in_groups(moments[0]["nodes"], page)
     tiles: dict[str, NodeTile] = {}
-    for k, states in enumerate(zip(*(moment["nodes"] for moment in moments))):
-        name = states[0]["name"]
+    for k, node_states in enumerate(zip(*(moment["nodes"] for moment in moments))):
+        name = node_states[0]["name"]
         blocks: list[tuple[list[Block], list[Block]]] = []
-        for at, node in enumerate(states):
+        for at, node in enumerate(node_states):
             total = node["resources"][0][2]
             if (
                 at
-                and node["held"] == states[0]["held"]
-                and total == states[0]["resources"][0][2]
+                and node["held"] == node_states[0]["held"]
+                and total == node_states[0]["resources"][0][2]
                 and marked.isdisjoint(chain(*node["held"]))
             ):
                 blocks.append(blocks[0])
@@ -216,11 +216,11 @@ def add_topology(
                     row.append(Block(index_of[one], width, kinds[at].get(one, ""), text))
                 rows.append(row)
             blocks.append((rows[0], rows[1]))
-        loads = [round(100 * load_of(node)) for node in states]
+        loads = [round(100 * load_of(node)) for node in node_states]
         if all(one == blocks[0] for one in blocks) and len(set(loads)) == 1:
             blocks, loads = blocks[:1], loads[:1]
-        present_marks = [*marks_of(states[0]), *([marks[name]] if name in marks else [])]
-        primaries, secondaries = (round(count) for count in states[0]["counts"])
+        present_marks = [*marks_of(node_states[0]), *([marks[name]] if name in marks else [])]
+        primaries, secondaries = (round(count) for count in node_states[0]["counts"])
         held = (
             many(primaries, "primary", "primaries"),
             many(secondaries, "secondary", "secondaries"),

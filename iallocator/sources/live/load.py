@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILE",
-    "Door",
+    "AnswerSource",
     "StoredAnswers",
     "ask",
     "ask_luxi",
@@ -260,7 +260,7 @@ QUESTIONS = {
 """Name of the question, and of its file -> its path in RAPI."""
 
 
-class Door(Protocol):
+class AnswerSource(Protocol):
     """A source of RAPI's answers."""
 
     base: str
@@ -292,7 +292,7 @@ class StoredAnswers:
             raise UsageError(f"{file}: {error}") from None
 
 
-def ask_rapi(door: Door, deadline: Deadline) -> Answers:
+def ask_rapi(source: AnswerSource, deadline: Deadline) -> Answers:
     """Return RAPI's answers, all before `deadline`.
 
     Raises
@@ -300,20 +300,20 @@ def ask_rapi(door: Door, deadline: Deadline) -> Answers:
     LiveError, UsageError
         If RAPI does not answer, or an answer is invalid.
     """
-    said = {name: door.get(path, deadline) for name, path in QUESTIONS.items()}
+    said = {name: source.get(path, deadline) for name, path in QUESTIONS.items()}
     info = said.pop("info")
     if not isinstance(info, dict):
-        raise LiveError(f"{door.base}: {QUESTIONS['info']}", "expected an object")
+        raise LiveError(f"{source.base}: {QUESTIONS['info']}", "expected an object")
     for name, records in said.items():
         if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
-            raise LiveError(f"{door.base}: {QUESTIONS[name]}", "expected a list of objects")
+            raise LiveError(f"{source.base}: {QUESTIONS[name]}", "expected a list of objects")
     nodes = [{**raw, **_named("ndp/", raw.get("ndparams"))} for raw in said["nodes"]]
     instances = [{**raw, **_named("be/", raw.get("beparams"))} for raw in said["instances"]]
     for record in instances:  # the memory in use now, if it is known
         used = record.get("oper_ram")
         if isinstance(used, int | float) and not isinstance(used, bool):
             record["be/memory"] = used
-    return Answers(door.base, info, said["groups"], nodes, instances, said["networks"])
+    return Answers(source.base, info, said["groups"], nodes, instances, said["networks"])
 
 
 def _named(prefix: str, parameters: Any) -> Record:

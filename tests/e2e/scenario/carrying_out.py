@@ -35,9 +35,9 @@ _NOTICED = "again to leave at once"
 class Execution:
     """Represent a planner that runs on the master and writes its journal there."""
 
-    def __init__(self, run: Runner, door: Words, name: str, command: str = "balance") -> None:
+    def __init__(self, run: Runner, connection: Words, name: str, command: str = "balance") -> None:
         self.run = run
-        self._door = door
+        self._connection = connection
         self._command = command
         self.journal = f"{NODE_STATE}/{name}.journal"
         self.document: Json = {}
@@ -48,7 +48,7 @@ class Execution:
         """Start the planner."""
         self._err = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - until the end
         script = 'echo $$ > "$0"; exec "$@"'
-        reported = (program(), self._command, *self._door, "-X", "--json", *words)
+        reported = (program(), self._command, *self._connection, "-X", "--json", *words)
         self._process = subprocess.Popen(
             self.run.cluster.master.command("sh", "-c", script, self._pid, *reported),
             stdin=subprocess.DEVNULL,

@@ -46,9 +46,9 @@ def faults(run: Runner) -> None:
     _try(run, "interrupted once", luxi, "accepted", _interrupted)
     _try(run, "interrupted twice", luxi, "accepted", _interrupted_twice)
     _try(run, "interrupted twice, through RAPI", rapi, "accepted", _interrupted_twice)
-    for door in (luxi, rapi):
-        _failure_retried(run, door)
-        _waiting_jobs_cancelled(run, door)
+    for connection in (luxi, rapi):
+        _failure_retried(run, connection)
+        _waiting_jobs_cancelled(run, connection)
     _queue_drained(run)
     run.drop(*CROWD)
 
@@ -59,7 +59,7 @@ Fault = Callable[[Runner, Execution], None]
 def _try(
     run: Runner,
     label: str,
-    door: Words,
+    connection: Words,
     moment: str = "",
     fault: Fault | None = None,
     whole: bool = True,
@@ -69,7 +69,7 @@ def _try(
     `whole`: at the end, after `--resume` if needed, all steps have been executed.
     """
     crowd(run)
-    execution = Execution(run, door, re.sub(r"[^a-z]+", "-", label.lower()))
+    execution = Execution(run, connection, re.sub(r"[^a-z]+", "-", label.lower()))
     execution.begin("-G", FIRST_GROUP)
     if fault is not None:
         execution.wait_for(moment)
@@ -86,14 +86,14 @@ def _try(
     _repair(run)
 
 
-def _failure_retried(run: Runner, door: Words) -> None:
+def _failure_retried(run: Runner, connection: Words) -> None:
     """Check that `--resume` executes the rest after a failure to create disks on one node."""
-    through = _through(door)
+    through = _through(connection)
     crowd(run)
     third = run.cluster.nodes[run.nodes_of(FIRST_GROUP)[2]]
     full = third.path("/run/e2e/lvcreate-fails")
     full.touch()
-    execution = Execution(run, door, f"retried-{through}")
+    execution = Execution(run, connection, f"retried-{through}")
     execution.begin("-G", FIRST_GROUP)
     status, found, _ = execution.end()
     failed = [job for job in found["jobs"] if job["state"] == "failed"]
@@ -108,12 +108,12 @@ def _failure_retried(run: Runner, door: Words) -> None:
         run.record("stderr", err.splitlines()[-5:])
 
 
-def _waiting_jobs_cancelled(run: Runner, door: Words) -> None:
+def _waiting_jobs_cancelled(run: Runner, connection: Words) -> None:
     """Check that Ctrl-C cancels the waiting jobs and completes the running one."""
-    through = _through(door)
+    through = _through(connection)
     crowd(run)
     run.arrange("gnt-cluster", "modify", "--max-running-jobs=1")
-    execution = Execution(run, door, f"waiting-{through}")
+    execution = Execution(run, connection, f"waiting-{through}")
     execution.begin("-G", FIRST_GROUP)
     execution.wait_for("accepted")
     execution.interrupt()
@@ -152,8 +152,8 @@ def _queue_drained(run: Runner) -> None:
     run.record("resumed, everything is done", list(problems(run, status, found, True)))
 
 
-def _through(door: Words) -> str:
-    return "LUXI" if door == THROUGH_LUXI else "RAPI"
+def _through(connection: Words) -> str:
+    return "LUXI" if connection == THROUGH_LUXI else "RAPI"
 
 
 def _killed(run: Runner, execution: Execution) -> None:

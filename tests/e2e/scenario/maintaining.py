@@ -72,8 +72,8 @@ _CHECKED = f"--check=ssh {{node}} {STORE}/check {{node}}"
 class Campaign(Execution):
     """Represent a campaign that runs on the master, with a state file and a journal per group."""
 
-    def __init__(self, run: Runner, door: Words, name: str) -> None:
-        super().__init__(run, door, name, "maintain")
+    def __init__(self, run: Runner, connection: Words, name: str) -> None:
+        super().__init__(run, connection, name, "maintain")
 
     def events(self) -> list[Json]:
         """Return the complete lines of the journals of all groups so far."""

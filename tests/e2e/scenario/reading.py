@@ -45,7 +45,7 @@ Rows = dict[str, list[str]]
 Words = tuple[str, ...]
 
 
-def doors(run: Runner) -> None:
+def connections(run: Runner) -> None:
     """Compare tables and plans of both groups with hbal's.
 
     Parameters
@@ -83,13 +83,13 @@ def program() -> str:
 def _plans(run: Runner, file: str, variants: dict[str, Words]) -> None:
     """Compare tables and plan of the first group, from every source, with hbal's."""
     for label, words in variants.items():
-        for door, ours, theirs in (
+        for connection, ours, theirs in (
             ("LUXI", ("-L",), ("-L",)),
             ("RAPI", ("-m", RAPI, "--insecure"), ("-m", RAPI)),
             ("hscan's file", ("-t", file), ("-t", file)),
         ):
             found = _beside(run, (*ours, *words), (*theirs, *words), FIRST_GROUP)
-            run.record(f"{door}, {label}: hbal's tables and plan", found)
+            run.record(f"{connection}, {label}: hbal's tables and plan", found)
 
 
 def _on_kvm(run: Runner, folder: str) -> None:
@@ -102,10 +102,12 @@ def _on_kvm(run: Runner, folder: str) -> None:
     run.arrange("gnt-cluster", "modify", "--enabled-hypervisors=fake")
 
 
-def _compare(run: Runner, door: str, ours: Words, theirs: Words) -> None:
+def _compare(run: Runner, connection: str, ours: Words, theirs: Words) -> None:
     """Compare tables and plan of each group: `ours` are iallocator's options, `theirs` hbal's."""
     for group in (FIRST_GROUP, SECOND_GROUP):
-        run.record(f"{door}: hbal's tables and plan, {group}", _beside(run, ours, theirs, group))
+        run.record(
+            f"{connection}: hbal's tables and plan, {group}", _beside(run, ours, theirs, group)
+        )
 
 
 def _beside(run: Runner, ours: Words, theirs: Words, group: str) -> list[str]:

@@ -134,14 +134,14 @@ def _dead(run: Runner) -> None:
     run.drop(_LOST)
 
 
-def _rebooted(run: Runner, label: str, door: Words) -> None:
+def _rebooted(run: Runner, label: str, connection: Words) -> None:
     """Check that instances migrate back after a slow boot and a slow synchronization of disks."""
     one, two, three = run.nodes_of(FIRST_GROUP)
     places = ((two, three), (three, two), (two, one))
     for name, (primary, secondary) in zip(_MIRRORED, places, strict=True):
         run.arrange(*add(name, "drbd", "--no-wait-for-sync", f"--node={primary}:{secondary}"))
     before = run.cluster.instances()
-    execution = Execution(run, door, f"slow-reboot-{label}", "reboot")
+    execution = Execution(run, connection, f"slow-reboot-{label}", "reboot")
     execution.begin("-G", FIRST_GROUP)
     status, found, err = execution.end()
     due = _by_hand(found)

@@ -82,7 +82,7 @@ def _reboot(run: Runner) -> None:
     run.record("all instances return after the reboot", wrong)
 
 
-def _repair(run: Runner, door: Words, group: str) -> None:
+def _repair(run: Runner, connection: Words, group: str) -> None:
     """Take a node offline, and repair the instances that have their primary or secondary there."""
     run.drop(*_NAMES)
     one, _, three = run.nodes_of(group)
@@ -92,8 +92,8 @@ def _repair(run: Runner, door: Words, group: str) -> None:
     done = take_offline(run, three)
     if done.status != 0:
         raise ClusterError(done.output)
-    through = "LUXI" if door == THROUGH_LUXI else "RAPI"
-    execution = Execution(run, door, f"repair-{through}", "repair")
+    through = "LUXI" if connection == THROUGH_LUXI else "RAPI"
+    execution = Execution(run, connection, f"repair-{through}", "repair")
     execution.begin()
     execution.wait_for("accepted")
     execution.kill("KILL")

@@ -47,22 +47,22 @@ def volumes(run: Runner) -> None:
     plain = add("vg2", "plain", f"--node={three}")
     run.step("create plain in the volume group of the cluster", *plain, expect=Expect())
 
-    found = {door: _snapshot(run, *words) for door, words in
+    found = {connection: _snapshot(run, *words) for connection, words in
              (("LUXI", ("-L",)), ("RAPI", THROUGH_RAPI))}  # fmt: skip
-    for door, document in found.items():
+    for connection, document in found.items():
         listed = {
             (node, group["name"], group["total"], group["free"])
             for node, raw in document["nodes"].items()
             for group in raw["volume_groups"]
         }
-        run.record(f"{door}: the volume groups are those of list-storage", _unequal(
+        run.record(f"{connection}: the volume groups are those of list-storage", _unequal(
             listed, _storage(run)))  # fmt: skip
         disks = {
             name.partition(".")[0]: [(disk["vg"], disk.get("metavg")) for disk in raw["disks"]]
             for name, raw in document["instances"].items()
         }
         expected = {"vg1": [("fastvg", "lvm")], "vg2": [("lvm", None)]}
-        run.record(f"{door}: the disks name their volume groups", _unequal(disks, expected))
+        run.record(f"{connection}: the disks name their volume groups", _unequal(disks, expected))
 
     asked = (program(), "ask", "evacuate", two, "--mode", "secondary-only", "-L")
     run.record("without volume groups, any node would do", _lacks(run, asked, "Answer: "))
@@ -87,9 +87,9 @@ def _add_group(run: Runner, node: str) -> None:
     run.cluster.nodes[node].run("sh", "-c", f"echo {shlex.quote(text)} > {file}")
 
 
-def _snapshot(run: Runner, *door: str) -> dict[str, Any]:
+def _snapshot(run: Runner, *connection: str) -> dict[str, Any]:
     login = (f"{key}={value}" for key, value in USER.items())
-    words = ("env", *login, program(), "snapshot", "--form=json", "--volume-groups", *door)
+    words = ("env", *login, program(), "snapshot", "--form=json", "--volume-groups", *connection)
     document: dict[str, Any] = json.loads(run.cluster.ask(*words))
     return document
 
