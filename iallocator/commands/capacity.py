@@ -161,7 +161,7 @@ class Filled(Result):
         """Return nothing for the text; for the page, the health now and of the full cluster."""
         if medium == TEXT:
             return {}
-        from iallocator.documents.moments import Examination, health_at, inventory, nodes_at
+        from iallocator.documents.cluster_facts import Examination, health_at, inventory, nodes_at
 
         settings, report = self._settings, self._study
         relations = enforced_relations(report.before.cluster, settings)
@@ -171,7 +171,7 @@ class Filled(Result):
         full = None if report.standard is None else health_at(report.standard.state, how)
         return {
             "cluster": inventory(report.before.cluster),
-            "moments": [nodes_at(report.before, "Now"), *ends],
+            "states": [nodes_at(report.before, "Now"), *ends],
             "after": full,
             "before": health_at(report.before, how),
         }

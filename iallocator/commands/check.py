@@ -170,8 +170,8 @@ class Checked(Result):
 
     def metrics(self) -> list[Json]:
         """Return the health of each group."""
+        from iallocator.documents.cluster_facts import Examination
         from iallocator.documents.metrics import health_metrics
-        from iallocator.documents.moments import Examination
 
         settings, state = self._settings, self._done.before
         relations = enforced_relations(state.cluster, settings)
@@ -188,7 +188,7 @@ class Checked(Result):
             nodes, instances = done.cluster.nodes, done.cluster.instances
             domains = domains_of((n.name for n in nodes), (i.name for i in instances))
             return {**checkup.facts(), "domains": domains}
-        from iallocator.documents.moments import Examination, cluster_facts
+        from iallocator.documents.cluster_facts import Examination, cluster_facts
         from iallocator.documents.plan import plan_facts
         from iallocator.ganeti.jobs import transition_document
 

@@ -108,12 +108,12 @@ class Explained(Result):
         if medium == TEXT:
             return {"brief": self._settings.brief, "node": self._settings.node or ""}
         from iallocator.commands.states import state_after
-        from iallocator.documents.moments import inventory, nodes_at
+        from iallocator.documents.cluster_facts import inventory, nodes_at
 
         response = self.explanation.response
         after = state_after(self._cluster, self._request, response["success"], response["result"])
         before = State(self._cluster)
         return {
             "cluster": inventory(self._cluster),
-            "moments": [nodes_at(before, "Before"), nodes_at(after, "After")],
+            "states": [nodes_at(before, "Before"), nodes_at(after, "After")],
         }

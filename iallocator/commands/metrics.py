@@ -10,6 +10,7 @@ from iallocator.commands.capacity import capacity_options
 from iallocator.commands.command import Result, enforced_relations
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, limit_reached
+from iallocator.documents.cluster_facts import Examination
 from iallocator.documents.metrics import (
     campaign_metrics,
     capacity_metrics,
@@ -17,7 +18,6 @@ from iallocator.documents.metrics import (
     request_metrics,
     silent_metric,
 )
-from iallocator.documents.moments import Examination
 from iallocator.errors import INCOMPLETE, tell
 from iallocator.execution.campaign import CampaignState
 from iallocator.execution.journal import default_path

@@ -105,7 +105,7 @@ class Planned(Result):
                 "settings": settings,
                 "verified": settings.verify_plan,
             }
-        from iallocator.documents.moments import Examination
+        from iallocator.documents.cluster_facts import Examination
         from iallocator.documents.plan import plan_facts
 
         how = Examination.of(self._limits.settings, self._limits.min_disk, self._limits.relations)

@@ -93,7 +93,7 @@ class Repaired(Result):
         """
         if medium == TEXT:
             return self._facts
-        from iallocator.documents.moments import Examination, health_at, inventory, nodes_at
+        from iallocator.documents.cluster_facts import Examination, health_at, inventory, nodes_at
 
         settings, work = self._settings, self._work
         before, after = work.before, work.after
@@ -103,7 +103,7 @@ class Repaired(Result):
             "cluster": inventory(cluster),
             "before": health_at(before, how),
             "after": health_at(after, how),
-            "moments": [nodes_at(before, "Before"), nodes_at(after, "After")],
+            "states": [nodes_at(before, "Before"), nodes_at(after, "After")],
             "where": {one.name: cluster.node_names(one.nodes) for one in cluster.instances},
             "transition": work.transition(),
             "status": self.status,

@@ -153,7 +153,7 @@ def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanRes
     )
     tell(*command.warnings)
     if getattr(settings, "html", None) is not None:
-        from iallocator.documents.moments import page_seconds
+        from iallocator.documents.cluster_facts import page_seconds
 
         Running.reserve(page_seconds(source.cluster))
     deadline = Deadline.of_run(effective.planning_seconds)
@@ -243,7 +243,7 @@ def _write_pages(result: Result, command: Command, html: str) -> None:
     """Write the page of `result` to the file `html`, or linked pages into the folder `html`."""
     from shlex import join
 
-    from iallocator.documents.moments import is_late
+    from iallocator.documents.cluster_facts import is_late
 
     settings, cluster = command.settings, command.cluster
     assert cluster is not None

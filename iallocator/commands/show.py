@@ -67,7 +67,7 @@ class Shown(Result):
         """Return the lists for the text; for the page, the findings within the time limit."""
         if medium == TEXT:
             return self._facts
-        from iallocator.documents.moments import Examination, cluster_facts
+        from iallocator.documents.cluster_facts import Examination, cluster_facts
 
         source, settings = self._command.source, self._command.effective
         relations = relations_of(source.cluster, (), settings.tag_prefix, settings)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.calls.history import LoggedCall
-    from iallocator.documents.moments import Examination
+    from iallocator.documents.cluster_facts import Examination
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.state import State
     from iallocator.planners.capacity.capacity import CapacityReport

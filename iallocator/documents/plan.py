@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from iallocator.documents.moments import health_at, inventory, nodes_at
+from iallocator.documents.cluster_facts import health_at, inventory, nodes_at
 from iallocator.model.moves import FAILOVER
 from iallocator.scoring.metrics import STATISTICS, terms
 from iallocator.scoring.scalar import kernel_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.deadline import Deadline
-    from iallocator.documents.moments import Examination
+    from iallocator.documents.cluster_facts import Examination
     from iallocator.model.cluster import Cluster
     from iallocator.model.moves import Move
     from iallocator.model.state import State
@@ -51,7 +51,7 @@ def plan_facts(
         "remarks": [*remarks],
         "before": first,
         "after": last,
-        "moments": [nodes_at(done.before, "Before"), nodes_at(after, "After")],
+        "states": [nodes_at(done.before, "Before"), nodes_at(after, "After")],
         "leaving": leaving,
         "coming": coming,
         "moves": [

@@ -49,8 +49,8 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
         ),
     )
     runs = [(title, document[kind]) for kind, title in KINDS if kind in document]
-    moments = [("now", document["before"]), *((name.lower(), run["after"]) for name, run in runs)]
-    for title, figures in moments:
+    stages = [("now", document["before"]), *((name.lower(), run["after"]) for name, run in runs)]
+    for title, figures in stages:
         mib = (amount for what in ("memory", "disk") for amount in figures[what].values())
         sizes = [f"{amount / GIB:.1f}" for amount in mib]
         cpus = [str(number) for number in figures["cpu"].values()]

@@ -148,7 +148,7 @@ MAY_READ = {
     "planners.reboot.reboot": "an option names tags of nodes",
     "documents.overview": "lists the tags of the cluster, of groups and of instances",
     "documents.lists": "a column of that name",
-    "documents.moments": "lists the tags of nodes and of instances for pages",
+    "documents.cluster_facts": "lists the tags of nodes and of instances for pages",
     "placement.several.joint": "instances with equal tags are interchangeable",
     "placement.several.optimal": "instances with equal tags are interchangeable",
 }

@@ -20,7 +20,7 @@ from iallocator.cli import answer, main
 from iallocator.commands import COMMANDS
 from iallocator.commands.command import Command
 from iallocator.deadline import TIME_IS_UP, Deadline, Running, Stopped
-from iallocator.documents import moments, plan
+from iallocator.documents import cluster_facts, plan
 from iallocator.model.state import State
 from iallocator.planners.check.health import examine
 from iallocator.render.page import transitions
@@ -350,7 +350,9 @@ def test_page_of_a_large_cluster_without_time_leaves_out_its_largest_parts(
     command: str, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page says what is missing and why, and no link leads to a missing part."""
-    monkeypatch.setattr(moments, "PER_NODE", 1.0 if late else 0.01)  # 8 seconds for all, or 0.08
+    monkeypatch.setattr(
+        cluster_facts, "PER_NODE", 1.0 if late else 0.01
+    )  # 8 seconds for all, or 0.08
     file, page = tmp_path / "document.json", tmp_path / "page.html"
     file.write_bytes(as_bytes(crowded(8, 2, 4, template="drbd")))
     assert main([command, "--time-limit=0", f"--html={page}", str(file)]) in (0, 1, 3)
@@ -367,7 +369,7 @@ def test_late_folder_of_pages_leaves_out_the_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its page is there, and says so."""
-    monkeypatch.setattr(moments, "PER_NODE", 1.0)
+    monkeypatch.setattr(cluster_facts, "PER_NODE", 1.0)
     file, folder = tmp_path / "document.json", tmp_path / "pages"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["report", "--time-limit=0", f"--html={folder}/", str(file)]) == 0
@@ -379,7 +381,7 @@ def test_late_page_leaves_out_many_steps_and_reasons_that_take_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moves stay; the plan is as without a page."""
-    monkeypatch.setattr(moments, "PER_NODE", 10**6)
+    monkeypatch.setattr(cluster_facts, "PER_NODE", 10**6)
     monkeypatch.setattr(transitions, "MOST_LATE", 3)
     monkeypatch.setattr(plan, "changes_of_moves", lambda state, moves, _: [None for _ in moves])
     file, page = tmp_path / "document.json", tmp_path / "page.html"

@@ -197,4 +197,4 @@ def test_headline_counts_one_thing_in_the_singular(write: Write) -> None:
     assert not re.search(r"\b1 (?:instances|nodes|moves|steps|waves|more kinds)\b", text)
     data = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', text)
     assert data
-    assert json.loads(data[1])["moments"]
+    assert json.loads(data[1])["states"]

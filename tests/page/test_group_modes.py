@@ -14,12 +14,12 @@ COMMANDS = (
     ("report", 1), ("check", 1), ("repair", 2), ("balance --all-groups", 2),
     ("capacity --disk-template=plain", 2),
 )  # fmt: skip
-"""Commands, and at how many moments their pages show failures."""
+"""Commands, and at how many states their pages show failures."""
 
 
-@pytest.mark.parametrize(("command", "moments"), COMMANDS)
+@pytest.mark.parametrize(("command", "states"), COMMANDS)
 def test_page_group_with_its_own_mode_is_checked_by_it(
-    command: str, moments: int, write: Write
+    command: str, states: int, write: Write
 ) -> None:
     """Only the failures of the group without the tag ``iallocator:n1:off`` are analysed."""
     document = cluster({"home": 2, "away": 2})
@@ -28,5 +28,5 @@ def test_page_group_with_its_own_mode_is_checked_by_it(
     text = write(name, document, *options).read_text()
     section = re.search(r'<section id="failures".*?</section>', text, re.DOTALL)
     assert section
-    assert section[0].count("not checked") == 2 * moments
-    assert section[0].count(">tolerated<") == 2 * moments
+    assert section[0].count("not checked") == 2 * states
+    assert section[0].count(">tolerated<") == 2 * states

@@ -155,7 +155,7 @@ def test_browser_without_scripts_switches_between_before_and_after(
     before, after = (page.locator(f"table.nodes tbody tr .meter.m{k}").first for k in (0, 1))
     assert before.is_visible()
     assert after.is_visible()
-    page.locator("label[for=moment-1]").click()
+    page.locator("label[for=state-1]").click()
     assert not before.is_visible()
     assert after.is_visible()
     assert not page.locator("#find").is_visible()
@@ -166,15 +166,15 @@ def test_browser_is_used_by_keyboard_alone(write: Write, show: Show) -> None:
     page = show(write("balance", crowded()))
     focus = "document.activeElement.id || document.activeElement.textContent.trim()"
     reached: list[str] = []
-    while "moment-all" not in reached:
+    while "state-all" not in reached:
         page.keyboard.press("Tab")
         reached.append(page.evaluate(focus))
         assert len(reached) < 30
     assert reached[0].startswith("Skip to")
-    label = page.locator("label[for=moment-all]")
+    label = page.locator("label[for=state-all]")
     assert label.evaluate("e => getComputedStyle(e).outlineStyle") != "none"
     page.keyboard.press("ArrowRight")
-    assert page.locator("#moment-0").is_checked()
+    assert page.locator("#state-0").is_checked()
     assert not page.locator("table.nodes tbody tr .meter.m1").first.is_visible()
     head = page.locator("table.nodes th", has_text="Node").first
     head.locator("button").focus()

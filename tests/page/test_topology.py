@@ -128,7 +128,7 @@ def test_moves_of_a_plan_are_the_data_of_the_arrows(write: Write) -> None:
     """Each instance with other nodes afterwards has both ends."""
     held = {f"i{k}": instance("node1", "node2", memory=512) for k in range(4)}
     data = data_of(write("balance", cluster(4, instances=held)))
-    assert data["moments"] == ["Before", "After"]
+    assert data["states"] == ["Before", "After"]
     assert data["moves"]
     for _, before, after in data["moves"]:
         assert before == [0, 1]

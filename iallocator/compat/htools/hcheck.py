@@ -62,19 +62,19 @@ def _text(checkup: Checkup, alone: bool) -> Iterator[str]:
         yield "Cluster needs rebalancing."
     else:
         yield "No need to rebalance cluster, no problems found."
-    moments = [("initially", checkup.before)]
+    stages = [("initially", checkup.before)]
     if needs and not alone:
-        moments.append(("after rebalancing", checkup.after))
-    for moment, groups in moments:
+        stages.append(("after rebalancing", checkup.after))
+    for stage, groups in stages:
         sums = dict.fromkeys(HCHECK_KEYS, 0)
         for health in groups:
-            yield f"\nStatistics for group {health.group.name} {moment}"
+            yield f"\nStatistics for group {health.group.name} {stage}"
             for key, value in checkup.hcheck_counts(health):
                 sums[key] += value
                 yield f"    {WORDS[key]}: {value}"
             score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
             yield f"    Group score: {score:.8f}"
-        yield f"\nCluster statistics {moment}"
+        yield f"\nCluster statistics {stage}"
         for key, value in sums.items():
             if key != "GN1_FAIL" or checkup.capacity_checks:
                 yield f"    {WORDS[key]}: {value}"

@@ -60,7 +60,7 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
         page.tiles.append(Tile(title, gib(now[name]["free"]), f"of {gib(sums[name])}"))
     full = facts["after"]
     titles = {"Now": facts["before"], "Standard": full}
-    healths = [titles.get(moment["title"]) for moment in facts["moments"]]
+    healths = [titles.get(state["title"]) for state in facts["states"]]
     add_topology(page, facts, healths, {})
     page.table("sizes", "What fits", _sizes(document))
     if "forecast" in document:
@@ -91,7 +91,7 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
     if full is not None:
         page.details.append("Before: now; after: full of instances of the standard size")
     page.tiles.append(tolerance_tile(facts["before"], full))
-    add_nodes(page, facts["moments"])
+    add_nodes(page, facts["states"])
     add_health(page, facts["before"], full)
 
 
@@ -159,9 +159,9 @@ def _sums(document: Json) -> Grid:
         numeric("Disk used"), numeric("free"), numeric("Virtual cpus used"), numeric("free"),
         intro="Available: free, and not reserved.",
     )  # fmt: skip
-    moments = [("Now", document["before"])]
-    moments += [(title, document[kind]["after"]) for kind, title in RUNS if kind in document]
-    for title, figures in moments:
+    states = [("Now", document["before"])]
+    states += [(title, document[kind]["after"]) for kind, title in RUNS if kind in document]
+    for title, figures in states:
         memory, disk, cpu = figures["memory"], figures["disk"], figures["cpu"]
         amounts = [gib(memory[name]) for name in ("used", "free", "available")]
         amounts += [gib(disk[name]) for name in ("used", "free")]

@@ -124,7 +124,7 @@ def _of_kind(count: int, words: str) -> str:
 def _cluster(facts: Json, page: PageView) -> None:
     """Add the sections that there are for every cluster."""
     now = facts["before"]
-    nodes, instances = facts["moments"][0]["nodes"], facts["cluster"]["instances"]
+    nodes, instances = facts["states"][0]["nodes"], facts["cluster"]["instances"]
     away = sum(not node["online"] for node in nodes)
     problems = sum(len(group["findings"]) for group in now["health"])
     page.tiles = [
@@ -135,7 +135,7 @@ def _cluster(facts: Json, page: PageView) -> None:
         Tile("Score", decimals(sum(one["term"] for one in now["terms"])), "lower is better"),
     ]
     add_topology(page, facts, (now,), {})
-    add_nodes(page, facts["moments"])
+    add_nodes(page, facts["states"])
     add_health(page, now, None)
 
 

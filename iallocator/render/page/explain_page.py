@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["explanation"]
 
-MOMENTS = ("before", "answer", "other")
-"""The moments at which contributions to the score are compared."""
+COMPARED_STATES = ("before", "answer", "other")
+"""States of an explanation; contributions to the score are compared between them."""
 
 TONES = {"answer": "good", "refused": "bad", "not asked": "faint"}
 """Result for a node -> the tone of its cell."""
@@ -79,7 +79,7 @@ def explanation(document: Json, facts: Json, page: PageView) -> None:
         title = printable(page.short(one["instance"]))
         page.table(f"decision-{number}", title, grids, about)
     add_topology(page, facts, (None, None), {})
-    add_nodes(page, facts["moments"])
+    add_nodes(page, facts["states"])
     transition = response.get("transition")
     if transition and (transition["steps"] or transition["left"]):
         add_transition(page, transition, count=many(len(transition["steps"]), "step"))
@@ -104,7 +104,7 @@ def _comparison(other: Json, page: PageView) -> Grid:
         grid.add(
             Cell(STATISTICS[one["name"]], one["name"]),
             f"\N{MULTIPLICATION SIGN}{one['weight']:g}",
-            *(score_cell(one[f"contribution_{at}"]) for at in MOMENTS),
+            *(score_cell(one[f"contribution_{at}"]) for at in COMPARED_STATES),
             Cell(signed(one["difference"]) or "0", tone=tone, sort=one["difference"]),
         )
     penalised = any(one["name"] == "penalty" for one in other["statistics"])

@@ -133,8 +133,8 @@ def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:
 
 def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: PageView) -> Grid:
     """Return a row per node: whether its failure is tolerated, and its effects."""
-    moments = ["If it fails"] if after is None else ["Before", "After"]
-    grid = Grid("Node", *moments, "What would happen")
+    columns = ["If it fails"] if after is None else ["Before", "After"]
+    grid = Grid("Node", *columns, "What would happen")
     for was, then in zip(before, before if after is None else after):
         results = [_result(was)] if after is None else [_result(was), _result(then)]
         grid.add(page.strong(was["node"]), *results, "; ".join(effects(then, page)))
@@ -222,9 +222,9 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
     """Return the statistics of the score, the greatest improvement first; without those of 0."""
     then = before if after is None else after
     largest = max([LEAST_SCORE, *(one["term"] for one in (*before, *then))])
-    moments = ["Adds to the score"] if after is None else ["Before", "After", "Change"]
+    columns = ["Adds to the score"] if after is None else ["Before", "After", "Change"]
     grid = Grid(
-        "Statistic", numeric("Weight"), *map(numeric, moments), "Share",
+        "Statistic", numeric("Weight"), *map(numeric, columns), "Share",
         empty="All statistics are 0.",
     )  # fmt: skip
     pairs = [(was, now) for was, now in zip(before, then) if was["term"] or now["term"]]

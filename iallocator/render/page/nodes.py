@@ -1,4 +1,4 @@
-"""Show nodes as bars, at several moments: before and after a plan, or after each filling."""
+"""Show nodes as bars, in several states: before and after a plan, or after each filling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESOURCES = ("Memory", "Disk", "Virtual cpus", "Spindles")
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """One resource of a node at one moment: a bar, and its numbers in words."""
+    """One resource of a node in one state: a bar, and its numbers in words."""
 
     bar: Bar
     text: str
@@ -37,7 +37,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """A node: for each resource one meter per moment, or only one if nothing changes.
+    """A node: for each resource one meter per state, or only one if nothing changes.
 
     A resource that the node does not have, or with an unknown total, has no meter.
     """
@@ -54,7 +54,7 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The number of nodes for each tenth of a used resource at each moment, and the maximum.
+    """The number of nodes for each tenth of a used resource in each state, and the maximum.
 
     The last bin counts the nodes that use more than there is.
     """
@@ -70,9 +70,9 @@ BINS = [*(f"{10 * k}–{10 * k + 10} %" for k in range(10)), "over 100 %"]
 
 @dataclass(frozen=True, slots=True)
 class NodesView:
-    """All nodes; `moments` are titles, `changed` counts the nodes that change."""
+    """All nodes; `states` are titles, `changed` counts the nodes that change."""
 
-    moments: Sequence[str]
+    states: Sequence[str]
     resources: Sequence[str]
     lines: Sequence[NodeLine]
     changed: int
@@ -80,14 +80,14 @@ class NodesView:
 
 
 def add_nodes(
-    page: PageView, moments: Sequence[Json], marks: Mapping[str, str] | None = None
+    page: PageView, states: Sequence[Json], marks: Mapping[str, str] | None = None
 ) -> None:
-    """Add the nodes of the cluster at `moments`, the most loaded first.
+    """Add the nodes of the cluster in `states`, the most loaded first.
 
     `marks`: name of a node -> a word that is shown beside it.
     """
     rows = sorted(
-        enumerate(zip(*(moment["nodes"] for moment in moments))),
+        enumerate(zip(*(state["nodes"] for state in states))),
         key=lambda row: (-load_of(row[1][0]), natural(row[1][0]["name"])),
     )
     lines = [_line(k, row, (marks or {}).get(row[0]["name"], ""), page) for k, row in rows]
@@ -99,8 +99,8 @@ def add_nodes(
     ]  # fmt: skip
     titles = [RESOURCES[k] for k in used]
     changed = sum(line.changed for line in lines)
-    charts = [_chart(RESOURCES[k], k, moments) for k in used]
-    view = NodesView([moment["title"] for moment in moments], titles, lines, changed, charts)
+    charts = [_chart(RESOURCES[k], k, states) for k in used]
+    view = NodesView([state["title"] for state in states], titles, lines, changed, charts)
     page.sections.append(Section("nodes", "nodes", "Nodes", view, count=str(len(lines))))
 
 
@@ -121,12 +121,12 @@ def marks_of(node: Json) -> list[str]:
     return marks if node["vm_capable"] else [*marks, "holds no instances"]
 
 
-def _chart(title: str, resource: int, moments: Sequence[Json]) -> Histogram:
+def _chart(title: str, resource: int, states: Sequence[Json]) -> Histogram:
     """Return the histogram of one resource."""
     bins = []
-    for moment in moments:
+    for state in states:
         counts = [0] * len(BINS)
-        for node in moment["nodes"]:
+        for node in state["nodes"]:
             used, _, total, _ = node["resources"][resource]
             if 0 < total < inf:
                 counts[10 if used > total else min(int(10 * max(used, 0) / total), 9)] += 1
@@ -134,27 +134,27 @@ def _chart(title: str, resource: int, moments: Sequence[Json]) -> Histogram:
     if all(one == bins[0] for one in bins):
         bins = bins[:1]
     words = "; ".join(
-        (f"{moment['title']}: " if len(bins) > 1 else "")
+        (f"{state['title']}: " if len(bins) > 1 else "")
         + ", ".join(f"{many(count, 'node')} {name}" for name, count in zip(BINS, counts) if count)
-        for moment, counts in zip(moments, bins)
+        for state, counts in zip(states, bins)
     )
     return Histogram(title, bins, max([1, *(max(counts) for counts in bins)]), words)
 
 
-def _line(index: int, moments: Sequence[Json], mark: str, page: PageView) -> NodeLine:
-    """Return the line of one node; `moments` has its facts before and after the plan."""
-    node = moments[0]
+def _line(index: int, states: Sequence[Json], mark: str, page: PageView) -> NodeLine:
+    """Return the line of one node; `states` has its facts before and after the plan."""
+    node = states[0]
     meters = [
-        _once([_meter(*one["resources"][k]) for one in moments]) for k in range(len(RESOURCES))
+        _once([_meter(*one["resources"][k]) for one in states]) for k in range(len(RESOURCES))
     ]
-    counts = _once([" + ".join(f"{count:.0f}" for count in one["counts"]) for one in moments])
-    changed = any(one["held"] != node["held"] for one in moments)
+    counts = _once([" + ".join(f"{count:.0f}" for count in one["counts"]) for one in states])
+    changed = any(one["held"] != node["held"] for one in states)
     return NodeLine(
         index,
         printable(page.short(node["name"])),
         printable(node["group"]),
         [*marks_of(node), *([mark] if mark else [])],
-        _once([round(100 * load_of(one)) for one in moments]),
+        _once([round(100 * load_of(one)) for one in states]),
         counts,
         [[meter for meter in row if meter] for row in meters],
         changed,

@@ -113,7 +113,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
     marks = dict.fromkeys(facts["leaving"], "to be powered down")
     marks |= dict.fromkeys(facts["coming"], "to be powered on")
     add_topology(page, facts, (before, after), marks)
-    add_nodes(page, facts["moments"], marks)
+    add_nodes(page, facts["states"], marks)
     count = str(len(plan["moves"]))
     page.table("moves", "Moves", [by_instance(plan, facts, page), by_node(plan, page)], "", count)
     transition = plan["transition"]
@@ -150,7 +150,7 @@ class Reasons:
             else "drained"
             if node["drained"]
             else "not vm_capable"
-            for node in facts["moments"][0]["nodes"]
+            for node in facts["states"][0]["nodes"]
             if not node["online"]
         }
         self._why = {one["instance"]: one["why"] for one in plan.get("instances", ())}
@@ -288,7 +288,7 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
         grid.add(*cells)
     add_topology(page, facts, (now, then), {})
     page.table("repairs", "Repairs", grid, count=str(len(grid.rows)))
-    add_nodes(page, facts["moments"])
+    add_nodes(page, facts["states"])
     if transition["steps"]:
         add_transition(page, transition)
     add_health(page, now, then)

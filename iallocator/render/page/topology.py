@@ -88,9 +88,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class NodeTile:
-    """A node: its load in percent at each moment, and its primaries and secondaries.
+    """A node: its load in percent in each state, and its primaries and secondaries.
 
-    There is one moment only if all are equal. In a small tile, `name` is the end of the name.
+    There is only one state if all states are equal. In a small tile, `name` is the end of the name.
     """
 
     index: int
@@ -100,18 +100,18 @@ class NodeTile:
     loads: Sequence[int]
     blocks: Sequence[tuple[Sequence[Block], Sequence[Block]]]
 
-    def heat(self, moment: int = 0) -> int:
+    def heat(self, state: int = 0) -> int:
         """Return the colour of the load: 1 to 5 in steps of 20 %, 6 above 100 %."""
-        load = self.loads[moment]
+        load = self.loads[state]
         return 6 if load > 100 else min(max(load, 0) // 20 + 1, 5)
 
     def blocks_as_html(self) -> Markup:
-        """Return the instances at each moment; a template takes several times as long."""
+        """Return the instances in each state; a template takes several times as long."""
         from markupsafe import Markup
 
         parts: list[str] = []
-        for moment, rows in enumerate(self.blocks):
-            parts.append(f'<span class="rows m m{moment}">' if len(self.blocks) > 1
+        for state, rows in enumerate(self.blocks):
+            parts.append(f'<span class="rows m m{state}">' if len(self.blocks) > 1
                          else '<span class="rows">')  # fmt: skip
             for letter, row in zip("ps", rows):
                 parts.append(f'<span class="{letter}">')
@@ -145,7 +145,7 @@ class TopologyView:
         Nodes, instances, moves and failures as plain data.
     """
 
-    moments: Sequence[str]
+    states: Sequence[str]
     racks: Sequence[Rack]
     strip: Sequence[NodeTile]
     dense: bool
@@ -164,35 +164,36 @@ def add_topology(
     page:
         The page.
     facts:
-        Has the inventory of the cluster, and the nodes at each moment.
+        Has the inventory of the cluster, and the nodes in each state.
     healths:
-        The health at each moment, as of `iallocator.documents.moments.health_at`; None if unknown.
+        The health in each state, as `iallocator.documents.cluster_facts.health_at` returns it; None
+        if unknown.
     marks:
         Name of a node -> a word that is shown beside it.
     """
     if page.late:
         page.leave_out("topology", "Topology")
         return
-    moments, inventory = facts["moments"], facts["cluster"]
+    states, inventory = facts["states"], facts["cluster"]
     sizes = dict(inventory["instances"])
-    for moment in moments:
-        sizes |= moment["created"]
+    for state in states:
+        sizes |= state["created"]
     index_of = {name: k for k, name in enumerate(sizes)}
-    position = {node["name"]: k for k, node in enumerate(moments[0]["nodes"])}
+    position = {node["name"]: k for k, node in enumerate(states[0]["nodes"])}
     lost = [
         {name for one in (health or {"failures": ()})["failures"] for name in one["unrestarted"]}
         for health in healths
     ]
-    moving = _moving(moments) if len(moments) == 2 else {}
+    moving = _moving(states) if len(states) == 2 else {}
 
     # The tiles; the blocks of a node that does not change are made once
     kinds = [_kinds(lost_instances, moving) for lost_instances in lost]
     marked = {name for one in kinds for name, _ in one.items() ^ kinds[0].items()}
     small = len(position) <= DENSE
     labels = tails([*map(page.short, sizes)]) if small else {}
-    node_labels = {} if small else tails_in_groups(moments[0]["nodes"], page)
+    node_labels = {} if small else tails_in_groups(states[0]["nodes"], page)
     tiles: dict[str, NodeTile] = {}
-    for k, node_states in enumerate(zip(*(moment["nodes"] for moment in moments))):
+    for k, node_states in enumerate(zip(*(state["nodes"] for state in states))):
         name = node_states[0]["name"]
         blocks: list[tuple[list[Block], list[Block]]] = []
         for at, node in enumerate(node_states):
@@ -235,7 +236,7 @@ def add_topology(
 
     racks = []
     order = sorted(
-        moments[0]["nodes"], key=lambda node: (natural(place(node)[0]), natural(place(node)[1]),
+        states[0]["nodes"], key=lambda node: (natural(place(node)[0]), natural(place(node)[1]),
                                                natural(node["name"])))  # fmt: skip
     for (group, rack), some in groupby(order, key=place):
         here = [tiles[node["name"]] for node in some]
@@ -243,20 +244,20 @@ def add_topology(
     by_load = sorted(tiles.values(), key=lambda tile: -tile.loads[0])
 
     data = {
-        "moments": [moment["title"] for moment in moments],
+        "states": [state["title"] for state in states],
         "nodes": [
             {
                 "name": printable(page.short(node["name"])),
                 "group": printable(node["group"]),
                 "marks": [*tiles[node["name"]].marks],
                 "tags": [*map(printable, inventory["nodes"][node["name"]]["tags"])],
-                "amounts": [_amounts(moment["nodes"][k]) for moment in moments],
+                "amounts": [_amounts(state["nodes"][k]) for state in states],
                 "held": [
-                    [[index_of[name] for name in names] for names in moment["nodes"][k]["held"]]
-                    for moment in moments
+                    [[index_of[name] for name in names] for names in state["nodes"][k]["held"]]
+                    for state in states
                 ],
             }
-            for k, node in enumerate(moments[0]["nodes"])
+            for k, node in enumerate(states[0]["nodes"])
         ],
         "instances": [
             [printable(page.short(name)), gib(one["memory"]), gib(one["disk"]), one["vcpus"],
@@ -272,22 +273,22 @@ def add_topology(
     }  # fmt: skip
     analysed = any(health and health["analysed"] for health in healths)
     view = TopologyView(
-        data["moments"], racks, by_load if len(tiles) >= STRIP else [], not small,
+        data["states"], racks, by_load if len(tiles) >= STRIP else [], not small,
         len(data["moves"]), analysed, data,
     )  # fmt: skip
     page.sections.append(Section("topology", "topology", "Topology", view, count=str(len(tiles))))
 
 
-def _moving(moments: Sequence[Json]) -> dict[str, tuple[list[int], list[int]]]:
+def _moving(states: Sequence[Json]) -> dict[str, tuple[list[int], list[int]]]:
     """Return the nodes before and after of each instance that moves, or is new.
 
     Such an instance is marked on all of these nodes.
     """
     ends: list[dict[str, list[int]]] = []
-    for moment in moments:
+    for state in states:
         where: dict[str, list[int]] = {}
         for role in (0, 1):
-            for k, node in enumerate(moment["nodes"]):
+            for k, node in enumerate(state["nodes"]):
                 for name in node["held"][role]:
                     where.setdefault(name, []).append(k)
         ends.append(where)

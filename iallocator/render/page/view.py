@@ -259,10 +259,10 @@ class PageView:
         self.bandwidth: float = facts["bandwidth"]
         self.identity = Identity(**facts["identity"])
         self.sizes = dict(cluster["instances"])
-        for moment in facts["moments"]:
-            self.sizes |= moment["created"]
+        for state in facts["states"]:
+            self.sizes |= state["created"]
         self.late: str = facts["late"]
-        nodes = () if self.late else facts["moments"][0]["nodes"]
+        nodes = () if self.late else facts["states"][0]["nodes"]
         self.positions = {node["name"]: k for k, node in enumerate(nodes)}
         self.command = ""
         self.cluster = printable(cluster["name"])

@@ -71,7 +71,7 @@
     const layer = map.querySelector(".arrows g");
     const nodes = [...map.querySelectorAll(".node")];
     const tileOf = (n) => document.getElementById(`tile-${n}`);
-    const moment = () => Math.max(0, data.moments.findIndex((_, k) => {
+    const state = () => Math.max(0, data.states.findIndex((_, k) => {
       const pick = document.getElementById(`view-${k}`);
       return pick && pick.checked;
     }));
@@ -136,7 +136,7 @@
       detail.replaceChildren();
       if (n >= 0) {
         const node = data.nodes[n];
-        const at = moment();
+        const at = state();
         const failure = (data.failures[at] || [])[n];
         const lost = new Set(data.lost[at] || []);
         const title = make("h3", "", detail);
@@ -144,7 +144,7 @@
         const close = make("button", "Close", title);
         close.type = "button";
         close.addEventListener("click", () => { show(-1); tileOf(n).focus(); });
-        make("p", [`Group ${node.group}`, ...node.marks, ...(data.moments.length > 1 ? [data.moments[at]] : [])].join(", "), detail);
+        make("p", [`Group ${node.group}`, ...node.marks, ...(data.states.length > 1 ? [data.states[at]] : [])].join(", "), detail);
         make("p", node.amounts[at].join("; "), detail).className = "faint";
         make("h4", "If it fails", detail);
         if (failure && failure.tolerated !== null) {

@@ -133,7 +133,7 @@ def cluster_facts(
         "kinds": KINDS,
         "not_analysed": NOT_ANALYSED,
         "before": health_at(state, how, health, only=only),
-        "moments": [now],
+        "states": [now],
         "running": sum(one.running for one in instances),
         "instances": [
             {
