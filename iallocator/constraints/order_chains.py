@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.constraints import Constraint, Member, Rule
 
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
-    """Instance -> rule -> its memberships in the rule."""
+    """Instance -> rule -> the members of the rule that are this instance, one for each tag."""
 
     ConstraintsOf = Callable[[str], Sequence[Constraint]]
     """Instance -> its orders."""

@@ -131,7 +131,7 @@ class Relations:
     constraints:
         The other constraints of instances: orders, priorities, instances that keep running.
     members_of:
-        Instance -> rule -> its memberships in the rule.
+        Instance -> rule -> the members of the rule that are this instance, one for each tag.
     keep_running:
         Instances that are never stopped to free capacity.
     stuck:
@@ -207,8 +207,8 @@ class Relations:
         """Return the instances that have `constraints`."""
         return self._bound.keys()
 
-    def memberships(self, instance: str) -> Iterator[Member]:
-        """Yield the memberships of an instance in rules, one for each of its tags."""
+    def rule_members(self, instance: str) -> Iterator[Member]:
+        """Yield `instance` as a member of each of its rules, once for each of its tags."""
         for members in self.members_of.get(instance, {}).values():
             yield from members
 
@@ -272,7 +272,7 @@ class Relations:
     # Violations
 
     def _violations(self, instance: str, rule_counts: RuleCounts) -> list[RuleViolations]:
-        every = (RuleViolations(m, rule_counts, self.domains) for m in self.memberships(instance))
+        every = (RuleViolations(m, rule_counts, self.domains) for m in self.rule_members(instance))
         return [one for one in every if one]
 
     def _out(self, instance: str, node: int) -> list[Constraint]:
@@ -316,7 +316,7 @@ class Relations:
         return not any(
             other.must and other.instance in where and other.instance != instance.name
             and any(breaks(member, other, (node, where[other.instance][0]), self.domains))
-            for member in self.memberships(instance.name)
+            for member in self.rule_members(instance.name)
             if member.must and member.rule.kind == APART
             for other in member.rule.members
         )  # fmt: skip
@@ -459,7 +459,7 @@ class Relations:
         names: list[str] = []
         kept: dict[Rule, set[str]] = {}  # the domains that members named which stay
         for name in instances if self.group_rules else ():
-            mine = [m for m in self.memberships(name) if m.must and m.rule in self.group_rules]
+            mine = [m for m in self.rule_members(name) if m.must and m.rule in self.group_rules]
             there = [(kept.get(member.rule, set()), member) for member in mine]
             if any(GROUP in some or (some and one.domain == GROUP) for some, one in there):
                 names.append(name)
@@ -481,7 +481,7 @@ class Relations:
                 continue
             now = where[name][0]
             yield from ((name, must) for must in self._out(name, now) if now != before)
-            for member in self.memberships(name):
+            for member in self.rule_members(name):
                 if not member.must:
                     continue
                 for one, other, domain in newly_parted(
@@ -512,7 +512,7 @@ class Relations:
 
     def hard_separations(self, instance: str) -> Iterator[Pair]:
         """Yield the hard separations of an instance, with each other instance."""
-        for member in self.memberships(instance):
+        for member in self.rule_members(instance):
             if member.must and member.rule.kind == APART:
                 for other in member.rule.members:
                     if other.must and other.instance != instance:

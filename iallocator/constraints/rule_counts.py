@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     """Node -> how many."""
     Shape = tuple[float, str]
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
-    """Instance -> rule -> its memberships there."""
+    """Instance -> rule -> the members of the rule that are this instance, one for each tag."""
 
 __all__ = ["UNUSED_PREFIX", "Domains", "HardMembers", "LiveRuleCounts", "RuleCounts", "Zones"]
 
@@ -120,7 +120,7 @@ class RuleCounts:
         return self._present.get(rule, {})
 
     def of(self, name: str, rule: Rule) -> Sequence[Member]:
-        """Return the memberships of an instance in a rule."""
+        """Return the members of `rule` that are the instance `name`, one for each of its tags."""
         return self._members_of[name].get(rule, ())
 
     def _put(self, name: str, node: int) -> None:

@@ -58,7 +58,7 @@ class ScheduleResult:
         self.looks = looks
 
 
-class _Moment:
+class _Progress:
     """Represent the time between two steps: what is done, ready, free and still required."""
 
     __slots__ = ("asked", "blockers", "done", "order", "ready", "room")
@@ -74,8 +74,8 @@ class _Moment:
         self.room = room
         self.asked = asked
 
-    def copy(self) -> _Moment:
-        return _Moment(
+    def copy(self) -> _Progress:
+        return _Progress(
             list(self.order), self.done, set(self.ready), list(self.blockers),
             dict(self.room), dict(self.asked),
         )  # fmt: skip
@@ -97,8 +97,8 @@ class _Search:
             for key in step.takes:
                 self.takers.setdefault(key, []).append(k)
 
-    def start(self, room: Amounts) -> _Moment:
-        """Return the moment before the first step."""
+    def start(self, room: Amounts) -> _Progress:
+        """Return the state before the first step."""
         demands: Amounts = {}
         for step in self.steps:
             for key, amount in step.takes.items():
@@ -106,50 +106,50 @@ class _Search:
                     demands[key] = demands.get(key, 0) + amount
         blockers = [len(step.needs) for step in self.steps]
         ready = {k for k, count in enumerate(blockers) if not count}
-        return _Moment([], 0, ready, blockers, dict(room), demands)
+        return _Progress([], 0, ready, blockers, dict(room), demands)
 
-    def fits(self, moment: _Moment, k: int) -> bool:
-        room = moment.room
+    def fits(self, progress: _Progress, k: int) -> bool:
+        room = progress.room
         return all(room[key] >= more for key, more in self.steps[k].takes.items() if key in room)
 
-    def harmless(self, moment: _Moment, k: int) -> bool:
+    def harmless(self, progress: _Progress, k: int) -> bool:
         """Return whether all amounts that are still required of its nodes fit beside it."""
-        room, asked = moment.room, moment.asked
+        room, asked = progress.room, progress.asked
         return all(
             not more or asked[key] <= room[key]
             for key, more in self.steps[k].takes.items()
             if key in room
         )
 
-    def begin(self, moment: _Moment, k: int) -> None:
+    def begin(self, progress: _Progress, k: int) -> None:
         """Take the capacity of a step."""
-        room = moment.room
+        room = progress.room
         for key, more in self.steps[k].takes.items():
             if key in room:
                 room[key] -= more
-                moment.asked[key] -= more
-        moment.order.append(k)
-        moment.done |= 1 << k
-        moment.ready.remove(k)
+                progress.asked[key] -= more
+        progress.order.append(k)
+        progress.done |= 1 << k
+        progress.ready.remove(k)
 
-    def end(self, moment: _Moment, k: int) -> set[int]:
+    def end(self, progress: _Progress, k: int) -> set[int]:
         """Free the capacity of a step, and let others follow it.
 
         Returns the steps that waited for that: its followers, and all that take what is free now.
         """
-        room = moment.room
+        room = progress.room
         waited = set(self.followers[k])
         for key, less in self.steps[k].frees.items():
             if key in room:
                 room[key] += less
                 waited.update(self.takers.get(key, ()))
         for follower in self.followers[k]:
-            moment.blockers[follower] -= 1
-            if not moment.blockers[follower]:
-                moment.ready.add(follower)
+            progress.blockers[follower] -= 1
+            if not progress.blockers[follower]:
+                progress.ready.add(follower)
         return waited
 
-    def advance(self, moment: _Moment, waited: Collection[int]) -> None:
+    def advance(self, progress: _Progress, waited: Collection[int]) -> None:
         """Do all steps that cannot prevent others.
 
         They are done in rounds: the steps of a round can run at the same time. `waited`: the steps
@@ -158,28 +158,28 @@ class _Search:
         """
         begun: list[int] = [0]
         while begun:
-            self.looks += len(moment.ready)
+            self.looks += len(progress.ready)
             begun = []
-            for k in sorted(moment.ready.intersection(waited)):
-                if self.fits(moment, k) and self.harmless(moment, k):
-                    self.begin(moment, k)
+            for k in sorted(progress.ready.intersection(waited)):
+                if self.fits(progress, k) and self.harmless(progress, k):
+                    self.begin(progress, k)
                     begun.append(k)
-            waited = set().union(*(self.end(moment, k) for k in begun))
+            waited = set().union(*(self.end(progress, k) for k in begun))
 
-    def repeat(self, moment: _Moment, former: Sequence[Step]) -> None:
+    def repeat(self, progress: _Progress, former: Sequence[Step]) -> None:
         """Do the steps that are equal to the `former` ones, in their order, as far as they fit."""
         alike = {step.identity: k for k, step in enumerate(self.steps)}
         for step in former:
             k = alike.get(step.identity)
-            if k is not None and k in moment.ready:
+            if k is not None and k in progress.ready:
                 self.looks += 1
-                if self.fits(moment, k):
-                    self.begin(moment, k)
-                    self.end(moment, k)
+                if self.fits(progress, k):
+                    self.begin(progress, k)
+                    self.end(progress, k)
 
-    def choices(self, moment: _Moment) -> list[int]:
+    def choices(self, progress: _Progress) -> list[int]:
         """Return the steps that fit but compete; steps that free capacity for others come first."""
-        scarce = {key for key, demand in moment.asked.items() if demand > moment.room[key]}
+        scarce = {key for key, demand in progress.asked.items() if demand > progress.room[key]}
 
         helpful, weight = self.weight
 
@@ -188,8 +188,8 @@ class _Search:
             helps = sum(key in scarce for key in step.frees)
             return -helps if helpful else 0, weight * sum(step.takes.values()), k
 
-        self.looks += len(moment.ready)
-        return sorted((k for k in moment.ready if self.fits(moment, k)), key=rank)
+        self.looks += len(progress.ready)
+        return sorted((k for k in progress.ready if self.fits(progress, k)), key=rank)
 
 
 def schedule(
@@ -208,12 +208,12 @@ def schedule(
     see `TIE_BREAKS`.
     """
     search = _Search(steps, tie_break)
-    moment = search.start(room)
-    search.repeat(moment, begin)
-    search.advance(moment, range(len(steps)))
-    best = moment
-    seen = {moment.done}
-    stack: list[tuple[_Moment, Iterator[int]]] = [(moment, iter(search.choices(moment)))]
+    progress = search.start(room)
+    search.repeat(progress, begin)
+    search.advance(progress, range(len(steps)))
+    best = progress
+    seen = {progress.done}
+    stack: list[tuple[_Progress, Iterator[int]]] = [(progress, iter(search.choices(progress)))]
     while stack and len(best.order) < len(steps) and branches > 0:
         check()
         here, choices = stack[-1]
@@ -222,15 +222,15 @@ def schedule(
             stack.pop()
             continue
         branches -= 1
-        moment = here.copy()
-        search.begin(moment, choice)
-        search.advance(moment, search.end(moment, choice))
-        if moment.done in seen:
+        progress = here.copy()
+        search.begin(progress, choice)
+        search.advance(progress, search.end(progress, choice))
+        if progress.done in seen:
             continue
-        seen.add(moment.done)
-        if len(moment.order) > len(best.order):
-            best = moment
-        stack.append((moment, iter(search.choices(moment))))
+        seen.add(progress.done)
+        if len(progress.order) > len(best.order):
+            best = progress
+        stack.append((progress, iter(search.choices(progress))))
     done = set(best.order)
     left = [step for k, step in enumerate(steps) if k not in done]
     return ScheduleResult([steps[k] for k in best.order], left, best.room, search.looks)

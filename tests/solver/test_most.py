@@ -118,7 +118,7 @@ def _lacking(context: Context, names: set[str]) -> bool:
         if constraint.must
     }
     for name in names:
-        for member in relations.memberships(name):
+        for member in relations.rule_members(name):
             if member.must and member.rule.kind == "together":
                 needed |= {other.instance for other in member.rule.members if other.must}
     return not needed.isdisjoint(coming - names)

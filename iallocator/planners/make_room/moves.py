@@ -196,7 +196,7 @@ class Bound:
         """Return whether `names` violate their constraints, or have overlapping domains."""
         assert self._relations is not None
         domains = self._relations.domains
-        kinds = {m.domain for name in names for m in self._relations.memberships(name)}
+        kinds = {m.domain for name in names for m in self._relations.rule_members(name)}
         if not all(domains.zones(kind).disjoint for kind in kinds):
             return True
         homes = [(name, self._where[name][0]) for name in names]
