@@ -76,12 +76,12 @@ class Loads:
     def __init__(self, state: State, groups: Sequence[Group]) -> None:
         self.groups = list(groups)
         every = state.cluster.nodes
-        by_size = all(any(every[i].total_disk for i in g.nodes) for g in groups)
+        have_disks = all(any(every[i].total_disk for i in g.nodes) for g in groups)
         capacities: list[list[float]] = []  # of each group, of cpus, memory, disk and network
         loads: list[list[float]] = []
         for group in groups:
             nodes = [every[i] for i in group.nodes if every[i].online]
-            disks = [node.total_disk if by_size else 1.0 for node in nodes]
+            disks = [node.total_disk if have_disks else 1.0 for node in nodes]
             capacities.append(
                 [
                     sum(node.total_cpus * node.cpu_speed for node in nodes),

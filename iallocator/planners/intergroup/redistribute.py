@@ -101,7 +101,7 @@ class Health:
         """The nodes that violate N+1, in their order."""
         return sorted({*self.full, *self.doomed})
 
-    def victims(self, state: State) -> list[Instance]:
+    def instances_to_move(self, state: State) -> list[Instance]:
         """Return the instances that cause the problems, in the order in which they must leave.
 
         First come the instances on offline nodes, primaries before secondaries. Next come those
@@ -489,7 +489,7 @@ class _Redistribution:
         """Return the next instance that must leave; or None, and why the group stays unhealthy."""
         nodes, state = self.context.cluster.nodes, self.context.state
         stuck: Instance | None = None
-        for instance in health.victims(state):
+        for instance in health.instances_to_move(state):
             hindered = self.hindered(instance)
             if not hindered:
                 return instance, ""
