@@ -399,7 +399,7 @@ class Cluster:
         reaches = [nodes for one in instances if (nodes := self.reach(one)) is not None]
         return frozenset.intersection(*reaches) if reaches else None
 
-    def partitions(self) -> dict[Pool, list[Group]]:
+    def groups_by_pool(self) -> dict[Pool, list[Group]]:
         """Return for each storage pool the node groups with a node that has access to the pool.
 
         The pools are those that nodes name or instances use, sorted by name. The groups keep the

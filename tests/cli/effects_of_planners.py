@@ -307,7 +307,7 @@ BALANCE_GROUPS = {
     ),
     "--bandwidth": Effect(EAST, *TIMED),
     **between(EAST, NARROW, KVM, closed(EAST), KEYED),
-    "--seed": stored("balance-groups/overlapping-partitions", "--seed=3", "--strategy=affinity"),
+    "--seed": stored("balance-groups/overlapping-pools", "--seed=3", "--strategy=affinity"),
     "--dynu-file": Effect(MIXED, LOADS, (), LOADED),
     "--ignore-dynu": Effect(MIXED, "--ignore-dynu"),
     "--max-length": Effect(EAST, "--max-length=1"),
@@ -336,7 +336,7 @@ COMPRESS = {
     "--disk-reserve": Effect(of_drbd(IN_USE), "--disk-reserve=100%"),
     "--ignore-dynu": Effect(IN_USE, "--ignore-dynu", SHOWN_LOADS),
     "--exact-search": Effect(occupied(), "--exact-search=no", ("--n1=off",)),
-    "--stickiness": stored("balance-groups/overlapping-partitions", "--stickiness=100", *STICKY),
+    "--stickiness": stored("balance-groups/overlapping-pools", "--stickiness=100", *STICKY),
 }
 
 REDISTRIBUTE = {

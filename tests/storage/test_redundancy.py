@@ -1,4 +1,4 @@
-"""Compare N+1 of shared storage, with partitions that overlap on nodes, with brute force."""
+"""Compare N+1 of shared storage, with storage pools that overlap on nodes, with brute force."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Balancing groups on shared storage: load against capacity, from the most to the least loaded.
+"""Balance the load of groups that share storage pools: local search, from busy to idle groups.
 
-Each step moves one instance, or one colocation group, to another group of its partition.  Pairs of
-groups are tried in the order of the difference of their loads, the largest first, from the more to
-the less loaded group.  If no such move lowers the score, moves in the other direction are tried:
-the sum of the loads does not show how unevenly each kind of load is spread.  Of the first pair with
-a move, the move that lowers the score most is made.  The score is the spread of the loads relative
-to capacity, added up over the kinds of load; lower is better.  A move must lower the score by more
-than it raises the penalties of node scores and stickiness.
+Each step moves one instance, or one colocation group, to another group with access to its storage
+pools.  Pairs of groups are tried in the order of the difference of their loads, the largest first,
+from the more to the less loaded group.  If no such move lowers the score, moves in the other
+direction are tried: the sum of the loads does not show how unevenly each kind of load is spread.
+The step uses the first pair with a move that lowers the score, and makes the move of this pair that
+lowers the score most.  The score is the spread of the loads relative to capacity, added up over the
+kinds of load; lower is better.  A move must lower the score by more than it raises the penalties of
+node scores and stickiness.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Compression: which whole groups could be emptied, and the moves that empty the best of them.
+"""Find whole groups that can be emptied, and the moves that empty the best of them.
 
-A group is a candidate if it shares a partition with other groups, and uses less memory, disk and
-virtual cpus than all others together have free.  All instances of a candidate are offered to the
-groups of their partitions that hold instances already; filling an empty group would gain nothing.
-Of the groups that can be emptied, the one with the most free resources is chosen, so candidates
-with more free resources are tried first.  A try leaves the state unchanged: a step of the local
-search adds a group to those that can be emptied.
+A group is a candidate if it shares a storage pool with other groups, and uses less memory, disk and
+virtual cpus than all others together have free.  The planner tries to place all instances of a
+candidate in groups that share their storage pools and have instances already; to fill an empty
+group would gain nothing.  The plan empties the group with the most free resources, so candidates
+with more free resources are tried first.  A step of the local search decides whether one candidate
+can be emptied, and leaves the state unchanged.
 """
 
 from __future__ import annotations

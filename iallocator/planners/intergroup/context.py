@@ -131,26 +131,31 @@ class IntergroupContext(Context):
 class Peers:
     """The storage pools of a cluster, and for each pool the groups that share it.
 
-    A pool with its groups is called a partition. A group shares a pool if at least one of its
-    nodes has access to it. Groups without nodes are left out.
+    A group shares a pool if at least one node of the group has access to the pool. Groups without
+    nodes are left out.
+
+    Attributes
+    ----------
+    groups_by_pool:
+        Storage pool -> the groups that share the pool, in their order.
     """
 
-    __slots__ = ("_cluster", "_of_reach", "partitions")
+    __slots__ = ("_cluster", "_of_reach", "groups_by_pool")
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.partitions = cluster.partitions()
+        self.groups_by_pool = cluster.groups_by_pool()
         self._of_reach: dict[frozenset[int] | None, list[Group]] = {}
 
     def pools_of(self, group: Group) -> list[Pool]:
         """Return the pools that nodes of `group` have access to, by name."""
-        return [pool for pool, groups in self.partitions.items() if group in groups]
+        return [pool for pool, groups in self.groups_by_pool.items() if group in groups]
 
     def shared_by(self, group: Group, external: bool = False) -> list[Pool]:
         """Return the pools, or only the external ones, that `group` shares with another group."""
         return [
             pool
-            for pool, groups in self.partitions.items()
+            for pool, groups in self.groups_by_pool.items()
             if group in groups and len(groups) > 1 and (not external or pool[0] == EXTERNAL)
         ]
 
@@ -162,7 +167,7 @@ class Peers:
         reached = (
             f"no other group has access to {names}" if names else "it has access to no storage pool"
         )
-        return f"alone in its partition: {reached}"
+        return f"shares no storage pool: {reached}"
 
     def of(
         self, instance: Instance, source: Group, among: Collection[Group] | None = None

@@ -1,10 +1,10 @@
 """Redistribution: instances move to other groups until every group is healthy again.
 
-A group is unhealthy if offline nodes of it hold instances. It is weakly unhealthy if nodes violate
-N+1, or if it has instances that tags spread over groups.  A step of the local search repairs one
-group: instances are taken from it in a fixed order until it would be healthy, and each is offered
-to the healthy groups of its partition.  If all of them can be placed there, the group is repaired.
-Otherwise no instance of it moves.
+A group is unhealthy if its offline nodes have instances. It is weakly unhealthy if a failure of one
+of its nodes is not tolerated, or if it has instances that tags spread over groups.  A step of the
+local search repairs one group. The step moves instances, in a fixed order, to healthy groups with
+access to the storage pools of the instance, until the group is healthy.  If one of these instances
+cannot be placed, the step moves no instance of the group.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ class RedistributionResult(IntergroupResult):
         return (
             f"{left} of {self.unhealthy} unhealthy groups cannot be repaired"
             if left
-            else "all groups that share a partition are healthy then"
+            else "all groups that share a storage pool are healthy then"
         )
 
 
@@ -352,7 +352,7 @@ class _Redistribution:
         if len(done.groups) < 2:
             return "no super cluster: there is one group only"
         if not concerned:
-            return "every group is alone in its partition"
+            return "no two groups share a storage pool"
         if not unhealthy:
             return (
                 f"group {self.only.name} is not unhealthy" if self.only else "no group is unhealthy"

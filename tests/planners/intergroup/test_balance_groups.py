@@ -76,7 +76,7 @@ def test_balance_groups_moves_only_instances_on_shared_storage() -> None:
     assert [move["instance"] for move in plan["moves"]] == ["i00"]
 
 
-def test_balance_groups_keeps_to_partitions() -> None:
+def test_balance_groups_keeps_to_storage_pools() -> None:
     """g0 differs most from g2, but shares its NAS only with g1; g3 has no external storage."""
     document = crowd(6, 2, 0, 0)
     for name in document["instances"]:

@@ -63,7 +63,7 @@ def test_compress_does_not_count_disks_on_shared_storage() -> None:
     assert plan["evacuable_groups"] == ["east"]
 
 
-def test_compress_leaves_out_groups_alone_in_their_partition() -> None:
+def test_compress_leaves_out_groups_that_share_no_storage_pool() -> None:
     """No other group has access to the pool, so no instance can move."""
     instances = {"a": on_shared("node1", "nas1"), "b": on_shared("node2", "nas2")}
     document = cluster({"east": 1, "west": 1}, instances=instances)
@@ -72,7 +72,7 @@ def test_compress_leaves_out_groups_alone_in_their_partition() -> None:
     plan = plan_of("compress", document)
     assert plan["reason"] == "no group is a candidate"
     assert by_group(plan)["east"]["reason"] == (
-        "alone in its partition: no other group has access to external/nas1"
+        "shares no storage pool: no other group has access to external/nas1"
     )
 
 

@@ -1,4 +1,4 @@
-"""Test properties of plans between groups, on random clusters with overlapping partitions."""
+"""Test properties of plans between groups, on random clusters with overlapping storage pools."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_redistribute_empties_offline_nodes_before_nodes_that_fail_n1() -> None:
     assert by_group(plan)["east"]["repaired"]
 
 
-def test_redistribute_leaves_out_groups_alone_in_their_partition() -> None:
+def test_redistribute_leaves_out_groups_that_share_no_storage_pool() -> None:
     """No other group has access to its pools: it is not repaired, and does not count as healthy."""
     instances = {"a": on_shared("node1", "nas1"), "b": on_shared("node3", "nas2")}
     document = cluster({"east": 2, "west": 2, "south": 1}, instances=instances, changes=OFFLINE)
@@ -80,7 +80,7 @@ def test_redistribute_leaves_out_groups_alone_in_their_partition() -> None:
     plan = plan_of("redistribute", document)
     east = by_group(plan)["east"]
     assert (east["state"], east["repaired"], plan["moves"]) == ("unhealthy", False, [])
-    assert "alone in its partition: no other group has access to external/nas1" in east["reason"]
+    assert "shares no storage pool: no other group has access to external/nas1" in east["reason"]
     assert plan["reason"] == "no group is unhealthy"
 
 
@@ -139,7 +139,7 @@ def test_redistribute_cannot_repair_a_group_with_plain_disks_on_offline_nodes() 
     assert "b has no place: instances of type plain cannot be moved" in reason
 
 
-def test_redistribute_keeps_to_the_partition_of_each_instance() -> None:
+def test_redistribute_keeps_to_the_storage_pools_of_each_instance() -> None:
     """East shares one NAS with west and another with south; each instance moves within its pool."""
     instances = {
         "a": on_shared("node1", "nas1"),

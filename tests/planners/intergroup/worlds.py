@@ -76,7 +76,7 @@ def drbd_super_cluster(seed: int) -> Json:
 
 
 def random_super_cluster(seed: int) -> Json:
-    """Return a super cluster with overlapping partitions: internal disks, and two or three NAS.
+    """Return a super cluster with overlapping storage pools: internal disks, and two or three NAS.
 
     Some nodes are offline, some have little memory, and groups have different sizes.
     """
