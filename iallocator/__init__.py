@@ -1,6 +1,7 @@
 """iallocator: a placement program for Ganeti clusters.
 
-Reads a request document with the whole cluster, answers where instances go.
+The program reads a request document, which contains the whole cluster. It answers with the nodes on
+which instances are placed.
 """
 
 __version__ = "1.0.0"

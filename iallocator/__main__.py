@@ -1,4 +1,4 @@
-"""``python -m iallocator``."""
+"""Run the program as ``python -m iallocator``."""
 
 import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
 

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 __all__ = ["HEAD", "NAME", "digest", "serve"]
 
 NAME = "iallocator.bundle"
-"""The file, in the folder that contains the package."""
+"""The name of the bundle file, which is in the folder that contains the package."""
 
 HEAD = 16
 """Bytes before the index."""
 
 LONGEST_INDEX = 1 << 20
-"""Bytes of the longest index: a damaged length must not fill the memory."""
+"""The largest accepted size of an index, in bytes: a damaged length must not fill the memory."""
 
 
 def digest(data: bytes) -> bytes:
@@ -74,7 +74,7 @@ class Finder:
     file:
         The descriptor of the open bundle.
     codes:
-        The first byte after the index.
+        The position of the first byte after the index.
     index:
         Name of a module -> its entry.
     """
@@ -86,7 +86,7 @@ class Finder:
         self._index = index
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return how to load the module `name`; None if its own files must be read."""
+        """Return how to load the module `name`; None if Python must load it from its own files."""
         entry = self._index.get(name)
         if entry is None:
             return None

@@ -1,8 +1,9 @@
 """The command line: arguments in, exit status out.
 
-`iallocator.commands.usage.exit_statuses` describes the statuses. With 2, one line on stderr has the
-reason (with --validate, one line per problem). With 130, there is a response if the signal came
-during a search; it is at least as good as without that search.
+`iallocator.commands.usage.exit_statuses` describes the statuses. With status 2, one line on stderr
+has the reason (with --validate, one line per problem). Status 130 means that a signal came. If it
+came during a search, the response is printed all the same; it is at least as good as a response
+without the search.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = ["answer", "main"]
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "") -> int:
-    """Run the program with `arguments`, by default those of the process.
+    """Run the program with `arguments`, by default those of the process; return the exit status.
 
     `program`: the program of htools that the name of the executable stands for; "" for none.
     """
@@ -135,7 +136,9 @@ def _run(arguments: list[str]) -> int:
 
 
 def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
-    """Complete `settings` from `arguments` and a file; return the files that are requests.
+    """Complete `settings` from `arguments` and the configuration file.
+
+    Return the names of the request files: at most one, or several with ``--validate``.
 
     Raises
     ------

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Configuration", "configure"]
 
 LARGEST_CONFIGURATION = 1024**2
-"""Bytes of a configuration file, at most."""
+"""The largest accepted size of a configuration file, in bytes."""
 
 BY_HAND = {
     **dict.fromkeys(("help", "version", "validate"), "it requests no answer"),
@@ -40,23 +40,23 @@ BY_HAND = {
         "a change of the cluster is never a default",
     ),
 }
-"""Attributes that only the command line can set -> the reason."""
+"""Attribute of `Settings` that only the command line can set -> the reason."""
 
 CLUSTERS = ("text_data", "simulate", "luxi", "rapi")
-"""Attributes that name another source of the cluster than a document."""
+"""Attributes of `Settings` that name another source of the cluster than a request document."""
 
 REACHING = ("cacert", "insecure", "credentials")
-"""Attributes for the connection to a remote cluster."""
+"""Attributes of `Settings` for the connection to a remote cluster."""
 
 OF_COMMANDS = (*CLUSTERS, *REACHING, "ialloc_src", "volume_groups")
-"""Attributes for tables of commands only: at the top they replace the cluster of a request."""
+"""Attributes for tables of commands only: at the top they would replace a request's cluster."""
 
 ASKING = ("", "explain")
 """Commands that read a request from a file even if the cluster comes from another source."""
 
 
 class Configuration:
-    """The contents of the file at `path`; `commands` are the names of possible tables.
+    """Represent the configuration file at `path`; `commands` are the names of possible tables.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class Configuration:
             raise UsageError(f"{path}: [{name}]: no such command{guesses(name, commands)}")
 
     def text(self, key: str) -> str:
-        """Return the value of `key` at the top, even if other values are invalid; "" if no text."""
+        """Return the text of `key` at the top, even if other values are invalid; "" if none."""
         value = self._top.get(key)
         return value if isinstance(value, str) else ""
 
@@ -89,7 +89,7 @@ class Configuration:
         return self._tables.keys()
 
     def top(self) -> Found:
-        """Return the values at the top.
+        """Return the values at the top of the file.
 
         Raises
         ------
@@ -103,12 +103,12 @@ class Configuration:
     ) -> Found:
         """Return the values in the table of `command`; `table` has the options of the command.
 
-        `rejection` is as in `parse`.
+        `rejection` returns why the command does not have an option, given the name of the option.
 
         Raises
         ------
         UsageError
-            As `top`.
+            If a key is not an option of the command, or a value is invalid.
         """
         return self._read(self._tables.get(command, {}), command, table, rejection)
 
@@ -162,14 +162,18 @@ def configure(
     table: Sequence[Option] = COMMON,
     rejection: Callable[[str], str] = unknown,
 ) -> None:
-    """Complete `settings` of the command line, of `command` or a request, from the file at `path`.
+    """Complete `settings`, which the command line has set, from the file at `path`.
+
+    `command`: the command, or "" for a request. `commands`: the names of possible tables in the
+    file. `positional`: the arguments that are no options. `table`: the options of the command.
+    `rejection` returns why the command does not have an option, given its name.
 
     `replay` uses its own table only, because stored cases contain the options of their requests.
 
     Raises
     ------
     UsageError
-        As `Configuration`.
+        If the file cannot be read, is not TOML, or has an unknown table, key or value.
     """
     file = Configuration(path, commands)
     acting = {option.target for option in table} if command != "replay" else set()
@@ -194,7 +198,7 @@ def configure(
 
 
 def apply(settings: Settings, values: Found) -> None:
-    """Apply `values` to `settings`, and record the origins."""
+    """Set the attributes of `settings` to `values`, and record where each value comes from."""
     for target, (value, _) in values.items():
         setattr(settings, target, value)
     settings.origins = {target: origin for target, (_, origin) in values.items()}

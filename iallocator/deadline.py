@@ -36,33 +36,33 @@ TIME_IS_UP = "time is up"
 SIGNALLED = "interrupted"
 
 PER_MOVE = 0.0005
-"""About how many seconds a move of a plan takes after it is found: it is checked and written."""
+"""Seconds that a move of a plan takes after it is found, to be checked and written (estimate)."""
 
 LONGEST_LIMIT = 1e8
-"""Seconds, about three years: a longer limit is no limit."""
+"""The longest time limit, in seconds (about three years); a longer one counts as no limit."""
 
 LONGEST_WAIT = 3600.0
-"""Seconds of one call of ``poll``, which limits its argument."""
+"""The longest wait in one call of ``poll``, in seconds: ``poll`` limits its argument."""
 
 NEVER = inf
 
 ITERATIONS = "iterations"
-"""Steps of the simplex method."""
+"""The kind of work that counts steps of the simplex method."""
 
 TRIALS = "trials"
-"""Instances in answers of the solver that are tried."""
+"""The kind of work that counts instances in solutions of the solver that are tried on the model."""
 
 PLACEMENTS = "placements"
-"""Placements that branch and bound tests."""
+"""The kind of work that counts placements that branch and bound tests."""
 
 LISTED = "listed"
-"""Placements that are listed for a search; these take memory, too."""
+"""The kind of work that counts placements that a search lists; the list takes memory, too."""
 
 SIMULATIONS = "simulations"
-"""Moves × nodes of simulated failures."""
+"""The kind of work that counts simulated failures: moves × nodes."""
 
 PER_SECOND = {ITERATIONS: 2000, TRIALS: 150, PLACEMENTS: 10_000, LISTED: 40_000}
-"""The work of a search per second that is allowed: less than an idle machine does."""
+"""Kind of work -> the amount that a search may do per second: less than an idle machine does."""
 
 LAST_RESORT = 60.0
 """Seconds by the clock that a search may take on a busy machine, if no limit is set."""
@@ -92,7 +92,7 @@ class DeadlineError(TimeoutError):
 
 
 class _Signals:
-    """The signal that requires this run to end.
+    """Record the signal that requires this run to end.
 
     Attributes
     ----------
@@ -103,7 +103,8 @@ class _Signals:
     held:
         How many `Held` blocks the run is in.
     pipe:
-        Descriptors: the first can be read from after a signal has come; None until one is needed.
+        Two descriptors of a pipe. The first one can be read from after a signal has come. None
+        until the pipe is needed.
     """
 
     came = False
@@ -208,7 +209,7 @@ class Held:
 
 
 class Released:
-    """A ``with`` block inside of `Held` blocks in which `check` raises all the same."""
+    """A ``with`` block inside of `Held` blocks in which `check` raises as it does without them."""
 
     __slots__ = ("_held",)
 
@@ -223,8 +224,8 @@ class Released:
 class Running:
     """A ``with`` block: one run of the program. Its limit counts from the beginning of the block.
 
-    The time for reading input counts, too. Outside of a block, a limit counts from the moment when
-    it is set.
+    The time for reading input counts, too. Outside of such a block, a limit counts from the moment
+    when it is set.
 
     Attributes
     ----------
@@ -248,10 +249,10 @@ class Running:
 
     @staticmethod
     def reserve(seconds: float) -> None:
-        """Let work end earlier, so that `seconds` are left to write the result.
+        """Reserve the last `seconds` of the time limit for writing the result.
 
-        This counts for deadlines of the run that are made from now on. Each keeps at least half of
-        the time that it has then.
+        The deadlines of the run that are made after this call end earlier by `seconds`. Each of
+        them keeps at least half of its time.
         """
         Running.reserved = seconds
 
@@ -409,7 +410,7 @@ class Deadline:
 
     @property
     def must_end(self) -> bool:
-        """Return whether a search must end now: as `spent`, or because the run must end."""
+        """Return whether a search must end: its work or time is used up, or the run must end."""
         return due() or self.spent
 
     @property
@@ -421,9 +422,10 @@ class Deadline:
         return f"within {self.limit}" if clock else "within its budget of work"
 
     def spare(self, moves: int) -> None:
-        """End earlier, to leave time for that many more moves; keep at least half of the time.
+        """End earlier, to leave time for writing that many more moves.
 
-        A negative number: fewer moves.
+        At least half of the time remains. A negative number takes back time that was left for
+        moves.
         """
         self._moves += moves
         if self.raises_at != NEVER:
@@ -462,7 +464,11 @@ class Deadline:
             raise DeadlineError(f"{problem} within {self.limit}")
 
     def wait(self, descriptor: int, problem: str, writing: bool = False) -> None:
-        """Wait until `descriptor` can be read from, or written to; raise as `check` does."""
+        """Wait until `descriptor` can be read from, or with `writing` be written to.
+
+        Raises `DeadlineError` with `problem` if the deadline passes before, and `Stopped` if a
+        signal comes.
+        """
         import select
 
         poll = select.poll()
@@ -479,7 +485,10 @@ class Deadline:
                 return
 
     def wait_or_signal(self, descriptor: int) -> bool:
-        """Wait until `descriptor` can be read from or a signal comes; return whether it can."""
+        """Wait until `descriptor` can be read from, a signal comes, or the time is up.
+
+        Return whether `descriptor` can be read from.
+        """
         import select
 
         poll = select.poll()
@@ -489,7 +498,11 @@ class Deadline:
         return descriptor in ready
 
     def pause(self, seconds: float, problem: str) -> None:
-        """Sleep until `seconds` or the deadline pass, or a signal comes; raise as `check` does."""
+        """Sleep for `seconds`, or until the deadline passes or a signal comes.
+
+        Raises `DeadlineError` with `problem` if the deadline has passed, and `Stopped` if a signal
+        has come.
+        """
         self.check(problem)
         import select
 
@@ -502,7 +515,10 @@ class Deadline:
 
 
 def pause(seconds: float) -> None:
-    """Sleep for `seconds`, or until a signal comes; raise as `check` does."""
+    """Sleep for `seconds`, or until a signal comes.
+
+    Raises `Stopped` if a signal has come, or the time limit of an enclosing block has passed.
+    """
     Deadline(None).pause(seconds, "")
 
 

@@ -1,4 +1,4 @@
-"""From the bytes of a request to the reply: read, place, answer."""
+"""Answer a request: read its bytes, place the instances, and return the reply."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ N+1 simulations and exact searches end at the limit, and the best placement know
 
 
 def reading_for(settings: Settings) -> Reading:
-    """Return the options for reading documents, which `settings` determine."""
+    """Return how documents are read according to `settings`."""
     return Reading(
         behaviour=settings.behaviour,
         static_kvm_memory=settings.static_kvm_node_memory,
@@ -65,9 +65,12 @@ def reading_for(settings: Settings) -> Reading:
 
 
 def read(raw: bytes, settings: Settings, path: str = STDIN) -> tuple[Cluster, Request]:
-    """Return the cluster and the request of a document, or of ``-t`` and ``--simulate``.
+    """Return the cluster and the request in the document `raw`.
 
-    `path`: the file of the document, which errors name.
+    If `settings` name another source of the cluster (``-t`` or ``--simulate``), the cluster comes
+    from there.
+
+    `path`: the file of the document; errors contain its name.
     """
     if path == STDIN and not raw.strip():
         raise RequestError("", NO_INPUT)
@@ -97,7 +100,7 @@ def request_in(document: Any, cluster: Cluster, settings: Settings) -> Request |
 def respond(raw: bytes, settings: Settings, heard: Heard | None = None, path: str = STDIN) -> Reply:
     """Answer the request document `raw` of the file `path`.
 
-    `heard` is called with its content once it is read.
+    `heard` is called with the cluster and the request once they are read.
     """
     cluster, request = read(raw, settings, path)
     if heard is not None:

@@ -45,7 +45,7 @@ NARROWEST, WIDEST, IN_PIPE = 60, 200, 100
 """Columns of text: the bounds on a terminal, and the width elsewhere."""
 
 DIGITS_OF_WIDTH = 6
-"""A value of ``COLUMNS`` with so many digits, or more, is no width."""
+"""A value of ``COLUMNS`` with this number of digits, or more, is not accepted as a width."""
 
 MISTAKE = 2
 """Exit status if input or command line cannot be understood, or memory does not suffice."""
@@ -66,7 +66,7 @@ NO_INPUT = (
     "standard input: expected a JSON document, got nothing; name FILE or another source of a "
     "cluster, see iallocator help"
 )
-"""The problem of standard input without content."""
+"""The error message if standard input has no content."""
 
 FEW_NAMES, NAMES = 3, 5
 """The most names in the middle of a sentence, and at its end; others are counted, or left out."""
@@ -75,7 +75,7 @@ LONGEST_LINE = 1000
 """Most characters of a line on stderr; names in a damaged document may be longer."""
 
 LONGEST_WORD = 60
-"""Most characters of a foreign word in such a line."""
+"""Most characters of a word from a document or the command line in a message."""
 
 
 class IallocatorError(Exception):
@@ -91,7 +91,7 @@ class UsageError(IallocatorError):
 class NotFoundError(UsageError):
     """An option names a node, an instance or a group that the cluster does not have.
 
-    It is not a `LookupError`: an uncaught one of those is a bug.
+    This class is not a `LookupError`, because an uncaught `LookupError` is a bug.
     """
 
 
@@ -117,7 +117,7 @@ class RequestError(IallocatorError):
 
 
 class FileError(RequestError):
-    """The document in a file is invalid: `where` is its name, and `problem` the other error."""
+    """The document in a file is invalid: `where` is the name of the file, `problem` the error."""
 
 
 class InFile:

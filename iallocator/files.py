@@ -25,10 +25,10 @@ LARGEST_INPUT = 1024**3
 """Most bytes that are read, and most bytes after decompression: 1 GiB."""
 
 DECOMPRESSED_AT_ONCE = 1024**2
-"""Bytes that are decompressed at a time, so that a decompression bomb is noticed early."""
+"""Bytes of expanded data that are read at a time, so that a decompression bomb is noticed early."""
 
 SLICE = 1024
-"""Bytes that are decompressed at once: a few bytes may expand to 128 KiB."""
+"""Compressed bytes that are expanded at a time: a few bytes may expand to 128 KiB."""
 
 
 def read_file(path: str, limit: int = LARGEST_INPUT) -> bytes:
@@ -74,7 +74,7 @@ def _read(path: str, file: BinaryIO, limit: int) -> bytes:
     waiting = Deadline(None)
 
     def part() -> bytes:
-        """Return the next bytes when they have arrived; a signal ends the wait."""
+        """Wait for the next bytes, and return them; a signal ends the wait."""
         waiting.wait(number, "")
         return os.read(number, DECOMPRESSED_AT_ONCE)
 
@@ -150,8 +150,8 @@ def _by_slices(module: Any, raw: bytes) -> Iterator[bytes]:
 def is_stdout(path: str | None) -> bool:
     """Return whether an option that is given `path` writes to standard output.
 
-    It does if `path` is ``-``, or leads to descriptor 1 as ``/dev/stdout`` does. This
-    descriptor itself leads elsewhere while the program runs.
+    It does if `path` is ``-``, or a link to descriptor 1 of the process, as ``/dev/stdout`` is. The
+    files are not compared, because descriptor 1 leads to stderr while the program runs.
     """
     if not path or path == "-":
         return path == "-"
@@ -171,8 +171,8 @@ def is_stdout(path: str | None) -> bool:
 def check_writable(*paths: str | None) -> None:
     """Report before long work that one of these files cannot be written.
 
-    None, "" and ``-`` are no files. A later failure (a disk that is full by then) is reported
-    later.
+    None, "" and ``-`` are no files, and are ignored. A failure that happens after the check (a full
+    disk, for example) is reported when the file is written.
 
     Raises
     ------

@@ -40,7 +40,15 @@ def whole_names(words: Iterable[str], known: Iterable[str], option: str, what: s
 
 
 def whole_name(word: str, known: Sequence[str], option: str, what: str) -> str:
-    """Return the full name in `known` of the short name `word`; see `whole_names`."""
+    """Return the full name in `known` of the short name `word`.
+
+    `option` and `what` (``node``, ``instance``) are for the message.
+
+    Raises
+    ------
+    NotFoundError
+        If `word` means no name, or several.
+    """
     matches = meant(word, known)
     if len(matches) == 1:
         return matches[0]

@@ -13,7 +13,7 @@ WARNING = "Warning: "
 """The beginning of remarks that need attention."""
 
 WARNED = 3
-"""Most warnings, and most lines of one, that ``info`` repeats, so that it stays one short line."""
+"""The most warnings in ``info``, and the most lines of each, so that ``info`` stays short."""
 
 
 class Reply:

@@ -41,30 +41,30 @@ HTOOLS = {
     "hroller": "iallocator reboot", "hscan": "iallocator snapshot",
     "hspace": "iallocator capacity", "hsqueeze": "iallocator squeeze",
 }  # fmt: skip
-"""A program of htools -> what to use for it."""
+"""A program of htools -> the command line that replaces it."""
 
 PLANNERS, OTHERS, MAINTENANCE = "planner_options", "other_options", "maintenance_options"
-"""The modules with the options of commands."""
+"""The names of the modules with the options of commands."""
 
 READS_ITSELF = "reads-itself"
-"""The function of the command reads its input; otherwise the runner reads the cluster."""
+"""The trait of a command that reads its input itself; for others, the runner reads the cluster."""
 
 SETS_OFFLINE = "sets-offline"
-"""The nodes of ``--offline`` are offline as soon as the cluster is read."""
+"""The trait of a command for which the nodes of ``--offline`` are set offline after reading."""
 
 LISTS_GROUP = "lists-group"
-"""Lists of nodes and instances show only the group of ``--group``."""
+"""The trait of a command that lists only the nodes and instances of the group of ``--group``."""
 
 UNMEASURED = "unmeasured"
-"""Monitoring daemons are not asked how busy instances are."""
+"""The trait of a command that does not ask monitoring daemons for the load of instances."""
 
 
 CAMPAIGN = "campaign"
-"""Its plan is executed part by part, each planned anew, with a state file."""
+"""The trait of a command with a plan that is executed in parts, each of them planned anew."""
 
 
 class Row:
-    """A command in the table.
+    """Represent a command in the table of commands.
 
     Attributes
     ----------
@@ -76,9 +76,10 @@ class Row:
         The module with its class of settings, which is named as the command, without hyphens.
     module:
         The module with the function that does its work, which is named as the command, with ``_``
-        for hyphens. It takes the `Command`, and without `READS_ITSELF` a deadline. It returns a
-        `Result`, or with a document of `PLANS` a `PlanResult`, which is verified before it is
-        shown. If executions are followed, the module has a ``follower``.
+        for hyphens. The function takes the `Command`, and without `READS_ITSELF` a deadline. It
+        returns a `Result`, or with a document of `PLANS` a `PlanResult`, which is verified before
+        it is shown. A module with a function ``follower`` is called as the jobs of an execution
+        proceed.
     document:
         The type of the document that it returns: a row of `iallocator.render.RENDERERS`.
     request:
@@ -219,15 +220,15 @@ COMMANDS = {
         traits=[LISTS_GROUP, SETS_OFFLINE],
     ),
 }  # fmt: skip
-"""Name -> row."""
+"""Name of a command -> its row."""
 
 OLD_NAMES = {
     "config": "show --settings", "constraints": "show --rules", "report": "show --html",
 }  # fmt: skip
-"""Row for a form of ``show``, which has the name that the form had -> how the form is called."""
+"""Former command, now a form of ``show`` -> its command line. The row has the former name."""
 
 FORMS = {"settings": "config", "rules": "constraints"}
-"""Attribute of the option that makes another form of ``show`` -> the name of its row."""
+"""Attribute of the option that chooses a form of ``show`` -> the name of the row of the form."""
 
 
 def settings_of(name: str) -> type[CommandSettings]:
@@ -242,8 +243,9 @@ def settings_of(name: str) -> type[CommandSettings]:
 def find_command(arguments: Sequence[str]) -> str:
     """Return the command among `arguments`, or "".
 
-    Options may precede it; the value of an option is not a command.  Which options take a value
-    depends on the command: a word is the command if, with its own options, it is no value.
+    Options may precede the command; the value of an option is not a command. The options that take
+    a value depend on the command. Therefore a word is the command if it is no value of an option
+    when the arguments are read with the options of that command.
     """
     if not any(word in COMMANDS for word in arguments):
         return ""
@@ -258,7 +260,9 @@ def find_command(arguments: Sequence[str]) -> str:
 
 
 def form_of(name: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the row for the command `name`, and `arguments` without the option that names a form.
+    """Return the name of the row for a command, and `arguments` without the option for a form.
+
+    Only ``show`` has forms: the name of its row depends on `arguments`.
 
     Raises
     ------
@@ -283,7 +287,7 @@ def form_of(name: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def shown_name(name: str) -> str:
-    """Return the command `name`, or an old name of a form of another one, as it is written now."""
+    """Return how a command is written now; `name` may be the former name of a form of ``show``."""
     return OLD_NAMES.get(name, name)
 
 

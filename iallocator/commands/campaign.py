@@ -55,7 +55,7 @@ KEPT = (
     "exclusion_tags", "tag_prefix", "optimal", "time_limit", "bandwidth", "reason", "priority",
     "memory_ratio", "disk_reserve", "ahead", "boot_timeout", "assume_offline",
 )  # fmt: skip
-"""Common options that a campaign keeps for its resumption, beside its own."""
+"""Common options that a campaign keeps in its state file for its resumption."""
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 """Names of nodes that are safe in a command of a shell."""
@@ -67,7 +67,7 @@ def carry_out_campaign(command: Command, result: Result) -> int:
     Raises
     ------
     ExecutionError, LiveError, UsageError
-        If nothing was begun.
+        If the execution cannot begin; no job was submitted then.
     """
     settings = command.settings
     plan = result.json()
@@ -111,7 +111,7 @@ def resume_campaign(command: Command) -> int:
 
 
 class _Campaign:
-    """One run of a campaign, from the state to its end or a stop."""
+    """Represent one run of a campaign, from the state in its file to its end or a stop."""
 
     def __init__(self, command: Command, state: CampaignState) -> None:
         self._command = command
@@ -271,7 +271,7 @@ def begun(path: str) -> bool:
 
 
 def nodes_away(records: Records) -> list[str]:
-    """Return the nodes of a group that are not rebooted, or still drained."""
+    """Return the nodes in an execution that are still to be rebooted or undrained."""
     return list(
         dict.fromkeys(
             step["node"]

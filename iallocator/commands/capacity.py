@@ -1,4 +1,4 @@
-"""The command ``capacity``."""
+"""The command ``capacity``: count how many more instances fit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = ["capacity", "capacity_options"]
 
 
 def capacity(command: Command, deadline: Deadline) -> Result:
-    """Fill the cluster, as long as instances fit with N+1 kept."""
+    """Count how many instances fit: place one after the other while N+1 is kept."""
     wanted = capacity_options(command.settings, command.effective, command.source)
     purchases, cluster = command.settings.add_nodes, command.source.cluster
     placed_in(cluster, purchases, command.settings.group)
@@ -75,9 +75,10 @@ def capacity(command: Command, deadline: Deadline) -> Result:
 def _after(
     bought: Purchase, command: Command, wanted: CapacityOptions, seconds: float | None
 ) -> Bought:
-    """Return a purchase with the study of the cluster after it, which may take `seconds`.
+    """Return the purchase `bought`, with the study of the cluster that has its nodes.
 
-    `wanted`: the options of the study before, which has set the states of nodes by options.
+    `wanted`: the options of the study without the purchase. `seconds`: the time limit of the study;
+    None for no limit.
     """
     cluster, reading = command.source.cluster, reading_for(command.settings)
     grown = with_nodes(cluster, bought, command.source.document, reading)
@@ -98,10 +99,10 @@ def _after(
 
 
 class Filled(Result):
-    """The number of placed instances, and the states before and after.
+    """Represent the result of ``capacity``: the placed instances, and the states before and after.
 
-    `bought`: purchases, each with the study after it. `full`: when groups are full, if that is
-    asked for.
+    `bought`: purchases, each with the study of the cluster that has its nodes. `full`: the forecast
+    of the dates on which groups are full; None if no option requests it.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Filled(Result):
             self.problems.append("no online nodes for instances of this kind")
 
     def complete(self) -> bool:
-        """Make the document; with ``-v`` draw on stderr where instances were placed."""
+        """Make the document; with ``-v`` draw on stderr on which nodes instances were placed."""
         self._document = study_document(self._study)
         if self._full is not None:
             self._document["trend"] = self._full.document(self._study)
@@ -158,7 +159,7 @@ class Filled(Result):
         return [*capacity_metrics(self._study, self._settings.group), *full]
 
     def facts(self, medium: str) -> Json:
-        """Return nothing for the text; for the page, the health now and of the full cluster."""
+        """Return nothing for the text; for the page, the health of the present and full cluster."""
         if medium == TEXT:
             return {}
         from iallocator.documents.cluster_facts import Examination, health_at, inventory, nodes_at
@@ -178,7 +179,10 @@ class Filled(Result):
 
 
 def capacity_options(settings: Settings, tagged: Common, source: Source) -> CapacityOptions:
-    """Return the sizes to fill the cluster with; `tagged`: settings completed from tags."""
+    """Return the sizes of instances to count, and how to count them.
+
+    `tagged`: the settings completed from tags. Restricts `settings` to the nodes of ``--group``.
+    """
     if settings.group:
         group = group_named(source.cluster, settings.group)
         settings.restrict_allocation_to = [
@@ -241,11 +245,12 @@ def capacity_options(settings: Settings, tagged: Common, source: Source) -> Capa
 
 
 def _usual_template(settings: Settings, source: Source) -> str:
-    """Return the disk template to count if none is asked for: the first of the policy.
+    """Return the disk template of the instances to count if no option names one.
 
-    Without ``--compat hail``, that is not diskless if the policy allows others: an instance on
-    two nodes (drbd) where a group has two that may be used, or on one (plain).  The order of
-    htools' default policy begins with diskless.  Unknown templates of the policy are left out.
+    With ``--compat hail``, it is the first template of the policy. Otherwise, diskless is the last
+    choice, because the default policy of htools begins with it. If the policy begins with diskless,
+    drbd is preferred if some group has two usable nodes, then plain, then the order of the policy.
+    Unknown templates of the policy are left out.
 
     Raises
     ------

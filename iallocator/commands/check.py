@@ -1,4 +1,4 @@
-"""The command ``check``."""
+"""The command ``check``: report what is wrong with a cluster, before and after balancing."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 AFTER_SIGNAL = 0.3
-"""Seconds that finding out the health after balancing may take once a signal has come."""
+"""Seconds that the analysis of the health after balancing may take once a signal has come."""
 
 BALANCING = 0.5
-"""The share of the time that is for balancing; the rest is for what is wrong."""
+"""The share of the time limit for balancing; the rest is for the analysis of problems."""
 
 
 def check(command: Command, deadline: Deadline) -> Result:
@@ -80,7 +80,7 @@ def check(command: Command, deadline: Deadline) -> Result:
 
 
 class Checked(Result):
-    """The problems of a cluster, now and after balancing.
+    """Represent the result of ``check``: the problems of a cluster, now and after balancing.
 
     `early`: the reason, if balancing ended before it was complete; otherwise "".
     """
@@ -98,7 +98,7 @@ class Checked(Result):
         self.before = [ShownState("Initial", "original", lambda: done.before)]
 
     def complete(self) -> bool:
-        """Find out the health after balancing, and the effect of several failures at once."""
+        """Analyse the health after balancing, and the effect of several failures at once."""
         with progress_line("checking"):
             self._checked = self._checkup()
             self._checked.tried = self._tried
@@ -131,7 +131,10 @@ class Checked(Result):
         return True
 
     def _checkup(self) -> Checkup:
-        """Return the health before and after balancing; without moves if its end is unknown."""
+        """Return the health before and after balancing, or only the health before it.
+
+        Balancing is left out if the time does not suffice for the health after it.
+        """
         done, now = self._done, self._now
         if not done.moves:
             return now
@@ -148,11 +151,11 @@ class Checked(Result):
         return checkup
 
     def document(self) -> Json:
-        """Return the findings, without those of several failures at once, which may be many."""
+        """Return the findings as plain data, without the list of joint failures."""
         return self._with_scores(self._checked.findings())
 
     def _with_scores(self, document: Json) -> Json:
-        """Add the assessment of its score to each group of `document`, and return it."""
+        """Add to each group of `document` the assessment of its score; return `document`."""
         for health, entry in zip(self._now.before, document["groups"], strict=True):
             entry.update(score_assessment(self._done.before, health.group))
         return document
@@ -163,7 +166,7 @@ class Checked(Result):
         return {**self._done.document(), "command": "check", **document}
 
     def machine_lines(self) -> Iterable[str]:
-        """Return the findings as hcheck's keys, or as the line of a Nagios plugin."""
+        """Return the findings with the keys of hcheck, or as the line of a Nagios plugin."""
         if self._settings.nagios:
             return [self._checked.nagios_line()]
         return self._checked.hcheck_lines()

@@ -56,16 +56,16 @@ __all__ = [
 
 
 class ShownState:
-    """A state that is shown on stderr and saved in a file, if options ask for that.
+    """Represent a state that options can list on stderr and save in a file.
 
     Attributes
     ----------
     moment:
-        The word before the titles of its lists: ``Initial``.
+        The word before the titles of the lists, for example ``Initial``.
     suffix:
         The ending of the file with the state; "" for no file.
     state:
-        Makes the state when it is asked for.
+        Function that makes the state; called only if the state is shown or saved.
     """
 
     __slots__ = ("moment", "state", "suffix")
@@ -77,7 +77,7 @@ class ShownState:
 
 
 class Result:
-    """The result of a command: one document, and further data for its renderers.
+    """Represent the result of a command: one document, and further data for its renderers.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Result:
         self.problems: list[str] = []
 
     def complete(self) -> bool:
-        """Do what is left to do; return whether the result may be shown."""
+        """Complete the result, for example verify a plan; return whether it may be shown."""
         return True
 
     def document(self) -> Json:
@@ -129,7 +129,7 @@ class Result:
         return self._facts
 
     def machine_lines(self) -> Iterable[str]:
-        """Return lines for machines: ``KEY=value`` as a program of htools, or as Nagios reads."""
+        """Return lines for programs: ``KEY=value`` as of htools, or the line that Nagios reads."""
         raise NotImplementedError
 
     def metrics(self) -> list[Json]:
@@ -137,7 +137,7 @@ class Result:
         raise NotImplementedError
 
     def transition(self) -> Json:
-        """Return the steps of the result, for a drawing or to execute them."""
+        """Return the transition of the result as plain data, for a drawing or an execution."""
         transition: Json = self.json()["transition"]
         return transition
 
@@ -147,7 +147,7 @@ class Result:
 
 
 class Command:
-    """One run of a command: its options, and what was read.
+    """Represent one run of a command: its options, and the data that were read.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class Command:
     cluster:
         The cluster that was read; None if the command reads none.
     time:
-        When the data were read, as documents have it.
+        The time at which the data were read, as text for documents.
     arguments:
         The command line, the name of the command among them.
     effective:
@@ -170,11 +170,11 @@ class Command:
     partial:
         The result to show if a signal ends a command that reads its input itself.
     follower:
-        Makes the object that is called as the jobs of an execution proceed; None for none.
+        Function that makes the object to call as the jobs of an execution proceed; None for none.
     broken_promises:
-        Returns the purposes that a verified plan does not fulfil.
+        Function that returns the purposes that a verified plan does not fulfil.
     hindrance:
-        Returns why ``-X`` must not execute a plan, although it breaks no limit; or "".
+        Function that returns why ``-X`` must not execute a plan that breaks no limit; "" if it may.
     words:
         The words of the command line that are not names of files.
     dead:
@@ -206,8 +206,8 @@ class Command:
     def read(self) -> Source:
         """Read the cluster; with ``-v`` report on stderr what was read.
 
-        If a command with the option ``--request`` reads the cluster from elsewhere, and the option
-        is not given, then the file has the request alone.
+        A command with the option ``--request`` can read the cluster from another source than the
+        file. Then, without that option, the file contains only the request.
 
         Raises
         ------
@@ -274,7 +274,7 @@ class Command:
             _take_loads(source.cluster, settings.dynu_file, settings.max_input)
 
     def asked(self, source: Source) -> Mapping[str, Any]:
-        """Return the settings of the request in the document of `source`, or in ``--request``.
+        """Read the request from `source` or from ``--request``; return the settings in it.
 
         Raises
         ------
@@ -302,7 +302,7 @@ class Command:
         return self.request.asked if self.request else {}
 
     def versioned(self, document: Json) -> Json:
-        """Return `document` as ``--json`` writes it: in its envelope, or with old keys."""
+        """Return `document` as ``--json`` writes it: in its envelope, or with the keys of 0.1."""
         settings = self.settings
         kind = self.name if self.name in KEYS else self.row.document
         if settings.json < VERSION:
@@ -332,12 +332,15 @@ class Command:
 
     @property
     def master(self) -> str:
-        """The name of the master node; "" if it is unknown."""
+        """Return the name of the master node; "" if it is unknown."""
         return getattr(self.settings, "master_node", "") or self.source.master
 
 
 def print_json(document: object, finite: bool = False) -> None:
-    """Print a document for programs, with one member a line; `finite` as `Result.finite`."""
+    """Print a document for programs, with one member per line.
+
+    `finite`: no number of the document can be infinite, so that a faster writer is used.
+    """
     text = pretty_bytes(document, finite)
     if text.isascii():  # the same bytes in the encodings of terminals; there are many
         sys.stdout.flush()
@@ -347,9 +350,10 @@ def print_json(document: object, finite: bool = False) -> None:
 
 
 def reject_silent_nodes(cluster: Cluster, settings: Execution, dead: Collection[str] = ()) -> None:
-    """Reject the change of a cluster with nodes that are only assumed to be offline.
+    """Reject a change of `cluster` if nodes are only assumed to be offline.
 
-    Their instances may be running.  Nodes that are known to be `dead` are removed from the list.
+    The instances of such nodes may be running. Nodes that are known to be `dead` are accepted, and
+    are removed from the list of such nodes.
 
     Raises
     ------

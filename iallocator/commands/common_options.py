@@ -47,7 +47,7 @@ LIKE_HTOOLS = frozenset({"balance", "capacity", "check", "squeeze"})
 EVERY = SHOWN | {"replay"}
 
 BY_SCORE = "it uses the score only"
-"""Why a planner has no other ranking."""
+"""The reason of planners that support no other strategy than the score."""
 
 RANKS = "it ranks what fits, and changes nothing about whether it does"
 
@@ -56,7 +56,7 @@ NOT_LISTED = "it changes no constraint"
 DECIDES_NOTHING = "it reports the present state, and decides nothing"
 
 Reasons = dict[str, str]
-"""Command -> why an option does not act there; "": in all others."""
+"""Command -> why an option has no effect on it; the key "" has the reason of all other commands."""
 
 WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "n1": (
@@ -278,7 +278,10 @@ for _commands, _reasons in WHERE.values():
 
 
 def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:
-    """Return the common options with an effect on `command`, without names of its `own` options."""
+    """Return the common options with an effect on `command`.
+
+    A name that one of its `own` options has is taken from the common option.
+    """
     used_names = {name for option in own for name in option.names}
     options: list[Option] = []
     for option in COMMON:
@@ -421,7 +424,10 @@ LACKED: dict[str, Reasons] = {
         BALANCED,
     ),
 }  # fmt: skip
-"""Names of an option of several commands -> why the others do not have it, as in `WHERE`."""
+"""Names of an option of several commands -> the reasons of the commands that do not have it.
+
+The key "" has the reason of all commands that are not listed.
+"""
 
 
 def accepted(command: str, option: Option) -> bool:
@@ -435,7 +441,7 @@ def rejection_of(
     shown: str,
     commands_with: Callable[[str], Sequence[str]],
 ) -> Callable[[str], str]:
-    """Return a function that says why `command` does not have the option with a name.
+    """Return a function from the name of an option to the message that `command` does not have it.
 
     `table`: the options of the command; `shown`: its name in messages; `commands_with` returns the
     commands that have the option with a full name.
@@ -480,6 +486,6 @@ def why_not(command: str, name: str) -> str:
 
 
 def only_accepted(command: str, words: Sequence[str]) -> list[str]:
-    """Return those of `words`, options with attached values, that have an effect on `command`."""
+    """Return the `words` that have an effect on `command`; a word is an option with its value."""
     names = {name for option in table_of(command) for name in option.names}
     return [word for word in words if word.partition("=")[0] in names]

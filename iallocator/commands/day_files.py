@@ -31,7 +31,7 @@ def time_words(moment: float) -> str:
 
 
 class DayFiles:
-    """The files of a history.
+    """Represent the files of a history, one for each day.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""``capacity --forecast``: collect how much the instances of each group used, day by day.
+"""``capacity --forecast``: collect what the instances of each node group used on each day.
 
 There are three sources: totals that ``capacity --history FOLDER`` has recorded, the clusters in
 captured requests (``--capture FOLDER``), and Ganeti's archive of jobs (``--job-archive FOLDER``).
@@ -40,10 +40,10 @@ __all__ = ["demand_history"]
 
 
 def demand_history(command: Command) -> tuple[list[DemandSample], float]:
-    """Record the demand of now if ``--history`` is given; return the samples, and the time of now.
+    """Return the samples of demand for a forecast, and the present time in seconds since 1970.
 
-    The samples are one of each day, in order, and that of now. Without ``--forecast`` there are
-    none.
+    There is one sample of each past day, in order, and one of the present cluster. Without
+    ``--forecast`` there are none. With ``--history``, the present demand is recorded.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Read earlier requests: captured calls, for the settings they had or for those of now."""
+"""Read captured requests, to repeat them with their original or with the present settings."""
 
 from __future__ import annotations
 
@@ -33,18 +33,21 @@ if TYPE_CHECKING:
 __all__ = ["as_then", "case_named", "past_requests", "since_then"]
 
 OF_NODES = {"disk_reserve", "memory_ratio"}
-"""Settings of past requests that do not count: nodes have those of the cluster."""
+"""Settings of past requests that are ignored: the nodes have the values of the present cluster."""
 
 NOT_OF_A_CALL = {"config", "no_config", "ialloc_src"}
 
 
 def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Past]:
-    """Return the requests for new instances in `folder`, captured or not, as of `cluster`.
+    """Return the requests for new instances in `folder`, read as requests about `cluster`.
+
+    The folder has captured calls, or else files with requests. A file that cannot be used is
+    reported on stderr and left out.
 
     Raises
     ------
     UsageError
-        If there is none.
+        If the folder has no usable request for new instances.
     """
     requests: list[Past] = []
     known: dict[str, Settings] = {}  # what a request sets -> the settings that follow
@@ -85,9 +88,9 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
 
 
 def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:
-    """Return a request for new instances as requests for one each; nothing for other requests.
+    """Split a request for new instances into requests for one each; return [] for other requests.
 
-    `by_groups`: whether those of a batch may name their group and nodes.
+    `by_groups`: whether each instance of a batch may name its group and nodes.
     """
     if not isinstance(raw, dict) or raw.get("type") not in ("allocate", "multi-allocate"):
         return []
@@ -104,7 +107,7 @@ def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:
 
 
 def case_named(files: Sequence[str]) -> Case | None:
-    """Return the word of `files` that names a captured call, such as ``FOLDER#7``, or None."""
+    """Return the captured call that one of `files` names, like ``FOLDER#7``; None if none does."""
     for name in files:
         if referred(name) is not None:
             return case_of(request_path(name))
@@ -112,7 +115,7 @@ def case_named(files: Sequence[str]) -> Case | None:
 
 
 def as_then(case: Case, given: Own, command: str) -> Own:
-    """Return the settings of a captured call, overridden by `given` of the command line.
+    """Return the settings of a captured call, overridden by `given`, those of the command line.
 
     The present configuration file for requests is ignored.
     """

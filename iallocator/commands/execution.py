@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 __all__ = ["begin", "complete_journal", "records_in", "resume", "show_report"]
 
 FOLLOWED = ("repair",)
-"""Commands with a follower of their executions, which cannot be resumed without it."""
+"""Commands with executions that a follower observes; without it, they cannot be resumed."""
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -74,7 +74,7 @@ TWICE = b"iallocator: left at once; what is in the queue goes on, --resume shows
 
 
 class _Execution:
-    """One execution: the head of its journal, its jobs, and their states."""
+    """Represent one execution: the head of its journal, its jobs, and their states."""
 
     def __init__(
         self,
@@ -89,7 +89,10 @@ class _Execution:
         self.records = records or _new_records(head)
 
     def report(self, load: Load | None) -> Json:
-        """Return what was done, and where all instances are now, if the cluster can be read."""
+        """Return the report as plain data: the states of the jobs, and the nodes of all instances.
+
+        `load` reads the cluster. If it is None or fails, the report has no nodes of instances.
+        """
         places: Places | None = None
         if load is not None:
             try:
@@ -118,16 +121,18 @@ def begin(
 ) -> tuple[Json, int]:
     """Execute the transition of a plan; return the report as plain data, and the exit status.
 
-    `cluster`: as it was when the plan was made; `load` reads it again.  `followed`: makes the
-    follower of the execution on a queue; None for no follower.  `working`: makes the work on nodes;
-    None if that is done by hand.  `path`: the journal of a part of a campaign, which holds the lock
-    of the cluster; "" for a whole execution.  With ``--dry-run``, the jobs are shown: for a
-    cluster that is not running, those of LUXI.
+    `cluster`: the cluster when the plan was made; `load` reads it again. `followed`: a function
+    from the job queue to the follower, which is called as jobs proceed; None for no follower.
+    `working`: makes the object that reboots nodes; None if an administrator does that. `path`: the
+    journal of a part of a campaign, which holds the lock of the cluster; "" for a whole execution.
+
+    With ``--dry-run``, the jobs are only shown. For a cluster that is not running, they are those
+    for LUXI.
 
     Raises
     ------
     ExecutionError, LiveError, UsageError
-        If nothing was begun.
+        If the execution cannot begin; no job was submitted then.
     """
     from secrets import token_hex
 
@@ -160,9 +165,11 @@ def begin(
 def complete_journal(
     settings: Execution, path: str, load: Load, working: Working | None = None
 ) -> tuple[Json, int]:
-    """Resume a part of a campaign, which holds the lock of the cluster.
+    """Resume a part of a campaign; the campaign holds the lock of the cluster.
 
-    Return the report as plain data, and the exit status.  The arguments are those of `begin`.
+    `path`: the journal of the part. `load` reads the cluster. `working`: makes the object that
+    reboots nodes; None if an administrator does that. Return the report as plain data, and the exit
+    status.
     """
     head, records = records_in(path)
     queue, _ = open_queue(settings)
@@ -182,7 +189,9 @@ def resume(
 ) -> int:
     """Resume an execution, or show it; return the exit status.
 
-    `load`, `followed`: as of `begin`. `versioned`: as of `Command`.
+    `load` reads the cluster. `versioned` converts a document to what ``--json`` writes. `followed`:
+    a function from the job queue to the follower, which is called as jobs proceed; None for no
+    follower.
     """
     head = read_journal(settings.resume)[0]
     if (head["command"] in FOLLOWED) != (followed is not None):
@@ -216,7 +225,7 @@ def resume(
 
 
 def _read(settings: Execution, head: Json, queue: JobQueue | None) -> _Execution:
-    """Return the execution in a journal, with the progress that the journal records."""
+    """Return the execution in the journal of ``--resume``, with the progress that it records."""
     return _Execution(settings, head, queue, records_in(settings.resume)[1])
 
 
@@ -246,7 +255,10 @@ def _carry_out(
     working: Working | None,
     again: bool = False,
 ) -> tuple[Json, int]:
-    """Execute what is left; `again`: also what failed in an earlier run."""
+    """Execute the jobs that are left; `again`: also those that failed in an earlier run.
+
+    Return the report as plain data, and the exit status.
+    """
     assert execution.queue is not None
     settings, head, trouble = execution.settings, execution.head, ""
     line = _progress_line(head["transition"])
@@ -294,7 +306,7 @@ def _carry_out(
 
 
 def _progress_line(transition: Json) -> Callable[[str], str]:
-    """Return a function that puts the time before a line of progress, and shortens its names."""
+    """Return a function that puts the time before a line of progress and shortens names in it."""
     page = Page()
     steps = transition["steps"]
     nodes = {name for step in steps for end in ("from", "to") for name in step.get(end, ())}
@@ -304,7 +316,11 @@ def _progress_line(transition: Json) -> Callable[[str], str]:
 
 
 def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
-    """Return the exit status; a planned stop, by hand or after the first group, is no failure."""
+    """Return the exit status: 0 if all jobs are done, or if the execution stopped as planned.
+
+    It stops as planned before a step for the administrator, and with an option after the first
+    group of jobs.
+    """
     records = execution.records
     stuck = records.in_state(FAILED, REJECTED) or records.blocked()
     left = execution.settings.first_job_group and not stuck
@@ -315,7 +331,7 @@ def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
 
 
 def _stopped_as_planned(records: Records) -> bool:
-    """Return whether an administrator must do something before the execution can continue."""
+    """Return whether the execution stopped only because an administrator must do a step."""
     stuck = records.in_state(FAILED, REJECTED) or records.blocked()
     return bool(_by_hand(records)) and not stuck and not records.in_state(SENDING, SENT, RETURNING)
 
@@ -326,7 +342,7 @@ def _by_hand(records: Records) -> list[Job]:
 
 
 def _shown(execution: _Execution) -> Json:
-    """Print the jobs that an execution would submit, with their dependencies; return its report."""
+    """Print the jobs that `execution` would submit, with their dependencies; return its report."""
     records, settings = execution.records, execution.settings
     first = {job.number for job in ready(records)}
     if not settings.json:
@@ -351,7 +367,10 @@ def _print(report: Json, settings: Execution, versioned: Callable[[Json], Json])
 
 
 def show_report(report: Json, settings: Execution, anew: bool = True) -> None:
-    """Print the result of an execution as plain text; `anew` as of `report_lines`."""
+    """Print the result of an execution as plain text.
+
+    `anew`: whether the text says how to leave rebooted nodes out of a new plan.
+    """
     if not settings.dry_run:
         for line in report_lines(report, anew):
             print(printable(line))
@@ -368,10 +387,10 @@ def _say(line: str) -> None:
 
 
 class Confirmation:
-    """Finds out whether a job has been done by hand: from options, or by a question.
+    """Find out whether an administrator has done a job: from an option, or by a question.
 
-    Each job is asked for once.  The option applies to the jobs that were due at the resumption.
-    Jobs of `work` are not asked for.
+    There is one question for each job. The option ``--done-by-hand`` confirms the jobs that were
+    due when the execution was resumed. There is no question for jobs that `work` does.
     """
 
     work: Work | None = None
@@ -448,6 +467,6 @@ class Interrupts:
 
 
 def _say_at_once(line: bytes) -> None:
-    """Write without buffers, which the interrupted code may be holding."""
+    """Write `line` to stderr without buffers: the interrupted code may be using them."""
     with suppress(OSError):  # if stderr is closed, the message has no reader
         os.write(2, line)

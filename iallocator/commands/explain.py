@@ -28,7 +28,7 @@ __all__ = ["ask", "explain"]
 
 
 def explain(command: Command) -> Result:
-    """Explain the answer to the request in the file (- or none: stdin), or to a captured call."""
+    """Explain the answer to the request in a file (``-`` or none: stdin), or to a captured call."""
     own: Explain = command.settings
     path = document_path(own, command.positional)
     named = [*command.positional, own.ialloc_src]
@@ -61,7 +61,7 @@ def explain(command: Command) -> Result:
 
 
 def ask(command: Command) -> Result:
-    """Answer the question about the cluster in the file (- or none: stdin), or elsewhere."""
+    """Answer the question about the cluster in a file (``-`` or none: stdin) or another source."""
     kind, names, command.positional = words_of_question(command.positional)
     command.words = names
     source = command.read()
@@ -72,7 +72,7 @@ def ask(command: Command) -> Result:
 
 
 class Explained(Result):
-    """An explanation: as text, and as a page with the nodes before and after the answer."""
+    """Represent an explanation: as text, or as a page with the nodes before and after."""
 
     finite = True
 
@@ -104,7 +104,7 @@ class Explained(Result):
         return transition
 
     def facts(self, medium: str) -> Json:
-        """Return which part a text shows, or for a page the nodes before and after the answer."""
+        """Return the part that the text shows, or for the page the nodes before and after."""
         if medium == TEXT:
             return {"brief": self._settings.brief, "node": self._settings.node or ""}
         from iallocator.commands.states import state_after

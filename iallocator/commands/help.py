@@ -44,7 +44,7 @@ SOURCES = (
     "is a document that Ganeti writes for plugins. -t FILE, -L, -m ADDRESS and --simulate SPEC "
     "name other sources of a cluster."
 )
-"""The help on sources of input: with `CALLS`, at most eight lines of a narrow terminal."""
+"""The text on sources of input in the overview; with `CALLS`, at most eight lines of 80 columns."""
 
 LEFT = 32
 """Most columns of a help for the name of an option; a longer name has a line of its own."""

@@ -31,10 +31,10 @@ __all__ = ["has_loads", "made_moves"]
 FILE = re.compile(r"(\d{4}-\d\d-\d\d)\.jsonl")
 
 REGRET = 7 * DAY
-"""An instance that returns within this time, in seconds, was moved in vain."""
+"""The time in seconds within which the return of an instance makes its move a regret."""
 
 CARRIED_OUT = HOUR
-"""A move is due to a plan at most this old, in seconds; or to that of the round before."""
+"""The age in seconds up to which a move is attributed to a plan; the last plan may be older."""
 
 
 def has_loads(folder: str) -> bool:
@@ -95,7 +95,7 @@ def made_moves(command: Command) -> Result:
 
 
 def _moves(files: DayFiles, until: float, limit: int) -> Iterator[Json | None]:
-    """Yield None for each round, and the moves that were made until it."""
+    """Yield None for each round, followed by the moves that were made since the round before."""
     places: dict[str, tuple[str, ...]] = {}
     planned: dict[str, tuple[float, Json]] = {}
     before = 0.0

@@ -84,7 +84,7 @@ def plan_for(
 
 
 def _local_node(command: Command, names: Sequence[str]) -> str:
-    """Return the name of the node on which the command runs; "" if it is none of the cluster."""
+    """Return which of the nodes `names` the command runs on, or ``--local-node``; "" if none."""
     own = command.settings
     if own.local_node:
         return whole_name(own.local_node, names, "--local-node", "node")

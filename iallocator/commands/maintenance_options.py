@@ -110,7 +110,7 @@ class Maintain(PlanForms, Execution, NodesAway, CampaignSettings):
     )  # fmt: skip
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject commands without a place for the node, and options that contradict each other."""
+        """Reject commands without ``{node}``, and options that contradict each other."""
         commands = {
             "--run": self.run, "--check": self.check_command, "--boot-id": self.boot_id
         }  # fmt: skip

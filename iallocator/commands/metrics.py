@@ -1,4 +1,4 @@
-"""The command ``metrics``."""
+"""The command ``metrics``: write the health and the capacity of a cluster for Prometheus."""
 
 from __future__ import annotations
 

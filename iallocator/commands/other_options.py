@@ -54,14 +54,14 @@ __all__ = [
 QUESTIONS = ("allocate", "evacuate", "relocate", "change-group")
 
 of_instance = Size("m", "512M, 4G or 1T", highest=2**50)
-"""Reads MiB; the sum of many disks is still a whole number as a float."""
+"""Reader of a size in MiB. Its maximum keeps the sum of many disks exact as a float."""
 
 MOST_NEW_INSTANCES = 10_000
-"""New instances in one question."""
+"""The most new instances in one question."""
 
 
 class Question(CommandSettings):
-    """A question: what new instances are like, or which instances are to move."""
+    """The options of a question: what new instances require, or which instances must move."""
 
     name: str = option(
         "--name",
@@ -191,7 +191,7 @@ class Explain(CommandSettings):
     offline: Sequence[str] = OFFLINE
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject a short form of all nodes together with one node."""
+        """Reject ``--brief`` together with ``--node``."""
         if self.brief and self.node is not None:
             raise UsageError("--brief and --node exclude each other")
 
@@ -211,7 +211,7 @@ class Ask(Question, Explain):
 
     @staticmethod
     def files_of(positional: Sequence[str]) -> Sequence[str]:
-        """Return those of the words that are files: the others are the question."""
+        """Return those of the words that are names of files; the other words are the question."""
         return words_of_question(positional)[2]
 
 
@@ -288,13 +288,13 @@ class History(CommandSettings):
     )
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject anything but one folder."""
+        """Reject a command line that does not name exactly one folder."""
         if len(positional) != 1:
             raise UsageError("history needs one folder, of captured calls or of loads")
 
 
 class RepairForms(CommandSettings):
-    """The forms in which repairs are shown."""
+    """The options for the forms in which repairs are shown."""
 
     json: int = json_of("the plan")
     all_rows: bool = ALL
@@ -334,7 +334,7 @@ MEMBERS = (
     "success", "info", "result", "solutions", "command", "scores", "moves", "job_sets", "action",
     "nodes", "tags",
 )  # fmt: skip
-"""Of a response or a plan; ``error``, where there is neither, is always compared."""
+"""Members of responses and plans that can be compared; ``error`` is always compared."""
 
 
 class Replay(CommandSettings):
@@ -358,7 +358,7 @@ class Replay(CommandSettings):
     )
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject no cases, and members of answers that are stored whole."""
+        """Reject a command line without cases, and ``--keys`` with ``--update``."""
         if not positional:
             raise UsageError("replay needs requests or commands: files, or folders that hold them")
         if self.update and self.keys:
@@ -410,7 +410,7 @@ class Show(CommandSettings):
     offline: Sequence[str] = OFFLINE
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject options that only the page shows, without the page."""
+        """Reject options that change only the page if no page is written."""
         if self.html is None and (idle := sorted(self.chosen & OF_PAGE.keys())):
             raise UsageError(f"{OF_PAGE[idle[0]]} changes only the page: it goes with --html FILE")
 

@@ -78,12 +78,14 @@ def instance_size(text: str) -> tuple[int, ...]:
 
 
 def reject_master_node(settings: CommandSettings, positional: Sequence[str]) -> None:
-    """Reject the address of RAPI beside another cluster: until 0.1, --master was the master node.
+    """Reject ``--master`` beside another source of the cluster.
+
+    Until version 0.1, ``--master`` named the master node; now it is the address of RAPI.
 
     Raises
     ------
     UsageError
-        Names the option for the master node.
+        The message names the present option for the master node.
     """
     elsewhere = settings.text_data or settings.simulate or settings.luxi is not None
     if "rapi" in settings.chosen and (positional or settings.ialloc_src or elsewhere):
@@ -264,7 +266,7 @@ class Steady(CommandSettings):
     )  # fmt: skip
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject options of steady balancing without it, and options that it does not follow."""
+        """Reject options of steady balancing without ``--steady``, and options it does not use."""
         own = {one.target: one.names[0] for one in Steady.options if one.target != "steady"}
         idle = sorted(self.chosen & own.keys())
         if not self.steady:
@@ -293,7 +295,7 @@ class Balance(Planning, Balancing, Steady):
     metrics: str = METRICS
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject one group and all groups."""
+        """Reject an option for one group together with an option for all groups."""
         if self.all_groups and self.group:
             raise UsageError("--group and --all-groups exclude each other")
         Steady.check(self, positional)
@@ -361,7 +363,7 @@ class Redistribute(BetweenGroups):
 
 
 class CheckForms(CommandSettings):
-    """The options of a check without those of the balancing that it tries."""
+    """The options of a check, without those of the balancing that the check tries."""
 
     json: int = json_of("the findings")
     metrics: str = METRICS
@@ -397,7 +399,7 @@ class CheckForms(CommandSettings):
 
 
 OF_CLUSTERS = ("dynu_file", "max_cpu", "min_disk", "offline")
-"""The options of a balancing that say how the cluster is; all others only choose moves."""
+"""Options of balancing that describe the cluster; all other options of it only choose moves."""
 
 
 class Check(CheckForms, Balancing):
@@ -412,7 +414,7 @@ class Check(CheckForms, Balancing):
         return [one.names[0] for one in Balancing.options if one.target in chosen]
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject two forms of the answer, and options of a balancing that is not tried."""
+        """Reject two forms of the answer, and options for moves if no balancing is tried."""
         if self.json and self.machine_readable:
             raise UsageError("--json and --machine-readable exclude each other")
         if self.machine_readable and (self.failures or self.racks):
@@ -562,7 +564,7 @@ class Capacity(StandardSize):
         self._check_forecast()
 
     def _check_forecast(self) -> None:
-        """Reject a forecast without data, or with options that it cannot obey."""
+        """Reject a forecast without a source of data, or with options that contradict it."""
         if not self.forecast:
             for target, name in (("capture", "--capture"), ("job_archive", "--job-archive")):
                 if self.asks_here(target):
@@ -671,7 +673,7 @@ class NodesAway(CommandSettings):
     )
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject two ways to treat instances without a secondary."""
+        """Reject two options for the treatment of instances without a secondary."""
         if self.skip_non_redundant and self.ignore_non_redundant:
             raise UsageError(
                 "--skip-non-redundant and --ignore-non-redundant contradict each other"

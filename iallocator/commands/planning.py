@@ -1,4 +1,4 @@
-"""A plan of moves as a result: it is verified before it is shown."""
+"""The result of a command that plans moves: the plan is verified before it is shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Planned"]
 
 
 class Planned(Result):
-    """A plan, verified by `complete`; `late`: the time limit ended the search for it."""
+    """Represent a plan, verified by `complete`; `late`: the time limit ended its search."""
 
     def __init__(
         self, done: PlanResult, command: Command, deadline: Deadline, late: bool = False
@@ -41,7 +41,7 @@ class Planned(Result):
         self.after = [ShownState("Final", after, done.after)]
 
     def complete(self) -> bool:
-        """Verify the plan; return whether what is left of it may be shown."""
+        """Verify the plan and leave out invalid parts; return whether the rest may be shown."""
         done, command, settings = self._done, self._command, self._command.settings
 
         def limits_of(done: PlanResult) -> PlanLimits:
@@ -79,7 +79,7 @@ class Planned(Result):
         return sound
 
     def script(self) -> list[str]:
-        """Return the commands for a shell; if hbal is followed, in the job sets of hbal."""
+        """Return the shell commands of the plan; with ``--compat hail``, in hbal's job sets."""
         done, transition = self._done, self._done.transition
         in_job_sets = self._command.settings.behaviour.runs_in_job_sets
         if in_job_sets and done.in_turn and not (done.leaving or done.coming):
@@ -94,9 +94,9 @@ class Planned(Result):
         return plan_metrics(self._done)
 
     def facts(self, medium: str) -> Json:
-        """Return the groups of nodes for the text; for the page, the health at both ends.
+        """Return the group of each node for the text; for the page, the health before and after.
 
-        Both ends are examined as far as there is time left for it.
+        The health is examined as far as the time limit allows.
         """
         done, settings = self._done, self._command.settings
         if medium == TEXT:

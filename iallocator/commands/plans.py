@@ -62,10 +62,11 @@ def balanced(
     compound: bool,
     steady: SteadyPolicy | None = None,
 ) -> GroupPlans:
-    """Return the balancing for which `own` asks; `settings` are completed from tags.
+    """Balance as the options `own` require, and return the plans of the groups.
 
-    `compound`: try swaps and chains of moves if no single move lowers the score. `steady`: the
-    policy of steady balancing, which decides on moves instead of the score.
+    `settings`: the settings, completed from tags. `compound`: try swaps and chains of moves if no
+    single move lowers the score. `steady`: the policy of steady balancing, which decides on moves
+    instead of the score.
     """
     from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
     from iallocator.planners.balance.move_kinds import MoveRules
@@ -106,14 +107,14 @@ def balanced(
 
 
 def _between_groups(command: Command, deadline: Deadline) -> IntergroupContext:
-    """Return what the planners between groups work on."""
+    """Return the input of a planner of moves between groups: the cluster and its settings."""
     from iallocator.planners.intergroup.context import IntergroupContext
 
     return IntergroupContext(command.source.cluster, command.effective, deadline, say_progress)
 
 
 def balance_groups(command: Command, deadline: Deadline) -> PlanResult:
-    """Plan moves that use all groups equally; the plan must improve their balance."""
+    """Plan moves between groups, so that all groups are used equally; the balance must improve."""
     from iallocator.planners.intergroup import balance_groups as planner
 
     own = command.settings
@@ -156,7 +157,7 @@ def make_room(command: Command, deadline: Deadline) -> PlanResult:
     done.plan.reason = done.summary(most)
 
     def broken_promises() -> list[str]:
-        """Return the problem if the request does not fit after the moves; [] if it fits."""
+        """Return one problem if the request does not fit after the moves; [] if it fits."""
         if not done.moves or fits_after(done, request, settings, request.coming):
             return []
         return ["the request does not fit after the moves"]
@@ -272,7 +273,7 @@ def squeeze(command: Command, deadline: Deadline) -> PlanResult:
         )
 
     def hindrance() -> str:
-        """Return what is missing of the reserve after powering on every standby node; or ""."""
+        """Return what the reserve lacks even with every standby node powered on; "" if nothing."""
         if own.even_if_short or not done.shortage:
             return ""
         return f"{done.shortage}; --even-if-short carries it out all the same"

@@ -47,7 +47,7 @@ def request_of(kind: str, names: Sequence[str], settings: Question, source: Sour
     Raises
     ------
     UsageError
-        If an option belongs to another question, or a necessary option is missing.
+        If an option belongs to another kind of question, or a necessary option is missing.
     NotFoundError
         If the cluster has no such node, instance or group.
     """
@@ -159,7 +159,7 @@ def _allocate(settings: Question, source: Source) -> Json:
 
 
 def _first_template(settings: Question, allowed: Sequence[str]) -> str:
-    """Return the first template that is allowed, preferably one that takes ``--disk`` as given."""
+    """Return the first allowed disk template, preferably one that fits the options for disks."""
     for template in allowed:
         kind = TEMPLATES.get(template)
         if kind is not None and kind.has_disks == bool(settings.disk):

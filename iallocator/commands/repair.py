@@ -1,4 +1,4 @@
-"""The command ``repair``."""
+"""The command ``repair``: plan and follow up the repair of instances on offline nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ __all__ = ["follower", "repair"]
 
 
 def follower(command: Command) -> Followed:
-    """Return what makes the follower that keeps the tags of instances in step."""
+    """Return a function from the job queue to the follower of an execution.
+
+    The follower updates the tags of instances as the jobs of their repairs proceed.
+    """
 
     def followed(queue: JobQueue) -> Follower:
         jobs = RepairJobs(queue, command.settings.reason)
@@ -37,7 +40,7 @@ def follower(command: Command) -> Followed:
 
 
 def repair(command: Command, deadline: Deadline) -> Result:
-    """Follow up pending repairs, and plan further ones; with ``-X`` write tags."""
+    """Check the state of pending repairs, and plan further ones; with ``-X`` write tags."""
     own, cluster = command.settings, command.source.cluster
     if not own.dry_run:
         reject_silent_nodes(cluster, own)  # before tags are changed
@@ -71,7 +74,7 @@ def repair(command: Command, deadline: Deadline) -> Result:
 
 
 class Repaired(Result):
-    """The repairs that are done now, and what is left."""
+    """Represent the result of ``repair``: the repairs of this run, and those that are left."""
 
     def __init__(self, work: RepairRound, command: Command, reached: list[str]) -> None:
         nodes = [node.name for node in work.before.cluster.nodes]
@@ -87,9 +90,9 @@ class Repaired(Result):
         return self._work.transition()
 
     def facts(self, medium: str) -> Json:
-        """Return whether the text shows jobs; for the page, the health at both ends.
+        """Return whether the text shows jobs; for the page, the health before and after repair.
 
-        Both ends are examined as far as there is time left for it.
+        The health is examined as far as the time limit allows.
         """
         if medium == TEXT:
             return self._facts

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["replay", "stored_commands"]
 
 NOT_FOR_REQUESTS = {"help", "version", "config", "no_config", "verbose", "quiet"}
-"""Settings that mean this command and not the requests it runs."""
+"""Settings that apply to the command ``replay`` itself, and not to the requests that it runs."""
 
 
 def replay(command: Command) -> Result:
@@ -53,7 +53,7 @@ def replay(command: Command) -> Result:
 
 
 class Replayed(Result):
-    """The outcomes of stored cases, with the number of unchanged answers."""
+    """Represent the outcomes of stored cases, with the number of unchanged answers."""
 
     interrupted = True
 
@@ -63,7 +63,7 @@ class Replayed(Result):
         self._junit = junit
 
     def complete(self) -> bool:
-        """Count the outcomes; write them for continuous integration, if that is asked for."""
+        """Count the outcomes; with ``--junit`` write them to a file."""
         outcomes = self.outcomes
         passed = sum(1 for outcome in outcomes if outcome.passed)
         self.status = int(passed < len(outcomes))

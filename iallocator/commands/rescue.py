@@ -1,4 +1,4 @@
-"""The command ``rescue``."""
+"""The command ``rescue``: restart the instances of a dead node on other nodes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def rescue(command: Command, deadline: Deadline) -> PlanResult:
 
 
 def rescue_of(command: Command, node: Node, deadline: Deadline) -> RescueResult:
-    """Plan the rescue of a node that is verified to be dead; in a file it is taken as dead.
+    """Plan the rescue of a node, after verifying on a running cluster that it is dead.
+
+    If the cluster comes from a file, the node is assumed to be dead.
 
     Raises
     ------
@@ -88,7 +90,7 @@ def rescue_of(command: Command, node: Node, deadline: Deadline) -> RescueResult:
 
 
 def _evidence(command: Command, node: Node, marked: bool) -> Json:
-    """Return what shows that the node is dead, as plain data.
+    """Return the evidence that the node is dead, as plain data.
 
     Raises
     ------

@@ -39,11 +39,11 @@ __all__ = ["WatchState", "begun_rescue", "watched"]
 FILE = "state.json"
 
 DONE, BEGUN, STUCK = "done", "begun", "stuck"
-"""How far a rescue is: all of it; a part, and the rest can go on; a part, and a job failed."""
+"""States of a rescue: complete; begun, and it can be resumed; stopped because a job failed."""
 
 
 class WatchState:
-    """The state of a watch between calls.
+    """Represent the state of a watch between calls.
 
     Attributes
     ----------
@@ -100,9 +100,10 @@ class WatchState:
 
 
 def begun_rescue(settings: Rescue) -> tuple[str, Collection[str]]:
-    """Return the journal of a rescue that was interrupted and can go on; "" for none.
+    """Return the journal of an interrupted rescue that can be resumed, and nodes without answer.
 
-    The nodes that did not answer when it was planned follow.
+    The second value has the nodes that did not answer when the rescue was planned. Without such a
+    rescue, "" and no nodes are returned.
     """
     if not settings.execute or settings.dry_run:
         return "", ()
@@ -111,7 +112,7 @@ def begun_rescue(settings: Rescue) -> tuple[str, Collection[str]]:
 
 
 def watched(command: Command, rescue: Callable[[Node], PlanResult]) -> PlanResult:
-    """Count the nodes that do not answer; plan the rescue of one for which it is time, if any.
+    """Count the nodes that do not answer, and plan the rescue of a node if one is due.
 
     `rescue`: plans the rescue of a node, or raises an `ExecutionError` if that is impossible.
     """
@@ -144,7 +145,10 @@ def watched(command: Command, rescue: Callable[[Node], PlanResult]) -> PlanResul
 
 
 def _due(state: WatchState, cluster: Cluster, own: Rescue) -> tuple[Node | None, str, bool]:
-    """Return the node to rescue; or None, the reason, and whether the administrator must act."""
+    """Return the node to rescue, a reason, and whether the administrator must act.
+
+    If no node is rescued, the node is None, and the reason says why.
+    """
     if state.progress() == STUCK:
         again = f"iallocator rescue -L -X --resume {state.journal}"
         return None, f"the last rescue failed; {again} goes on, nothing is done before", True

@@ -53,7 +53,7 @@ __all__ = ["read_again", "read_source", "run", "validate", "write_metrics"]
 PICTURES = frozenset(
     ["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "pdf", "ps", "eps", "html", "htm"]
 )
-"""Endings of names that promise what is not drawn."""
+"""Endings of file names that ``--graph`` rejects, because drawings are SVG or DOT."""
 
 
 def run(command: Command) -> int:
@@ -188,9 +188,9 @@ def read_source(command: Command) -> Source:
 
 
 def _show(result: Result, command: Command, put_off: bool) -> bool:
-    """Show `result` in every form that options ask for; return whether it is sound.
+    """Show `result` in every form that options request; return whether it may be shown.
 
-    `put_off`: its document is written later, with the report of its execution.
+    `put_off`: the document of the result is written later, with the report of its execution.
     """
     settings = command.settings
     tell(*_few(list(result.remarks), settings))
@@ -227,7 +227,7 @@ def write_metrics(path: str, metrics: list[Json]) -> None:
 
 
 def _few(lines: list[str], settings: Any) -> list[str]:
-    """Return `lines` for stderr: of many on a terminal, the first ones and how many others."""
+    """Return `lines` for stderr; on a terminal only the first of many, and the number of others."""
     if (
         len(lines) <= ROWS
         or settings.verbose
@@ -308,7 +308,9 @@ def _is_folder(html: str) -> bool:
 
 
 def _write(document: Json | None, result: Result, command: Command) -> None:
-    """Write the document for ``--json``, by default that of `result`, the script, and the drawing.
+    """Write the result as text or JSON, the script of commands, and the drawing.
+
+    `document`: the document to write as JSON; None for that of `result`.
 
     Without ``--json`` the document is written as text, unless standard output takes the page.
     """
@@ -338,7 +340,7 @@ def _write(document: Json | None, result: Result, command: Command) -> None:
 
 
 def _show_states(states: Iterable[ShownState], command: Command) -> None:
-    """List `states` on stderr, and save them as text, as far as options ask for that."""
+    """List `states` on stderr and save them in files, if options request it."""
     settings = command.settings
     for shown in states:
         if settings.print_nodes is not None or settings.print_instances:
@@ -423,7 +425,7 @@ INPUTS = frozenset({
     "validate", "json", "ialloc_src", "text_data", "simulate", "luxi", "rapi", "cacert", "insecure",
     "credentials", "compat", "max_input", "config", "no_config", "verbose", "quiet",
 })  # fmt: skip
-"""The attributes of the settings that act with ``--validate``: what is read, and how."""
+"""The attributes of settings that have an effect with ``--validate``: what is read, and how."""
 
 
 def validate(
@@ -434,13 +436,13 @@ def validate(
     The exit status is 0, or 2 if something is wrong.
 
     As text, valid inputs are on stdout and problems on stderr; with ``--json`` one document on
-    stdout has both.  A document is read unless the cluster comes from elsewhere and no request
-    is needed.
+    stdout has both.  A document is read unless the cluster comes from elsewhere and no request is
+    needed.
 
     Raises
     ------
     UsageError
-        For an option of `table` on the command line that does not act here.
+        For an option of `table` on the command line that has no effect with ``--validate``.
     """
     from iallocator.wire.validation import NEEDED, problems
 

@@ -137,7 +137,7 @@ WITH_X = (
 """Attributes for an execution that have no effect without ``-X``."""
 
 WITH_DRY_RUN = ("first_job_group",)
-"""Those of `WITH_X` that also change what ``--dry-run`` prints."""
+"""Attributes of `WITH_X` that also change the output of ``--dry-run``."""
 
 WRITTEN = {
     "html": "--html",
@@ -148,7 +148,7 @@ WRITTEN = {
     "allow": "--allow",
     "undo": "--undo",
 }
-"""Attribute for an output of a new plan -> its option."""
+"""Attribute of settings for an output that only a new plan has -> its option."""
 
 IDLE = frozenset({
     "restrict_allocation_to", "compat", "exact_search", "optimal", "strategy", "stickiness",
@@ -252,7 +252,7 @@ class Execution(CommandSettings):
 
 
 class PlanForms(CommandSettings):
-    """The forms in which a plan is shown."""
+    """The options for the forms in which a plan is shown."""
 
     json: int = json_of("the plan")
     all_rows: bool = ALL
@@ -288,7 +288,7 @@ class Planning(PlanForms, Execution):
     )  # fmt: skip
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject options that have no effect, and with ``--undo`` those of a search."""
+        """Reject options that have no effect; with ``--undo``, reject options of a search."""
         super().check(positional)
         if not self.undo:
             return

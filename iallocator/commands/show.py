@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["config", "constraints", "history", "report", "show"]
 
 NO_SETTINGS = {"help", "version", "validate", "no_capacity_checks", "config", "no_config"}
-"""Options that ask for something else, or are another name."""
+"""Attributes of options that are not listed as settings: they choose another output or a file."""
 
 
 def show(command: Command, deadline: Deadline) -> Result:
@@ -55,7 +55,7 @@ def report(command: Command, deadline: Deadline) -> Result:
 
 
 class Shown(Result):
-    """The present cluster as the result of a command: as text, or as an HTML page."""
+    """Represent the present cluster as the result of a command: as text, or as an HTML page."""
 
     def __init__(
         self, command: Command, document: Json | None = None, facts: Json | None = None
@@ -64,7 +64,7 @@ class Shown(Result):
         self._command = command
 
     def facts(self, medium: str) -> Json:
-        """Return the lists for the text; for the page, the findings within the time limit."""
+        """Return the lists for the text, or the findings for the page within the time limit."""
         if medium == TEXT:
             return self._facts
         from iallocator.documents.cluster_facts import Examination, cluster_facts
@@ -143,8 +143,8 @@ def _row(option: Option, settings: Settings, given: Settings) -> Json:
 def constraints(command: Command, deadline: Deadline) -> Result:
     """List what restricts the placements of a document, and where it comes from.
 
-    Those of one instance, or of one kind, are listed completely.  Otherwise the list leaves out
-    what every instance has.
+    The constraints of one instance, or of one kind, are listed completely. Otherwise the list
+    leaves out the constraints that every instance has.
     """
     from iallocator.constraints.listing import ListingFacts, list_constraints
     from iallocator.constraints.locations import by_pacemaker

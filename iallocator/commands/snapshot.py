@@ -1,4 +1,4 @@
-"""The command ``snapshot``."""
+"""The command ``snapshot``: write the data of clusters to files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TITLES = ("Name", "Nodes", "Inst", "BNode", "BInst", "t_mem", "f_mem", "t_disk",
 
 
 def snapshot(command: Command) -> Result:
-    """Write the clusters into the folder, or return the only one."""
+    """Write several clusters into a folder, or return the text of a single one."""
     settings: Snapshot = command.settings
     sources = _sources(settings, command.positional)
     if settings.output_dir:
@@ -117,7 +117,7 @@ def _name(settings: Snapshot, positional: Sequence[str]) -> str:
 
 
 def _written(source: Source, settings: Snapshot) -> str:
-    """Return the cluster in the form that is asked for."""
+    """Return the cluster as text in the form that ``--form`` names."""
     if settings.form == "text":
         state = State(source.cluster)
         return write_text(

@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["lists_of", "respond", "show_state", "state_after"]
 
 BEFORE, AFTER = "pre-ialloc", "post-ialloc"
-"""Endings of the names of the files."""
+"""Endings of the names of the files with the states before and after a request."""
 
 
 def respond(raw: bytes, settings: Settings, heard: Heard | None = None, path: str = STDIN) -> Reply:
-    """Answer a request as `iallocator.engine.respond`, and show and save both states.
+    """Answer the request document `raw` of the file `path`; show and save both states.
+
+    The states are those before and after the request. `heard` is called with the cluster and the
+    request once they are read.
 
     Raises
     ------
@@ -70,7 +73,7 @@ def show_state(state: State, settings: Settings, moment: str, group: str = "") -
 def lists_of(state: State, settings: Settings, backwards: bool, group: str = "") -> list[str]:
     """Return the lists that options request; `backwards`: the cluster was read last node first.
 
-    `group`: as of `show_state`.
+    `group`: the name or uuid of the only group that is listed; "" for all.
     """
     return [text for _, text in _lists(state, settings, backwards, sys.stdout, group)]
 

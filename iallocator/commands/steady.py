@@ -2,7 +2,7 @@
 
 The history is a folder with one file per day, ``2026-01-02.jsonl``. A line is one round: its time,
 the loads, virtual cpus and nodes of all instances, and the moves that it planned, each with its
-gain and the disks that it copies. Files of days that count no more are removed. A line that is
+gain and the disks that it copies. Files of days that are too old are removed. A line that is
 damaged is left out with a warning.
 """
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 __all__ = ["DAYS", "LoadHistory", "SteadyRound", "sample_of"]
 
 DAYS = 10
-"""Files of so many days are kept."""
+"""The number of days for which files are kept."""
 
 HOUR_OF_LINE = '{"time":"2026-01-02T03'
-"""A line begins with its time. Of days before yesterday, the first sample of an hour is used."""
+"""An example of the beginning of a line, up to the hour: two lines of one hour begin alike."""
 
 
 class LoadHistory(DayFiles):
-    """The history of loads in a folder."""
+    """Represent the history of loads in a folder."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder, DAYS)
@@ -128,7 +128,7 @@ def sample_of(line: str) -> LoadSample | None:
 
 
 def _obstacle(settings: Balance) -> str:
-    """Return why a running cluster can carry out no move now; "" if it can."""
+    """Return why moves cannot be executed on the running cluster now; "" if they can."""
     if not runs(settings):
         return ""
     queue, name = open_queue(settings)
@@ -144,7 +144,7 @@ def _obstacle(settings: Balance) -> str:
 
 
 class SteadyRound:
-    """One run of ``balance --steady``: it takes a sample of loads, and adds it to the history.
+    """Represent one run of ``balance --steady``, which adds a sample of loads to the history.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class SteadyRound:
         )
 
     def ended(self, done: GroupPlans) -> GroupPlans:
-        """Add the sample and the planned moves to the history; return the plan with its facts."""
+        """Add the sample and the planned moves to the history; return the plan with facts on it."""
         samples = self.policy.samples
         shadow_moves: list[Json] = []
         if self._own.shadow:

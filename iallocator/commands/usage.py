@@ -17,7 +17,7 @@ __all__ = ["USAGE", "Example", "Usage", "description", "exit_statuses"]
 
 
 class Example:
-    """A command line without the name of the program, and its purpose."""
+    """Represent an example: a command line without the name of the program, and its purpose."""
 
     __slots__ = ("purpose", "words")
 
@@ -27,12 +27,12 @@ class Example:
 
 
 class Usage:
-    """The help of a command besides its summary and its options.
+    """Represent the help of a command, without its summary and its options.
 
     Attributes
     ----------
     details:
-        What the summary does not say: paragraphs, separated by empty lines; "" for nothing.
+        Facts that the summary leaves out: paragraphs, separated by empty lines; "" for none.
     wrong:
         The meaning of exit status 1, beside the causes in `exit_statuses`; "" for no other cause.
     examples:
@@ -371,7 +371,7 @@ def description(command: str) -> str:
 
 
 def exit_statuses(command: str) -> dict[str, str]:
-    """Return each exit status of `command` and its meaning; of the program for a request if ""."""
+    """Return exit status -> meaning, of `command`; "" is the program without a command."""
     wrong, unfinished, measured = "", "", True
     table: Sequence[Option] = COMMON
     if command:

@@ -45,7 +45,7 @@ def limits_of_plan(done: PlanResult, settings: Settings, min_disk: float) -> Pla
 def verified(
     done: PlanResult, limits_of: Callable[[PlanResult], PlanLimits], rounds: int
 ) -> tuple[list[str], bool]:
-    """Verify a plan; return its problems, and whether what is left of it may be printed.
+    """Verify a plan; return its problems, and whether the plan without them may be printed.
 
     Parts that break a limit are left out, one after the other, while the rest is of use: a problem
     of one group does not discard the plans of other groups.  If each part of a plan is correct
@@ -114,10 +114,11 @@ def without_needless_copies(
 ) -> bool:
     """Replace several moves of an instance by fewer ones; return whether that was possible.
 
-    Planners between groups move each instance once, `place` goes from the first to the last places
-    at once, and `reboot` means every move.
+    Only plans of balancing within groups are changed. In the other plans, each instance moves once,
+    or every move is intended (`reboot`).
 
-    `check` returns what is wrong with the transition. If anything is, the moves stay as they were.
+    `check` returns the problems of the transition. If there is one, the moves stay unchanged.
+    `over` returns whether the time is up.
     """
     settings = limits.settings
     if not (isinstance(done, GroupPlans) and settings.behaviour.avoids_needless_copies):

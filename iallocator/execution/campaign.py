@@ -2,7 +2,8 @@
 
 The file is one JSON document, replaced as a whole after each change. It names the journal of the
 group in maintenance; that journal has every job, and the work on every node. After an interruption
-the journal is completed first. The next groups are planned anew from the cluster as it is then.
+the journal is completed first. Then the next groups are planned anew, after the cluster is read
+again.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ class CampaignState:
         return None
 
     def seconds_left(self, nodes: int) -> float:
-        """Return the estimated seconds for so many more nodes, by the groups that have ended."""
+        """Return the estimated seconds for that many further nodes, by the groups that ended."""
         ended = [one for one in self.groups if one["ended"]]
         count = sum(len(one["nodes"]) for one in ended)
         spent = sum(one["ended"] - one["begun"] for one in ended)

@@ -1,4 +1,4 @@
-"""Check on the cluster as it is now whether the conditions that the jobs of a plan rely on hold."""
+"""Check on the present cluster whether the conditions that jobs of a plan rely on are met."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 LEAVING = (kinds.OFFLINE, kinds.POWER_OFF)
-"""After these steps nothing can be on the node."""
+"""Kinds of steps after which no instance can be on the node."""
 
 
 @dataclass
@@ -45,11 +45,11 @@ class Places:
     instances:
         Name -> names of its nodes, primary first.
     offline, drained:
-        Names of nodes.
+        Names of nodes that have the flag.
     nodes:
         Names of all nodes.
     running:
-        Names of the instances that are to run.
+        Names of the instances with the administrative state ``up``.
     """
 
     instances: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Places:
     running: set[str] = field(default_factory=set)
 
     def carry_out(self, step: Json) -> None:
-        """Record what `step` changes: the nodes of an instance, or the condition of a node."""
+        """Record the changes by `step`: the nodes of an instance, or the flags of a node."""
         if "instance" in step:
             self.instances[step["instance"]] = tuple(step["to"])
         elif step["kind"] == kinds.ONLINE:
@@ -75,19 +75,19 @@ class Places:
 
 
 class ClusterCheck(Protocol):
-    """Checks jobs on the present cluster."""
+    """Check whether jobs can be executed on the present cluster."""
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
-        """Return job -> why it cannot be done now; jobs that can be done are left out.
+        """Return number of a job -> why it cannot be done now; jobs that can be done are left out.
 
         Parameters
         ----------
         jobs
-            Jobs that are to be submitted, in the order of their numbers.  They are checked
-            against the free capacity, too, one after the other.
+            Jobs that are to be submitted, in the order of their numbers.  They are checked against
+            the free capacity, too, one after the other.
         waiting
-            Jobs that are in the queue already.  Their capacity is not checked: it is not known
-            how much of it the running jobs have taken already.
+            Jobs that are in the queue already.  Their capacity is not checked: it is not known how
+            much of it the running jobs have taken already.
         """
 
     def places(self) -> Places:
@@ -95,10 +95,13 @@ class ClusterCheck(Protocol):
 
 
 def expectations(transition: Json, before: Places) -> Json:
-    """Return what a plan expects of the nodes that it switches, given all places `before`.
+    """Return what a plan expects of the nodes that it drains, reboots, or powers on or off.
 
-    Name of a node -> whether it is offline, the instances that are still on it at its last step (of
-    a node that is dead, these are all), and those that run on it when it is rebooted.
+    `before`: the places before the plan.
+
+    The result is name of a node -> ``offline``: whether the node is offline before the plan;
+    ``stay``: the instances that are still on it after its last step (for a dead node, all of its
+    instances); ``during``: the instances that run on it when it is rebooted.
     """
     after = Places(dict(before.instances))
     expected: Json = {}
@@ -125,14 +128,14 @@ def dead_nodes(head: Json) -> list[str]:
 def _running_on(
     node: str, places: Mapping[str, Sequence[str]], running: Collection[str]
 ) -> list[str]:
-    """Return the instances with `node` as primary that are to run."""
+    """Return the instances with `node` as primary that are in `running`."""
     return sorted(
         name for name, nodes in places.items() if [*nodes[:1]] == [node] and name in running
     )
 
 
 class LiveClusterCheck:
-    """Checks the running cluster, read by `load`, against `expected` from `expectations`."""
+    """Check jobs on the running cluster, read by `load`; `expected` is from `expectations`."""
 
     def __init__(self, load: Callable[[], Cluster], expected: Json) -> None:
         self._load = load
@@ -159,10 +162,11 @@ def rejections(
     expected: Json,
     carry_out: Callable[[Json], str] = lambda step: "",
 ) -> dict[int, str]:
-    """Return job -> why it cannot be done now; see `ClusterCheck.look`.
+    """Return number of a job -> why it cannot be done now; jobs that can be done are left out.
 
-    `places` are changed.  `carry_out`: returns what else prevents a step, for example a lack of
-    free capacity; "" if nothing does.
+    The jobs are checked one after the other, and `places` are changed as by jobs that can be done.
+    `carry_out` executes a step on a model, and returns another reason against it, for example a
+    lack of free capacity; "" if there is none.
     """
     rejected: dict[int, str] = {}
     for job in jobs:
@@ -200,7 +204,7 @@ def _hindrance(step: Json, places: Places, expected: Json) -> str:
 
 
 def _node_hindrance(step: Json, places: Places, expected: Json) -> str:
-    """Return what prevents a step of a node; "" if nothing does."""
+    """Return the reason why a step that concerns a node cannot be executed; "" if it can."""
     name, kind = step["node"], step["kind"]
     if name not in places.nodes:
         return f"{name} is gone"
@@ -235,7 +239,7 @@ def places_of(cluster: Cluster) -> Places:
 
 
 class _Model:
-    """Executes steps on the model of a cluster, with all hard limits."""
+    """Execute steps on the model of a cluster, with all hard limits."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -246,10 +250,10 @@ class _Model:
         self._node = {node.name: node for node in cluster.nodes}
 
     def carry_out(self, step: Json) -> str:
-        """Execute the step; return what is wrong with it, or "".
+        """Execute the step on the model; return the limit that it breaks, or "".
 
-        Offline nodes do not report their free capacity. For those that are powered on first, Ganeti
-        itself checks it.
+        Offline nodes do not report their free capacity. If the plan powers on such a node before
+        the step, Ganeti itself checks the capacity.
         """
         kind = step["kind"]
         if "node" in step:

@@ -34,7 +34,7 @@ POWER_SECONDS = 120.0
 """Seconds for the job that asks for the power status."""
 
 QUERY_INTERVAL = 5.0
-"""Seconds between two queries of this job."""
+"""Seconds between two queries of the job that asks for the power status."""
 
 
 def evidence_of_death(
@@ -57,11 +57,11 @@ def evidence_of_death(
     addresses
         The IP addresses of this node, and of the nodes that are not offline, by name.
     marked
-        Whether Ganeti knows that it is offline: Ganeti does not query such a node.
+        Whether the node is marked offline: Ganeti does not query an offline node.
     asks_power
-        Whether to ask its out-of-band program for the power status, by a job.
+        Whether to submit a job that asks the out-of-band program of the node for the power status.
     reason
-        Text for the reason trail of this job.
+        Text for the reason trail of the job.
 
     Raises
     ------

@@ -19,7 +19,7 @@ __all__ = ["ExecutionError", "Job", "describe", "jobs_of", "only_steps", "withou
 class ExecutionError(IallocatorError):
     """Report that the execution of a plan cannot start or continue.
 
-    The journal of the execution has its progress.
+    The journal of the execution contains its progress.
     """
 
     exit_status = 1
@@ -32,13 +32,13 @@ class Job:
     Attributes
     ----------
     number:
-        Its position in the plan, from 1 on.
+        The position of the job in the plan, from 1 on.
     steps:
-        Its steps, in order, as plain data.
+        The steps of the job, in order, as plain data.
     opcodes:
-        Its opcodes, in order; empty if it must be done by hand.
+        The opcodes of the job, in order; empty if an administrator must do it by hand.
     after:
-        Numbers of the jobs that must have succeeded before; all are lower than its own.
+        Numbers of the jobs that must have succeeded before; all are lower than `number`.
     """
 
     number: int
@@ -48,24 +48,24 @@ class Job:
 
     @property
     def by_hand(self) -> bool:
-        """Return whether it must be done by hand."""
+        """Return whether an administrator must do the job by hand."""
         return not self.opcodes
 
     @property
     def instance(self) -> str:
-        """Return the instance that it moves, starts or stops; "" for a job about a node."""
+        """Return the instance that the job moves, starts or stops; "" for a job about a node."""
         return str(self.steps[0].get("instance", ""))
 
 
 def jobs_of(transition: Json, able: Callable[[Json], bool], singly: bool = False) -> list[Job]:
-    """Return the jobs in an order in which each follows the jobs that it waits for.
+    """Return the jobs of a plan, each after the jobs that it depends on.
 
     Parameters
     ----------
     transition
         The transition in a plan's document.
     able
-        Returns whether an opcode can be submitted; other opcodes are to be done by hand.
+        Returns whether an opcode can be submitted. An administrator must do the others by hand.
     singly
         Whether a job has one opcode only.
     """
@@ -89,7 +89,7 @@ def jobs_of(transition: Json, able: Callable[[Json], bool], singly: bool = False
 
 
 def without_first(job: Job, count: int) -> Job:
-    """Return a job without its first `count` opcodes, those of whole steps, which are done."""
+    """Return `job` without its first `count` opcodes, which are done and belong to whole steps."""
     steps = list(job.steps)
     left = count
     while steps and left >= len(steps[0]["opcodes"]):

@@ -49,10 +49,10 @@ HEAD_BEGINS = dumps({"event": BEGIN}).encode()[:-1]
 
 
 class Journal:
-    """Appends events to the file at `path`, which is created, or continued after its last complete
-    line.
+    """Append events to a journal file.
 
-    `sync` flushes a file to the disk; by default `os.fsync`.
+    The file is created, or continued after its last complete line. `sync` flushes a file to the
+    disk; by default `os.fsync`.
     """
 
     def __init__(self, path: str, sync: Callable[[int], None] | None = None) -> None:
@@ -62,10 +62,10 @@ class Journal:
 
     @classmethod
     def create(cls, path: str, head: Json, sync: Callable[[int], None] | None = None) -> Journal:
-        """Return a new journal that begins with `head`; it is on the disk completely, or not at
-        all.
+        """Return a new journal that begins with `head`.
 
-        A file at `path` that has no more than the beginning of a first line is replaced.
+        The first line is written to the disk completely, or not at all. A file at `path` that has
+        no more than the beginning of a first line is replaced.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class Journal:
         Raises
         ------
         ExecutionError
-            If it cannot be written; no further action is allowed then.
+            If the file cannot be written; no further action is allowed then.
         """
         assert self._file is not None
         line = dumps({**event, "time": round(time(), 3)}).encode() + b"\n"
@@ -144,7 +144,7 @@ class Journal:
 
 
 def read_journal(path: str) -> tuple[Json, list[Json]]:
-    """Return the head of a journal, and its events, all checked.
+    """Return the head of the journal at `path`, and its events; check every member.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def _check_head(head: Json) -> None:
 
 
 def _check_step(step: Json) -> None:
-    """Check a step of an instance, with its nodes before and after, or of a node."""
+    """Check a step of a plan: of an instance with its nodes before and after, or of a node."""
     _integer(step, "number")
     name_of(step, "kind")
     for position, opcode in enumerate(objects(step, "opcodes")):
@@ -251,7 +251,7 @@ def _integers(raw: Json, key: str) -> list[int]:
 
 
 def _pairs(raw: Json, key: str) -> None:
-    """Check a list of pairs: number of a job in the plan, id in the queue."""
+    """Check the list `raw[key]` of pairs: number of a job in the plan, and id in the queue."""
     value = raw.get(key)
     for pair in value if type(value) is list else [value]:
         if type(pair) is not list or [type(one) for one in pair] != [int, int]:

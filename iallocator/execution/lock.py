@@ -1,7 +1,8 @@
-"""One execution at a time on a cluster: a lock on a file in the run directory.
+"""Lock a cluster, so that only one execution at a time runs on it.
 
-The lock is only reliable if no other user can change its directory. Therefore a directory of
-another user, or a link, is rejected, and a directory that others can enter is closed.
+The lock is on a file in the run directory. It is only reliable if no other user can change the
+directory. Therefore a directory of another user, or a link, is rejected, and a directory that
+others can enter is closed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["ClusterLock", "run_directory"]
 def run_directory() -> str:
     """Return the directory of the locks: ``/run/iallocator`` for root.
 
-    For other users it is in their own run directory; where they have none, in ``/tmp``.
+    For other users, it is in their own run directory, or in ``/tmp`` if they have none.
     """
     user = os.geteuid()
     if user == 0:
@@ -40,14 +41,14 @@ def run_directory() -> str:
 
 
 class ClusterLock:
-    """The lock of an execution on the cluster `name`; the kernel releases it with the process.
+    """Represent the lock of an execution on the cluster `name`; the kernel releases it at exit.
 
     Raises
     ------
     ExecutionError
-        On entering, if another process holds it; says which.
+        On entering the block, if another process holds the lock; the message names the process.
     UsageError
-        On entering, if the directory or the file is not this user's own.
+        On entering the block, if the directory or the file belongs to another user.
     """
 
     def __init__(self, name: str, directory: str = "") -> None:
@@ -105,12 +106,12 @@ class ClusterLock:
 
 
 def _own_directory(path: str) -> int:
-    """Return a handle of the directory `path`, which is made if need be, mode 0700.
+    """Return a descriptor of the directory `path`; create it with mode 0700 if it is missing.
 
     Raises
     ------
     UsageError
-        If it is another user's, or no directory.
+        If `path` belongs to another user, or is not a directory.
     """
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with suppress(FileExistsError):

@@ -36,10 +36,10 @@ POLL = 5.0
 """Seconds between two queries of a boot id."""
 
 BOOT_ID_SECONDS = 30.0
-"""Seconds after which a query of a boot id without an answer is given up."""
+"""Seconds after which a query of a boot id that has no answer is given up."""
 
 SHORT = 0.2
-"""Seconds between two looks at a process that is waited for."""
+"""Seconds between two tests of whether a process has ended."""
 
 REMINDER = 300.0
 """Seconds between two messages about the same wait."""
@@ -50,18 +50,18 @@ CONNECTION_LOST = 255
 
 @dataclass(frozen=True)
 class NodeCommands:
-    """Commands of a shell for one node, see `iallocator.options.values.for_node`.
+    """Represent the shell commands for maintaining a node; ``{node}`` stands for its name.
 
     Attributes
     ----------
     run:
-        Maintains the node; "": that is done by hand.
+        The command that maintains the node; "" if an administrator does that by hand.
     check:
-        Checks the node when it is back; "" for no check.
+        The command that checks the node after its maintenance; "" for no check.
     boot_id:
-        Prints the boot id of the node.
+        The command that prints the boot id of the node.
     reboots:
-        Whether the node reboots. Otherwise the end of `run` with status 0 is enough.
+        Whether the node reboots. Otherwise, the maintenance is done when `run` ends with status 0.
     """
 
     run: str
@@ -71,7 +71,7 @@ class NodeCommands:
 
 
 class _Failure(Exception):  # noqa: N818  # the work on one node ends; the others go on
-    """The work on a node failed. `keep`: keep its boot id, because the reboot may still come."""
+    """The work on a node failed. `keep`: keep its boot id, because the node may still reboot."""
 
     def __init__(self, why: str, keep: bool = False) -> None:
         super().__init__(why)
@@ -79,7 +79,7 @@ class _Failure(Exception):  # noqa: N818  # the work on one node ends; the other
 
 
 class NodeWork:
-    """The work on the nodes of a session that are empty, and the checks of those that are back.
+    """Maintain the empty nodes of a session, and check the nodes that are back.
 
     While a node reboots, the cluster cannot be read. Therefore the work begins on all nodes that
     are empty at once, when no job is in the queue. `logs` is the beginning of the names of the
@@ -96,7 +96,7 @@ class NodeWork:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def handles(self, job: Job) -> bool:
-        """Return whether this work does the job, which would otherwise be done by hand."""
+        """Return whether this object does `job`, so that no administrator must do it."""
         return (
             job.by_hand
             and job.steps[0]["kind"] == REBOOT
@@ -120,7 +120,7 @@ class NodeWork:
         return any(ended)
 
     def away(self) -> bool:
-        """Return whether there is work on a node, which may not answer."""
+        """Return whether a node is being maintained, so that it may not answer."""
         return bool(self._tasks)
 
     def catch_up(self) -> None:
@@ -157,7 +157,7 @@ class NodeWork:
         return number not in self._passed
 
     def close(self) -> None:
-        """Report the commands that are still running: they are not ended."""
+        """Report the commands that are still running; they are not killed."""
         for node, process in self._running.items():
             if process.poll() is None:
                 self._session.orders.console.complain(
@@ -165,12 +165,12 @@ class NodeWork:
                 )
 
     def _due(self) -> list[Job]:
-        """Return the jobs of the nodes that are empty, and on which the work has not ended."""
+        """Return the jobs for empty nodes that are not maintained yet."""
         records = self._session.records
         return [job for job in records.in_state(PENDING) if self.handles(job) and records.free(job)]
 
     def _step(self, tasks: dict[int, Task], number: int) -> bool:
-        """Continue a task; return whether it has ended."""
+        """Continue the task of job `number`; return whether it has ended."""
         try:
             next(tasks[number])
         except StopIteration:
@@ -190,7 +190,7 @@ class NodeWork:
         )
 
     def _maintain(self, job: Job) -> Task:
-        """Maintain the node of `job`; it is confirmed when the node has rebooted."""
+        """Maintain the node of `job`, and confirm the job when the node has rebooted."""
         session, commands = self._session, self._commands
         node, orders, record = str(job.steps[0]["node"]), session.orders, session.records.of
         earlier, before = record[job.number].boot, ""
@@ -285,7 +285,7 @@ class NodeWork:
         self._passed.add(job.number)
 
     def _boot_id(self, node: str) -> Generator[None, None, str]:
-        """Return the boot id of `node`; "" if it is not known."""
+        """Return the boot id of `node`; "" if the node does not report it."""
         command = for_node(self._commands.boot_id, node)
         process = _shell(command, subprocess.PIPE, subprocess.DEVNULL)
         assert process.stdout is not None
@@ -323,7 +323,7 @@ class NodeWork:
 
 
 def _shell(command: str, out: int, errors: int | None = None) -> subprocess.Popen[bytes]:
-    """Start a command of a shell in a session of its own, with stderr in `out` by default."""
+    """Start a shell command in a process session of its own; stderr goes to `out` by default."""
     return subprocess.Popen(
         ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=out,
         stderr=out if errors is None else errors, start_new_session=True,

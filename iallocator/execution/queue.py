@@ -1,8 +1,8 @@
-"""The job queue of a cluster, as an execution uses it through LUXI or RAPI.
+"""The interface to the job queue of a cluster, for executions through LUXI or RAPI.
 
-`JobQueue` is the interface.  The functions translate the state of a job, and mark the jobs of an
-execution: the reason trail of each opcode gets ``[source, text, nanoseconds]``, where the text is
-the administrator's reason, if there is one, and the mark ``(RUN/JOB/ATTEMPT)``.
+`JobQueue` is the interface. The functions translate the state of a job, and mark the jobs of an
+execution. A mark is an entry ``[source, text, nanoseconds]`` in the reason trail of each opcode.
+The text is the administrator's reason, if there is one, followed by ``(RUN/JOB/ATTEMPT)``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ENDED = (SUCCESS, ERROR, CANCELED, LOST)
 
 
 class UnknownOutcomeError(Exception):
-    """It is not known whether submitted jobs arrived; look for them in the queue."""
+    """It is unknown whether submitted jobs arrived. The caller must search the queue for them."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,15 @@ class JobStatus:
     Attributes
     ----------
     status:
-        One of Ganeti's words, or `LOST`.
+        Ganeti's word for the status, or `LOST`.
     why:
         The reason of a failure, as text.
     begun:
-        Whether an opcode of it runs or has succeeded.
+        Whether an opcode of the job runs or has succeeded.
     done:
         How many opcodes have succeeded.
     results:
-        The result of each opcode, as in the queue.
+        The result of each opcode, as the queue reports it.
     """
 
     status: str
@@ -83,9 +83,9 @@ class JobStatus:
 
 
 class JobQueue(Protocol):
-    """A job queue.
+    """The interface to the job queue of a cluster.
 
-    Each method raises `iallocator.live.stream.LiveError` if the cluster is not reached.
+    Each method raises `iallocator.live.stream.LiveError` if the cluster cannot be reached.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class JobQueue(Protocol):
         Raises
         ------
         UnknownOutcomeError
-            If no answer came.
+            If the cluster did not answer.
         ServerError
             If the cluster accepts none of them.
         """
@@ -119,10 +119,10 @@ class JobQueue(Protocol):
         """Change the priority of a job, -20 (first) to 19, if it has not begun."""
 
     def cancel(self, number: int) -> None:
-        """Cancel a job that has not begun; if it has, nothing happens."""
+        """Cancel a job that has not begun; do nothing if it has."""
 
     def unfinished(self) -> Sequence[tuple[int, Sequence[Json]]]:
-        """Return all jobs of the cluster that have not ended: id and opcodes."""
+        """Return id and opcodes of each job of the cluster that has not ended."""
 
     def answering(self, nodes: Collection[str]) -> set[str]:
         """Return the online nodes among `nodes` with a daemon that answers Ganeti now."""
@@ -131,17 +131,19 @@ class JobQueue(Protocol):
         """Return whether the queue is known to accept no job."""
 
     def find(self, run: str) -> Mapping[str, int]:
-        """Return the jobs in the queue that an execution has marked: mark -> id."""
+        """Return mark -> job id, for the jobs in the queue that the execution `run` has marked."""
 
 
 @contextmanager
 def expecting(where: str) -> Iterator[None]:
-    """Return a ``with`` block that reports an answer without the form of Ganeti's answers.
+    """Return a ``with`` block that reports an answer of an unexpected form.
+
+    `where`: the query, for the message.
 
     Raises
     ------
     LiveError
-        Instead of an error in the block.
+        In place of an error that reading the answer raises in the block.
     """
     try:
         yield
@@ -150,7 +152,7 @@ def expecting(where: str) -> Iterator[None]:
 
 
 def job_status(status: Any, opstatus: Any, opresult: Any) -> JobStatus:
-    """Return the status of a job, from its status and those of its opcodes.
+    """Return the status of a job from the values of the queue: of the job and of its opcodes.
 
     A job of several opcodes that waits for its locks counts as begun: if it is cancelled too late,
     it ends after the first opcode.
@@ -175,10 +177,10 @@ def job_status(status: Any, opstatus: Any, opresult: Any) -> JobStatus:
 
 
 def failed_out_of_band(results: Sequence[Any]) -> str:
-    """Return what failed in a job of an out-of-band command that Ganeti calls a success, or "".
+    """Return the error of an out-of-band command that Ganeti reports as a success; "" if none.
 
-    The result is a list of nodes, each with its name and the answer of the program; both are
-    pairs of a status, 0 for success, and a value.
+    The result of such an opcode is a list of nodes, each with its name and the answer of the
+    program. Both are pairs of a status, 0 for success, and a value.
     """
     rows = results[-1] if results else None
     for row in rows if isinstance(rows, list) else ():

@@ -38,17 +38,17 @@ STORED = "file:"
 
 
 def runs(settings: Settings) -> bool:
-    """Return whether the cluster that `settings` name is a running one."""
+    """Return whether `settings` name a running cluster, not a file."""
     return settings.luxi is not None or bool(settings.rapi and not settings.rapi.startswith(STORED))
 
 
 def open_queue(settings: Settings) -> tuple[JobQueue, str]:
-    """Return the queue, and the name of the cluster.
+    """Return the job queue of the cluster that `settings` name, and the name of the cluster.
 
     Raises
     ------
     LiveError, UsageError
-        If it is not reached.
+        If the cluster cannot be reached.
     """
     deadline = Deadline(settings.read_timeout, f"{settings.read_timeout:g} s (--read-timeout)")
     if settings.luxi is not None:
@@ -67,7 +67,7 @@ def open_queue(settings: Settings) -> tuple[JobQueue, str]:
 
 
 def _name_in(info: Any, where: str) -> str:
-    """Return the name of the cluster, which distinguishes the executions on it."""
+    """Return the name of the cluster in `info`; `where` is its address for an error message."""
     name = info.get("name") if isinstance(info, dict) else None
     if not isinstance(name, str) or not name:
         raise LiveError(where, "the cluster does not say its name")
@@ -75,11 +75,11 @@ def _name_in(info: Any, where: str) -> str:
 
 
 SUBMIT_SECONDS = 300.0
-"""Seconds for the submission of jobs: the longest wait for the answer of the master."""
+"""The longest wait for the answer of the master to a submission of jobs, in seconds."""
 
 
 class LuxiJobs:
-    """Represent the jobs of the cluster of `client`; see `JobQueue`."""
+    """Represent the job queue of a cluster that is reached by LUXI."""
 
     singly = False
 
@@ -92,7 +92,10 @@ class LuxiJobs:
         return True
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
-        """Submit all jobs at once, on a new connection: an old one may have been closed."""
+        """Submit all jobs at once; return for each its id, or the reason of its rejection.
+
+        A new connection is used, because an old one may have been closed.
+        """
         self._client.close()
         try:
             answer = self._client.call(
@@ -160,7 +163,10 @@ class LuxiJobs:
             return bool(value)
 
     def find(self, run: str) -> Mapping[str, int]:
-        """Return the jobs of an execution; if there are none, those among the archived jobs."""
+        """Return mark -> job id, for the jobs of the execution `run`.
+
+        Archived jobs are searched only if no other job has a mark of the execution.
+        """
         rows = self._client.call("QueryJobs", [[], ["id", "ops"]])
         with expecting("QueryJobs"):
             jobs = _marked(rows, run)
@@ -172,24 +178,24 @@ class LuxiJobs:
 
 
 def _marked(rows: Any, run: str) -> dict[str, int]:
-    """Return mark -> job id, for the jobs of `run` among rows of job id and opcodes."""
+    """Return mark -> job id, for the jobs of the execution `run` in rows of job id and opcodes."""
     return {mark: int(job_id) for job_id, codes in rows for mark in marks_in(codes or (), run)}
 
 
 if TYPE_CHECKING:
     Call = tuple[str, str, Json | None, Json]
 
-    """Method, path, body, query."""
+    """A call of RAPI: method, path, body and query."""
 
 
 MOST_SINGLE_QUERIES = 8
-"""Up to this many jobs are queried one by one."""
+"""The number of jobs up to which RAPI is queried for each job, and not for the whole queue."""
 
 NOT_HEARD = (401, 403, 502, 503)
-"""HTTP statuses with which RAPI accepts no job at all at the moment."""
+"""HTTP statuses of RAPI that mean that it accepts no job at the moment."""
 
 DRAINED = "Queue drained"
-"""The error of RAPI, with HTTP status 500, if the job queue is drained: it accepts no job."""
+"""The error of RAPI, with HTTP status 500, if the job queue is drained and accepts no job."""
 
 WITH_BODY = {
     "OP_INSTANCE_MIGRATE": ("PUT", "/2/instances/{}/migrate", "instance_name"),
@@ -199,7 +205,7 @@ WITH_BODY = {
     "OP_INSTANCE_CREATE": ("POST", "/2/instances", ""),
     "OP_NODE_SET_PARAMS": ("POST", "/2/nodes/{}/modify", "node_name"),
 }
-"""Opcode -> method, path, and the member that is a part of the path; the others are the body."""
+"""Opcode -> method, path, and the member for the ``{}`` in the path; other members are the body."""
 
 TAGGED = {"node": "/2/nodes/{}/tags", "instance": "/2/instances/{}/tags", "cluster": "/2/tags"}
 
@@ -207,7 +213,7 @@ OUR_OWN = ("OP_ID", "reason")
 
 
 class RapiJobs:
-    """Represent the jobs of the cluster of `client`; see `JobQueue`."""
+    """Represent the job queue of a cluster that is reached by RAPI."""
 
     singly = True
 
@@ -219,7 +225,7 @@ class RapiJobs:
         return call_of({**opcode, "reason": [["", "", 0]]}) is not None
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
-        """Submit jobs of one opcode each."""
+        """Submit jobs of one opcode each; return for each its id, or why it was rejected."""
         submitted: list[int | str] = []
         for (opcode,) in jobs:
             call = call_of(opcode)
@@ -259,7 +265,10 @@ class RapiJobs:
             raise
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
-        """Wait for at most a second: RAPI's own way of waiting requires a body in a GET."""
+        """Wait for `seconds`, but at most one second; the jobs are not queried.
+
+        The call of RAPI that waits for jobs is not used, because it requires a body in a GET.
+        """
         pause(min(seconds, 1.0))
 
     def hurry(self, number: int, priority: int) -> None:
@@ -287,11 +296,11 @@ class RapiJobs:
         return names
 
     def drained(self) -> bool:
-        """Return false: RAPI has no resource for this flag. A submission reports it."""
+        """Return false: RAPI cannot report a drained queue. A submission of jobs fails instead."""
         return False
 
     def find(self, run: str) -> Mapping[str, int]:
-        """Return the jobs of an execution."""
+        """Return mark -> job id, for the jobs of the execution `run`."""
         jobs = self._client.get("/2/jobs?bulk=1")
         with expecting("/2/jobs"):
             return {
@@ -300,7 +309,7 @@ class RapiJobs:
 
 
 def call_of(opcode: Json) -> Call | None:
-    """Return the call of RAPI for an opcode; None if there is none."""
+    """Return the call of RAPI that submits `opcode`; None if there is none."""
     kind = opcode["OP_ID"]
     query: Json = {"reason": " ".join(text for _, text, _ in opcode["reason"])}
     if kind in WITH_BODY:

@@ -54,14 +54,14 @@ OPEN = (PENDING, SENDING, SENT)
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """Represent that a job is to be cancelled.
+    """Represent the cancellation of a job.
 
     Attributes
     ----------
     becomes:
-        The state that the job gets then, `PENDING` or `REJECTED`.
+        The state of the job after the cancellation: `PENDING` or `REJECTED`.
     why:
-        Why it is cancelled; "" for no reason to report.
+        Why the job is cancelled; "" for no reason to report.
     """
 
     becomes: str
@@ -80,21 +80,21 @@ class Record:
         because a condition that it relies on has changed. `RETURNING`: a person has rebooted the
         node; the execution waits for it.
     id:
-        The id of the job in the queue; None if it was never there.
+        The id of the job in the queue; None if it was never submitted.
     attempt:
-        How often it was submitted.
+        How often the job was submitted.
     begun:
-        Whether this attempt was seen to run; the journal does not record that.
+        Whether this attempt is known to have begun. The journal does not record this.
     done:
-        How many opcodes of the last attempt succeeded, if that failed.
+        How many opcodes of the last attempt succeeded, if the attempt failed.
     why:
-        Why it failed or was rejected.
+        Why the job failed or was rejected.
     boot:
-        The boot id of its node when the work on it began; "" if it has not begun.
+        For a job that maintains a node, the boot id of the node when the work began; "" before.
     ran:
-        Whether the command for its node has ended, so that only the reboot is waited for.
+        Whether the command for the node has ended, so that only its reboot is awaited.
     withdrawal:
-        Its cancellation; None if it is not to be cancelled.
+        The cancellation of the job; None if it is not to be cancelled.
     """
 
     state: str = PENDING
@@ -108,7 +108,7 @@ class Record:
     withdrawal: Withdrawal | None = None
 
     def note_work(self, event: Json) -> None:
-        """Update the progress of the work on its node, after an event about its end."""
+        """Update the progress of the job's maintenance of a node, after an event about its end."""
         self.ran = event["event"] == "worked"
         if not self.ran:
             self.state, self.why = FAILED, event["why"]
@@ -121,9 +121,10 @@ class Records:
     Attributes
     ----------
     jobs:
-        The remaining part of each job, or its part when it ended.
+        Number of a job -> the job with the steps that remained when it was submitted last, or that
+        remain now.
     whole:
-        Each job as it was at first.
+        Number of a job -> the whole job, as it was planned.
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
@@ -191,7 +192,7 @@ class Records:
         return [job for number, job in self.jobs.items() if self.of[number].state in states]
 
     def free(self, job: Job) -> bool:
-        """Return whether all jobs that this job waits for are done."""
+        """Return whether all jobs on which `job` depends are done."""
         return all(self.of[number].state == DONE for number in job.after)
 
     def waiting(self) -> list[Job]:
@@ -201,9 +202,9 @@ class Records:
     def on_the_way(self) -> set[int]:
         """Return the numbers of the jobs that complete the moves in progress.
 
-        These are the jobs of each instance of which a job runs or has been done, and the jobs
-        that those wait for.  Jobs that wait for something to be done by hand, or for a job that
-        failed, are left out: they cannot be completed now.
+        An instance is being moved if one of its jobs runs or is done. The result has the jobs of
+        such instances, and the jobs on which these depend. Jobs that depend on work by hand, or on
+        a job that failed, are left out: they cannot be completed now.
         """
         possible: set[int] = set()
         for number, job in self.jobs.items():
@@ -225,7 +226,7 @@ class Records:
             moving |= {self.jobs[n].instance for n in steps} - {""}
 
     def blocked(self) -> dict[int, int]:
-        """Return job -> the failed or rejected job that it waits for, directly or not.
+        """Return number of a job -> the failed or rejected job that it depends on, even indirectly.
 
         Jobs that have ended are left out.
         """
@@ -247,11 +248,12 @@ STUCK = (FAILED, REJECTED)
 
 
 def retries(records: Records, places: Places) -> Iterator[tuple[str, Json]]:
-    """Return the journal events (kind and members) that let failed and rejected jobs begin again.
+    """Yield the journal events (kind and members) that let failed and rejected jobs begin again.
 
-    ``retry`` names the steps of a job that are left: none if others have done it.  ``refused``
-    says why a job cannot go on from where its instance is.  All open jobs of an instance count:
-    others may have done more than the step that failed.
+    ``retry`` names the remaining steps of a job; none remain if an administrator has done them.
+    ``refused`` has the reason why a job cannot continue from the present nodes of its instance. All
+    open jobs of an instance are considered, because an administrator may have done more than the
+    step that failed.
     """
     of_instance: dict[str, list[Job]] = {}
     for number, job in records.jobs.items():
@@ -269,7 +271,7 @@ def retries(records: Records, places: Places) -> Iterator[tuple[str, Json]]:
 def _of_instance(
     jobs: Sequence[Job], records: Records, places: Places
 ) -> Iterator[tuple[str, Json]]:
-    """Yield the events of one instance; `jobs`: its remaining jobs."""
+    """Yield the events that let the remaining `jobs` of one instance begin again."""
     first = records.of[jobs[0].number]
     why = off_its_way(jobs, places)
     if why:
@@ -285,7 +287,7 @@ def _of_instance(
 
 
 def off_its_way(jobs: Sequence[Job], places: Places) -> str:
-    """Return why none of these jobs of one instance can begin where it is now; "" if one can."""
+    """Return why no job of these of an instance can begin on its present nodes; "" if one can."""
     name, first = jobs[0].instance, jobs[0].steps[0]
     if not name or first["kind"] == CREATE:
         return ""
@@ -297,9 +299,10 @@ def off_its_way(jobs: Sequence[Job], places: Places) -> str:
 
 
 def _steps_done(jobs: Sequence[Job], places: Places, opcodes_done: int) -> int:
-    """Return how many steps of these jobs of one instance have been done.
+    """Return how many steps of the `jobs` of one instance are done, by the places of the instance.
 
-    `opcodes_done`: those of the first job that succeeded.
+    `opcodes_done`: how many opcodes of the first job succeeded. It decides if the instance is on
+    these nodes after several of the steps.
     """
     steps = [step for job in jobs for step in job.steps]
     known, left = 0, opcodes_done

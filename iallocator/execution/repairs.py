@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["RepairJobs", "RepairTags"]
 
 QUERY_INTERVAL = 10.0
-"""Seconds between two queries of a job that is waited for."""
+"""Seconds between two queries of a job until it ends."""
 
 
 class RepairJobs:
-    """Represent the queue for repairs; `reason`: the administrator's text in every reason trail."""
+    """Represent the job queue for repairs; `reason`: the administrator's text for reason trails."""
 
     def __init__(self, queue: JobQueue, reason: str = "") -> None:
         self._queue = queue
@@ -42,7 +42,10 @@ class RepairJobs:
         return all(map(self._queue.able, opcodes))
 
     def busy_with(self, instance: str) -> int | None:
-        """Return an unfinished job about the instance, as of the first call, or None."""
+        """Return the id of an unfinished job about `instance`; None if there is none.
+
+        The queue is read at the first call only.
+        """
         if self._busy is None:
             self._busy = {
                 code["instance_name"]: number
@@ -60,7 +63,7 @@ class RepairJobs:
         return all(status.status == SUCCESS for status in statuses)
 
     def retag(self, instance: str, added: Sequence[str], removed: Sequence[str]) -> None:
-        """Change the tags of an instance, and wait until that is done.
+        """Change the tags of an instance by jobs, and wait until the jobs have ended.
 
         Raises
         ------
@@ -85,7 +88,7 @@ class RepairJobs:
 
 
 class RepairTags:
-    """Updates the tags of instances as their repairs proceed; `load` reads the cluster."""
+    """Update the tags of instances as their repairs proceed; `load` reads the cluster."""
 
     def __init__(self, jobs: RepairJobs, load: Callable[[], Cluster]) -> None:
         self._jobs = jobs

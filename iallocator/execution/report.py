@@ -45,18 +45,18 @@ WORDS = {
 
 
 def complete(records: Records) -> bool:
-    """Return whether every job is done, except those at the end that are due by hand."""
+    """Return whether every job is done, except jobs that an administrator must do now."""
     open_jobs = [job for job in records.jobs.values() if records.of[job.number].state != DONE]
     return all(due_by_hand(job, records) for job in open_jobs)
 
 
 def due_by_hand(job: Job, records: Records) -> bool:
-    """Return whether a job that must be done by hand is due now."""
+    """Return whether an administrator must do `job` by hand now: its dependencies are done."""
     return job.by_hand and records.of[job.number].state == PENDING and records.free(job)
 
 
 def execution_document(head: Json, records: Records, places: Places | None) -> Json:
-    """Return an execution as plain data; see ``schemas/plan.schema.json``.
+    """Return the progress of an execution as plain data, by ``schemas/plan.schema.json``.
 
     `head`: the head of its journal. `places`: the present places; None if they are unknown.
     """
@@ -155,7 +155,10 @@ def _job_entry(job: Job, records: Records) -> Json:
 
 
 def _progress(now: Sequence[str], runs: bool, chain: Sequence[Json]) -> str:
-    """Return the state of an instance on the nodes `now`; `chain`: all of its steps."""
+    """Return how far the moves of an instance are, in words.
+
+    `now`: its present nodes. `runs`: whether it runs. `chain`: all of its steps in the plan.
+    """
     before, after = chain[0]["from"], chain[-1]["to"]
     switches = [step["kind"] == START for step in chain if step["kind"] in (START, STOP)]
     if now == after and (not switches or runs is switches[-1]):
@@ -170,7 +173,7 @@ def _progress(now: Sequence[str], runs: bool, chain: Sequence[Json]) -> str:
 def report_lines(document: Json, anew: bool = True) -> Iterator[str]:
     """Yield the lines of an execution document as text.
 
-    `anew`: say how rebooted nodes are left out of a new plan.
+    `anew`: whether a line says how to leave rebooted nodes out of a new plan.
     """
     by_state: dict[str, list[Json]] = {}
     for job in document["jobs"]:
@@ -207,9 +210,11 @@ def report_lines(document: Json, anew: bool = True) -> Iterator[str]:
 
 
 def moved_away(records: Records, now: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the instances that jobs have moved and that are not back -> their initial nodes.
+    """Return instance that jobs have moved and that is not back -> its nodes before the plan.
 
-    An instance that is gone is included; one that a job created is not.
+    `now`: instance -> its present nodes.
+
+    An instance that no longer exists is included. An instance that a job created is not.
     """
     by_node: dict[str, list[str]] = {}
     for number, job in records.whole.items():

@@ -1,13 +1,13 @@
 """Wait for nodes that were powered on or rebooted.
 
-Two facts about Ganeti decide how a node is waited for.
+The method depends on two facts about Ganeti.
 
 * Ganeti queries no offline node. Only the job that sets the node online asks the node daemon, for
-its version, and fails while there is no answer. Therefore this job is submitted again until it
-succeeds.
+  its version, and fails while there is no answer. Therefore this job is submitted again until it
+  succeeds.
 * A rebooted node is not offline: a query of its memory shows whether the node daemon answers. The
-drbd disks on the node stay inactive until `ganeti-watcher` activates them, which may be paused.
-Therefore the disks are activated here, and the jobs that follow wait until the disks are in sync.
+  drbd disks on the node stay inactive until `ganeti-watcher` activates them, which may be paused.
+  Therefore the disks are activated here, and the jobs that follow wait until the disks are in sync.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Returning"]
 
 NO_VERSION = "fails to report its version"
-"""Ganeti's error when a node is to be set online and its daemon does not answer."""
+"""Ganeti's error if a job sets a node online and the daemon of the node does not answer."""
 
 SHORTEST, LONGEST = 5.0, 60.0
 """Seconds between two queries of a node or its disks."""
@@ -48,7 +48,7 @@ REMINDER = 60.0
 
 
 class Returning:
-    """Waits for the nodes of a session that were powered on or rebooted.
+    """Wait for the nodes of a session that were powered on or rebooted.
 
     Attributes
     ----------
@@ -68,9 +68,9 @@ class Returning:
         self.trouble = ""
 
     def put_off(self, job: Job, status: JobStatus) -> bool:
-        """Return whether a failed job is to be submitted again, because its node is still booting.
+        """Return whether to submit a failed job again later, because its node is still booting.
 
-        Only nodes that the plan itself powers on are waited for.
+        Only for nodes that the plan powers on, the answer can be yes.
         """
         left = job.steps[-1]
         booting = (
@@ -95,7 +95,7 @@ class Returning:
         return later or number in self._given_up
 
     def waits(self) -> bool:
-        """Return whether a node or disk is still waited for."""
+        """Return whether a node or a disk is not ready yet and has not been given up."""
         return any(number not in self._given_up for number in (*self._due, *self._rebooted()))
 
     def wait(self) -> None:
@@ -109,7 +109,7 @@ class Returning:
                 self.wait()
 
     def look(self) -> bool:
-        """Query the nodes and disks that are due; return whether a job can continue."""
+        """Send the queries of nodes and disks that are due; return whether a job can continue."""
         for number in [
             n for n in self._due if self._records.of[n].state not in (PENDING, RETURNING)
         ]:
@@ -148,7 +148,7 @@ class Returning:
         return True
 
     def _back(self, jobs: Sequence[int]) -> None:
-        """Record that the nodes of these jobs can take instances again."""
+        """Record that the nodes of these jobs are ready for instances again."""
         if jobs:
             self._session.event("by hand", jobs=list(jobs))
         for number in jobs:
@@ -160,7 +160,11 @@ class Returning:
     def _wait_for(
         self, jobs: Sequence[int], why: str, what: str = "", seconds: float = 0.0
     ) -> None:
-        """Query these jobs again later, or give them up; `what`: the wait that they belong to."""
+        """Set the next query of the nodes of `jobs`, or give them up if they took too long.
+
+        `why`: the reason for the wait. `what`: a name under which the time of the wait is counted;
+        by default `why`. `seconds`: the expected duration, if it is known.
+        """
         orders, what = self._session.orders, what or why
         now = orders.clock.seconds()
         waited = now - self._since.setdefault(what, now)
@@ -203,7 +207,7 @@ class Returning:
         return why, max(seconds for seconds, *_ in problems), any(syncs for *_, syncs in problems)
 
     def _disk_problems(self, names: Sequence[str]) -> Iterator[tuple[float, str, str, bool]]:
-        """Yield for each disk that is not in sync: seconds left, instance, words, if it syncs."""
+        """Yield for each disk that is not in sync: seconds left, instance, problem, if it syncs."""
         query: Json = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "static": False, "use_locking": False}
         singly = self._session.queue.singly
         groups = [[name] for name in names] if singly else [list(names)]
@@ -231,7 +235,7 @@ class Returning:
                 yield from _problems(name, known[name])
 
     def _submit(self, opcodes: Sequence[Json]) -> int | None:
-        """Submit a job that is no step of the plan; None if it is unknown whether it arrived."""
+        """Submit a job that is not in the plan; return its id, or None if that is unknown."""
         orders = self._session.orders
         trail = [[SOURCE, orders.reason or "disks after a reboot", orders.clock.nanoseconds()]]
         try:
@@ -248,9 +252,10 @@ class Returning:
 
 
 def _problems(name: str, reported: Any) -> Iterator[tuple[float, str, str, bool]]:
-    """Yield the problems of the drbd disks of an instance, from OP_INSTANCE_QUERY_DATA.
+    """Yield for each drbd disk that is not in sync: seconds left, instance, problem, if it syncs.
 
-    An instance that does not run has none: its disks are not active.
+    `reported`: the result of OP_INSTANCE_QUERY_DATA for the instance `name`. An instance that does
+    not run has no problems, because its disks are not active.
     """
     if reported.get("run_state") != "up":
         return

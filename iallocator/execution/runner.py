@@ -1,4 +1,4 @@
-"""Execute the jobs of a plan: submit a few at a time, check each again before, follow the others.
+"""Execute the jobs of a plan: submit a few at a time, check them before, watch them in the queue.
 
 A job is submitted once all jobs that it depends on are done. Only a few jobs are submitted ahead of
 those that run, so that Ctrl-C or a change of the cluster stops nearly all jobs that have not begun.
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 __all__ = ["Watch", "Waves", "carry_out", "ready"]
 
 POLL_SECONDS = 2.0
-"""Seconds of one wait for a change in the queue, at most."""
+"""The longest wait for a change in the queue, in seconds."""
 
 WORDS = {DONE: "done", PENDING: "taken back", REJECTED: "not done"}
 
 
 class Watch:
-    """Watches the jobs of a session in the queue."""
+    """Watch the jobs of a session in the queue."""
 
     def __init__(self, session: Session, returning: Returning) -> None:
         self._session = session
@@ -53,10 +53,10 @@ class Watch:
         self._records = session.records
 
     def wait(self) -> None:
-        """Wait until a job may have changed.
+        """Wait until a job in the queue may have changed.
 
-        If other jobs could take their place, the jobs that wait are queried first, otherwise those
-        that run.
+        If further jobs could be submitted, the jobs that wait in the queue are queried first;
+        otherwise, those that run.
         """
         records = self._records
         behind = bool(ready(records))
@@ -93,8 +93,8 @@ class Watch:
     def _final_status(self, job: Job, status: JobStatus) -> JobStatus:
         """Return the status of a job, corrected where the status in the queue is misleading.
 
-        A job that vanished has succeeded if its effect can be seen. Ganeti reports the success of
-        an out-of-band command even if the program failed.
+        A job that is missing from the queue has succeeded if its effect is seen on the cluster.
+        Ganeti reports the success of an out-of-band command even if the program failed.
         """
         if status.status == SUCCESS and job.opcodes[-1]["OP_ID"] == "OP_OOB_COMMAND":
             why = failed_out_of_band(status.results)
@@ -126,23 +126,23 @@ class Watch:
 
 
 SETTLE_SECONDS = 5.0
-"""Seconds after which a submission without an answer has arrived, or never will."""
+"""Seconds to wait before jobs of a submission without an answer are searched in the queue."""
 
 MOST_UNANSWERED = 3
-"""Submissions without an answer after which the execution ends with an error."""
+"""The number of submissions without an answer after which the execution ends with an error."""
 
 
 SUBMITTED = (-10, 0, 10)
-"""The priorities with which Ganeti accepts new jobs; others are set afterwards."""
+"""The priorities with which Ganeti accepts new jobs; other priorities are set afterwards."""
 
 
 class Waves:
-    """Submits the jobs of a session, each once all jobs that it waits for are done.
+    """Submit the jobs of a session, each once all jobs on which it depends are done.
 
     Attributes
     ----------
     trouble:
-        The reason of the cluster to accept no more jobs; "" if it has accepted all.
+        Why the cluster accepts no more jobs; "" if it has accepted all.
     """
 
     def __init__(self, session: Session, returning: Returning) -> None:
@@ -156,8 +156,8 @@ class Waves:
     def next(self, look_again: bool) -> bool:
         """Submit the next jobs; return whether any job was submitted or rejected.
 
-        No more jobs wait in the queue than `Orders.ahead` says.  Once the execution is to stop,
-        only the moves in progress are completed.
+        At most `Orders.ahead` jobs wait in the queue. Once the execution must stop, only jobs that
+        complete moves in progress are submitted.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class Waves:
         return not stopping and self._first is None and self.done_by_hand()
 
     def done_by_hand(self) -> bool:
-        """Ask whether work by hand is done; return whether some is."""
+        """Ask whether jobs that are due by hand are done; return whether at least one is."""
         records = self._records
         if records.in_state(SENT, SENDING):
             return False
@@ -210,7 +210,7 @@ class Waves:
         return bool(done)
 
     def _send(self, wave: Sequence[Job]) -> None:
-        """Record that jobs are being submitted, and submit them."""
+        """Record in the journal that the jobs of `wave` are being submitted, and submit them."""
         if self._session.queue.singly and len(wave) > 1:
             for job in wave:
                 if not self.trouble:
@@ -287,7 +287,7 @@ class Waves:
 
 
 def ready(records: Records) -> list[Job]:
-    """Return the jobs that can be submitted now: all that they wait for is done."""
+    """Return the jobs that can be submitted now: all jobs on which they depend are done."""
     return [job for job in records.in_state(PENDING) if not job.by_hand and records.free(job)]
 
 

@@ -1,6 +1,4 @@
-"""The parts that all modules of an execution share: the options of the administrator, and the
-session.
-"""
+"""The data that all modules of an execution share: the session, and the administrator's options."""
 
 from __future__ import annotations
 
@@ -38,16 +36,16 @@ PAUSES = (1, 2, 4, 8, 15, 30)
 
 
 class Work(Protocol):
-    """Work on nodes that have been emptied, and on nodes that are back."""
+    """The interface of an object that maintains empty nodes, and checks nodes that are back."""
 
     def handles(self, job: Job) -> bool:
-        """Return whether this work does `job`, which would otherwise be done by hand."""
+        """Return whether this object does `job`, so that no administrator must do it."""
 
     def advance(self) -> bool:
         """Begin and continue the work; return whether the state of a job has changed."""
 
     def away(self) -> bool:
-        """Return whether there is work on a node, which may not answer."""
+        """Return whether a node is being maintained, so that it may not answer."""
 
     def catch_up(self) -> None:
         """Wait until nodes that may have rebooted since an interruption answer."""
@@ -56,15 +54,15 @@ class Work(Protocol):
         """Begin or continue the check of the node of a job; return whether it has not passed."""
 
     def close(self) -> None:
-        """Leave the work; report what goes on."""
+        """End this object; report the commands that continue to run."""
 
 
 @dataclass
 class Session:
     """Represent one execution; `run` is its name, which marks its jobs in the queue.
 
-    `follower` is called when jobs were accepted, and at the end. `work` maintains nodes; None if
-    a person does that.
+    `follower` is called after jobs were accepted, and at the end. `work` maintains nodes; None if
+    an administrator does that.
     """
 
     run: str
@@ -99,25 +97,27 @@ class Session:
         return job_id
 
     def withdraw(self, numbers: Sequence[int], becomes: str, why: str) -> None:
-        """Cancel jobs; one that has not begun becomes `becomes`: `PENDING` or `REJECTED`."""
+        """Cancel the jobs `numbers` that have not begun; `becomes`: their state after that.
+
+        The state is `PENDING` or `REJECTED`. `why`: the reason to report.
+        """
         self.event("withdraw", jobs=list(numbers), becomes=becomes, why=why)
         for number in numbers:
             self.patiently(partial(self.queue.cancel, self.id_of(number)))
 
     def report_state(self, number: int, word: str) -> None:
-        """Print the state of a job."""
+        """Print a line with the id, the steps and the state (`word`) of a job."""
         record = self.records.of[number]
         job_id = "" if record.id is None else f"job {record.id}: "
         self.orders.console.say(f"{job_id}{describe(self.records.jobs[number])}: {word}")
 
     def patiently(self, ask: Callable[[], T]) -> T:
-        """Return the result of `ask`; if the cluster is not reached, `ask` is repeated for a
-        minute.
+        """Return the result of `ask`; if the cluster cannot be reached, repeat `ask` for a minute.
 
         Raises
         ------
         ExecutionError
-            If the cluster is still not reached, or rejects the question.
+            If the cluster still cannot be reached, or rejects the question.
         """
         for seconds in PAUSES:
             try:
@@ -171,7 +171,7 @@ class Clock:
 
 @dataclass
 class Orders:
-    """Represent how an administrator wants a plan to be executed.
+    """Represent an administrator's options for the execution of a plan.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ class Orders:
     boot_timeout:
         Seconds that a node may take to answer after power-on or a reboot.
     stopping:
-        Returns whether no further job may begin.
+        Function that returns whether no further job may begin.
     console, clock:
         The console of the administrator, and the time in which the execution runs.
     """

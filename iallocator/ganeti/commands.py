@@ -44,9 +44,10 @@ _UNTIL = {
 
 
 def step_command(step: Step, cluster: Cluster) -> str:
-    """Return the command that executes one step, or one that waits for work by hand.
+    """Return the shell command that executes one step, or that waits for work by hand.
 
-    A name that cannot be shown in one line is left to a person, too: Ganeti has no such names.
+    An administrator must also do steps with names that cannot be shown in one line; Ganeti has no
+    such names.
     """
     line = _command_of(step, cluster)
     return line if line.isprintable() else _by_hand(line)
@@ -81,7 +82,7 @@ def _command_of(step: Step, cluster: Cluster) -> str:
 
 
 def _by_hand(what: str) -> str:
-    """Return a command that prints the work for a person, and continues when Enter is pressed."""
+    """Return a command that prints work for an administrator, and continues after Enter."""
     return f"echo {_line([printable(f'by hand, then press Enter: {what}')])} && read -r answer"
 
 
@@ -98,10 +99,10 @@ def _line(names: Iterable[str]) -> str:
 def script(
     cluster: Cluster, sets: JobSets, hand_commands: Mapping[int, Sequence[str]] | None = None
 ) -> list[str]:
-    """Return lines for a shell: job sets in order, the jobs of each, the commands of a job.
+    """Return the lines of a shell script: job sets in order, with the commands of their jobs.
 
     `hand_commands`: index of a node -> the command that reboots it, and the command that checks it
-    afterwards; "" if that is done by hand.
+    afterwards. A command is "" if an administrator does that by hand.
     """
     known = hand_commands or {}
     lines: list[str] = []
@@ -141,8 +142,8 @@ def job_sets_of_moves(
 ) -> JobSets:
     """Return the job of each move, arranged in the given job `sets`.
 
-    `moves` are pairs: an instance, and how many of its next steps belong to the move. A set lists
-    positions in `moves`.
+    `moves` are pairs: the name of an instance, and how many of its next steps belong to the move. A
+    set lists positions in `moves`.
     """
     steps: dict[str, list[ScheduledStep]] = {}
     for step in transition.steps:

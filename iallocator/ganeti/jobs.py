@@ -1,7 +1,7 @@
 """Transitions as jobs for Ganeti: job sets, dependencies between jobs, and the document of both.
 
-``depends`` of a job carries the order of the transition.  The moves of a job set share no node and
-may run at the same time.
+The member ``depends`` of a job has the order of the transition. The moves of a job set share no
+node and may run at the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["chains", "job_sets", "jobs_of", "link_jobs", "transition_document"]
 
 
 def jobs_of(transition: Transition) -> list[Json]:
-    """Return the jobs, each after those it depends on; all are submitted at once in this order."""
+    """Return the jobs of a transition, each after the jobs it depends on, for one submission."""
     steps = {step.number: step for step in transition.steps}
     codes = {n: opcodes_of(transition.cluster, step.action) for n, step in steps.items()}
     job_of: dict[int, int] = {}
@@ -48,7 +48,7 @@ def _before(
     codes: Mapping[int, list[Json]],
     by_hand: set[int],
 ) -> list[int]:
-    """Return the steps with opcodes that a step depends on, directly or through steps by hand."""
+    """Return the steps with opcodes that step `number` depends on, also through steps by hand."""
     positions = []
     for other in steps[number].after:
         if codes[other]:
@@ -60,7 +60,7 @@ def _before(
 
 
 def chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:
-    """Return chains of steps of one instance that only wait for each other, by number."""
+    """Return chains of steps of one instance that only depend on each other, as their numbers."""
     followers: dict[int, int] = {}
     for step in steps:
         for number in step.after:
@@ -87,10 +87,10 @@ def _depending(opcodes: Sequence[Json], position: int, waits: Sequence[int]) -> 
 
 
 def link_jobs(transition: Transition, jobs: Sequence[list[Json]], names: Sequence[str]) -> None:
-    """Let `jobs`, one for each instance in `names`, wait for each other as the steps do.
+    """Set the dependencies of `jobs`, one for each instance in `names`, from those of the steps.
 
-    The instances move in the order of `names` in the sequence from which the transition
-    was made, so that every job waits for earlier ones only.
+    The instances move in the order of `names` in the sequence from which the transition was made.
+    Therefore every job depends on earlier jobs only.
     """
     position = {name: k for k, name in enumerate(names)}
     name_of = {step.number: step.action.name for step in transition.steps}
@@ -106,7 +106,10 @@ def link_jobs(transition: Transition, jobs: Sequence[list[Json]], names: Sequenc
 
 
 def job_sets(touched: Iterable[Collection[int]]) -> list[list[int]]:
-    """Return positions of moves in sets; a move on a node that the set has used begins the next."""
+    """Divide moves into consecutive sets in which no two moves share a node; return positions.
+
+    `touched`: the nodes of each move.
+    """
     sets: list[list[int]] = []
     busy: set[int] = set()
     for position, nodes in enumerate(touched):
@@ -119,7 +122,7 @@ def job_sets(touched: Iterable[Collection[int]]) -> list[list[int]]:
 
 
 def transition_document(transition: Transition) -> Json:
-    """Return a transition as plain data; see ``schemas/plan.schema.json``."""
+    """Return a transition as plain data, by ``schemas/plan.schema.json``."""
     cluster = transition.cluster
     steps = []
     for step in transition.steps:

@@ -32,8 +32,8 @@ def job(
 ) -> list[Opcode]:
     """Return the opcodes of one job that executes `steps` in order.
 
-    Running instances migrate, others fail over. With `migrates_stopped`, all instances except
-    forthcoming ones migrate.
+    Running instances are migrated, others fail over. With `migrates_stopped`, all instances except
+    forthcoming ones are migrated.
     """
     live = instance.running or (migrates_stopped and not instance.forthcoming)
     return [opcode(cluster, instance, step, live) for step in steps]
@@ -99,9 +99,9 @@ _FLAGS = {
 def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
     """Return the opcodes that execute one step; empty if it must be done by hand.
 
-    A person must reboot nodes. A person must power a node that is known to have no program for
-    that, and fence a node that is not known to have one. A new instance has the members that
-    placement decides, and those of the request.
+    An administrator must reboot nodes. An administrator must also power a node that is known to
+    have no out-of-band program, and fence a node that is not known to have one. The opcode for a
+    new instance has the members that the placement decides, and those of the request.
     """
     instance = step.instance
     if instance is None:

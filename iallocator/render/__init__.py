@@ -45,7 +45,7 @@ RENDERERS = {
     "repairs": {TEXT: "plan:repairs", PAGE: "page.plan_page:repairs"},
     "settings": {TEXT: "listings:settings"},
 }
-"""Type of a document -> medium -> module of `iallocator.render` and function."""
+"""Type of a document -> medium -> ``module:function`` of the renderer in `iallocator.render`."""
 
 
 def _renderer_of(kind: str, medium: str) -> Any:
@@ -68,10 +68,10 @@ def text_of(kind: str, document: Json, facts: Json, settings: Any) -> str:
 
 
 def pages_of(kind: str, document: Json, facts: Json, folder: bool) -> dict[str, str]:
-    """Return a document of the type `kind` as HTML, by the names of files.
+    """Return a document of the type `kind` as HTML: name of a file -> its text.
 
-    It is one page with the name "", or with `folder` the linked pages of a folder, which begin at
-    ``index.html``.
+    Without `folder`, there is one page, with the name "". With `folder`, there are linked pages,
+    which begin at ``index.html``.
     """
     from iallocator.render.page.view import PageView, html_of
 
@@ -85,6 +85,6 @@ def pages_of(kind: str, document: Json, facts: Json, folder: bool) -> dict[str, 
 
 
 def drawing_of(kind: str, transition: Json, path: str) -> str:
-    """Return the steps of a document of the type `kind`: SVG if `path` ends so, otherwise DOT."""
+    """Return the steps of a document as a drawing: SVG if `path` ends with ``.svg``, or DOT."""
     drawing: str = _renderer_of(kind, DRAWING)(transition, path)
     return drawing

@@ -1,4 +1,4 @@
-"""Campaigns of maintenance as plain text, made of the plain data that ``--json`` writes."""
+"""Show campaigns of maintenance as plain text, from the document that ``--json`` writes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AFTER = {
 
 
 def campaign(plan: Json, facts: Json, page: Page) -> None:
-    """Add the groups of nodes of a campaign, what is done for each, and the nodes left out.
+    """Add to `page` the groups of nodes of a campaign, their actions, and the nodes left out.
 
     `facts` has the node group of each node, and whether other orders of the steps were verified.
     """
@@ -99,7 +99,7 @@ def _work(
 ) -> Iterable[Sequence[str]]:
     """Yield the actions for a group of nodes, in order: kind, node or instance, and details.
 
-    `drained`: the nodes that can be drained, which the master node cannot.
+    `drained`: the nodes that can be drained. The master node cannot be drained.
     """
     nodes = group["nodes"]
     every, some = (

@@ -26,7 +26,7 @@ KINDS = (("tiered", "Tiered"), ("standard", "Standard"))
 
 
 def capacity(document: Json, facts: Json, page: Page) -> None:
-    """Add what ``capacity --json`` writes to `page`."""
+    """Add to `page` the capacity in `document`, which ``capacity --json`` writes."""
     cluster = document["cluster"]
     page.heading(
         f"Cluster: {cluster['nodes']} nodes, {_size(cluster['memory'])} memory, "
@@ -104,7 +104,7 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
 
 
 def trend_rows(trend: Json) -> Iterator[tuple[str, ...]]:
-    """Yield a row of each group with a forecast, in words, and one of all groups together."""
+    """Yield a row of texts for each group with a forecast, then a row for all groups together."""
     whole = [] if trend["all_groups"] is None else [{"group": "all", **trend["all_groups"]}]
     for one in [*trend["groups"], *whole]:
         if not one["reason"]:
@@ -134,7 +134,7 @@ def trend_title(trend: Json) -> str:
 
 
 def _trend(trend: Json, page: Page) -> None:
-    """Add on which day each group is full."""
+    """Add to `page` a table with the day on which each group is full."""
     page.heading(trend_title(trend))
     table = Table("", *map(numeric, TREND[1:2]), TREND[2], *map(numeric, TREND[3:6]), *TREND[6:])
     for row in trend_rows(trend):
@@ -147,7 +147,7 @@ def _trend(trend: Json, page: Page) -> None:
 
 
 def _purchases(purchases: list[Json], page: Page) -> None:
-    """Add how many more standard instances fit after each purchase."""
+    """Add to `page` a table with the standard instances that fit after each purchase."""
     lasting = "days_gained" in purchases[0]
     what = "days" if lasting else "standard instances"
     page.heading(f"Purchases, by {what} gained per unit of cost")
@@ -164,11 +164,14 @@ def _purchases(purchases: list[Json], page: Page) -> None:
 
 
 LASTING = ("full on", "days gained", "days per cost")
-"""Titles of what `lasting_of` returns."""
+"""Titles of the columns with the values of `lasting_of`."""
 
 
 def lasting_of(purchase: Json) -> tuple[str, str, str]:
-    """Return until when the groups of a purchase last, and what it gains, in words."""
+    """Return the date on which the groups of a purchase are full, and its gain, as texts.
+
+    The gain is the number of days, and days per unit of cost.
+    """
     days, rate = purchase["days_gained"], purchase["days_per_cost"]
     if days is None:
         return purchase["full"] or "-", "-", "-"
@@ -176,7 +179,7 @@ def lasting_of(purchase: Json) -> tuple[str, str, str]:
 
 
 def gain_of(purchase: Json) -> tuple[str, str]:
-    """Return the gain of a purchase, and that per unit of cost, in words."""
+    """Return the instances that a purchase gains, and the gain per unit of cost, as texts."""
     if purchase["gain"] is None:
         return "unknown", "unknown"
     return f"{purchase['gain']:+}", f"{purchase['gain_per_cost']:.4g}"
@@ -195,7 +198,7 @@ def gained_in(purchase: Json) -> str:
 
 
 def allocation_map(title: str, run: Json) -> Iterator[str]:
-    """Yield the places of the new instances, one per line."""
+    """Yield a line with the name and the nodes of each new instance."""
     yield f"{title} allocation map"
     for instance in run["instances"]:
         yield f"  {instance['name']} {' '.join(instance['nodes'])}"

@@ -1,4 +1,4 @@
-"""The findings of ``check`` as plain text."""
+"""Show the findings of ``check`` as plain text."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["check", "health_sentence"]
 
 DETAILED = 3
-"""On a terminal, more groups share one table of findings."""
+"""The number of groups up to which each has its own table of findings on a terminal."""
 
 GROUPS = 4
-"""More groups have no columns of their own in the table of counts."""
+"""The number of groups up to which each has its own column in the table of counts."""
 
 STATES = {True: "Healthy", False: "Something is wrong", None: "Not analysed"}
 """The health of the cluster in words."""
@@ -31,11 +31,11 @@ SEVERITY = (
     "offline_primary", "global_n1", "n1", "musts", "conflicts", "split", "policy", "location",
     "offline_secondary", DATA,
 )  # fmt: skip
-"""The kinds of findings, those first that matter most."""
+"""The kinds of findings, the most important kind first."""
 
 
 def check(document: Json, facts: Json, page: Page) -> None:
-    """Add everything that was found to `page`.
+    """Add all findings to `page`.
 
     `document` is the health as ``--json`` writes it; `facts` has further data for the text.
     """
@@ -62,8 +62,8 @@ def check(document: Json, facts: Json, page: Page) -> None:
 def health_sentence(document: Json, facts: Json, page: Page | None = None) -> str:
     """Return the health and the effect of balancing in one sentence.
 
-    `facts` are those of `check`. `page`: the text that has the sentence, for the decimals of
-    scores.
+    `document` is the health as ``--json`` writes it; `facts` has further data for the text. `page`
+    determines the decimals of scores.
     """
     page = Page() if page is None else page
     state, rebalancing = STATES[document["healthy"]], document["rebalancing"]
@@ -101,7 +101,7 @@ def health_sentence(document: Json, facts: Json, page: Page | None = None) -> st
 
 
 def _counts(document: Json, facts: Json, page: Page) -> None:
-    """Add the number of nodes and instances with each problem; nothing for problems without any."""
+    """Add to `page` a table with the number of nodes or instances for each problem that exists."""
     now, then, late = document["problems"], document["problems_after"], document["not_analysed"]
     present = [kind for kind in now if now[kind] or then[kind]]
     if not (present or late):
@@ -124,7 +124,7 @@ def _counts(document: Json, facts: Json, page: Page) -> None:
 
 
 def _groups(page: Page, groups: Sequence[Json]) -> None:
-    """Add a row for each group, those with the most findings first."""
+    """Add to `page` a table with a row for each group, the group with the most findings first."""
     page.heading("Groups")
     balanced = any(group["score_after"] != group["score"] for group in groups)
     table = Table(
@@ -162,7 +162,7 @@ def _group(page: Page, group: Json, facts: Json) -> None:
 
 
 def _findings(page: Page, listed: Sequence[Json], facts: Json) -> None:
-    """Add a table of findings by node, the worst nodes first."""
+    """Add to `page` a table of findings by node, the worst nodes first."""
     table = Table("node", "what is wrong")
     by_node: dict[str, list[Json]] = {}
     data = [one for one in listed if one["kind"] == DATA]
@@ -193,7 +193,7 @@ def _findings(page: Page, listed: Sequence[Json], facts: Json) -> None:
 
 
 def score_words(group: Json, page: Page) -> str:
-    """Return whether the score of `group` is high, and which statistic makes most of it."""
+    """Return sentences about the score of `group`: how high it is, and its largest statistic."""
     reference = group["score_reference"]
     text = f"The score is {group['score_level']} for this cluster: "
     text += f"if nodes differed by one instance at most, it would be about {page.score(reference)}."
@@ -204,7 +204,7 @@ def score_words(group: Json, page: Page) -> str:
 
 
 def _largest(group: Json) -> tuple[str, str] | None:
-    """Return the statistic that makes most of the score of `group`, and its share; None if 0."""
+    """Return the largest statistic in the score of `group`, and its share; None if it is 0."""
     largest = max(group["score_terms"], key=lambda term: float(term["term"]), default=None)
     if largest is None or group["score"] <= 0:
         return None
@@ -212,13 +212,13 @@ def _largest(group: Json) -> tuple[str, str] | None:
 
 
 WORST = 10
-"""How many sets of nodes the text lists; the JSON document has all."""
+"""The most sets of nodes in the text; the JSON document has all."""
 
 WORDS = {1: "node", 2: "pair of nodes"}
 
 
 def _show_failures(failures: Json, page: Page) -> None:
-    """Add one line per domain, then the numbers of all sets of nodes, and the worst sets."""
+    """Add the failures of domains and of sets of nodes to `page`, with the worst sets."""
     sets, domains, size = failures["sets"], failures["domains"], failures["size"]
     if domains is not None:
         page.heading("Failure domains")

@@ -31,10 +31,10 @@ GAP = 16
 BETWEEN = 34
 HEAD = 24
 MARGIN = 16
-"""All in pixels, except `ACROSS`: the number of boxes side by side."""
+"""The margin of the drawing. All sizes are in pixels; `ACROSS` is the number of boxes in a row."""
 
 LETTERS = 27
-"""Characters of a line in a box; the tooltip has the whole text."""
+"""The most characters of a line in a box; the tooltip of the box has the whole text."""
 
 STYLE = """
 .wave{font:600 13px system-ui,"DejaVu Sans",sans-serif;fill:#5b6470}
@@ -57,14 +57,14 @@ STYLE = """
 
 
 def svg(transition: Json) -> str:
-    """Return the drawing as a document; every box and curve has a tooltip."""
+    """Return a drawing of the transition as an SVG document; every box and curve has a tooltip."""
     return drawing(transition, {}) + "\n"
 
 
 def drawing(transition: Json, short: Mapping[str, str]) -> str:
-    """Return the drawing as an element of a page; `short`: name -> the name that is shown.
+    """Return a drawing of the transition as an SVG element of a page.
 
-    All text in it is escaped.
+    All text in it is escaped. `short`: name of a node or an instance -> the name that is shown.
     """
     # Place the boxes of each wave in rows, and a band behind each wave
     steps, wave_of = transition["steps"], waves(transition)
@@ -179,7 +179,7 @@ def label(step: Json) -> str:
 
 
 def dot(transition: Json) -> str:
-    """Return a directed graph: a box per step, and an arrow per dependency."""
+    """Return the transition as a graph in DOT: a box per step, and an arrow per dependency."""
     rows = ["digraph transition {", "  rankdir=LR;", "  node [shape=box];"]
     for step in transition["steps"]:
         style = "" if step["opcodes"] else ", style=dashed"
@@ -196,7 +196,7 @@ def _quoted(text: str, number: int | None = None) -> str:
 
 
 def waves(transition: Json) -> dict[int, int]:
-    """Return the wave of each step, by its number; 1 without dependencies."""
+    """Return number of a step -> number of its wave; steps without dependencies are in wave 1."""
     by_step: dict[int, int] = {}
     for step in transition["steps"]:
         by_step[step["number"]] = 1 + max((by_step[one] for one in step["after"]), default=0)

@@ -31,9 +31,9 @@ __all__ = ["explanation", "parts_of", "tell_comparison", "tell_nodes"]
 
 
 def explanation(document: Json, facts: Json, page: Page) -> None:
-    """Add an explanation: each decision with its reasons, remarks, steps, and the response.
+    """Add an explanation to `page`: each decision with reasons, remarks, steps, and the response.
 
-    `facts` has whether to be ``brief``, and the ``node`` to which the text is confined.
+    `facts` has ``brief`` (whether details are left out), and ``node``, the only node to show.
     """
     brief, node = facts["brief"], facts["node"]
     decisions, remarks, response = (
@@ -81,7 +81,7 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
 
 
 def parts_of(decision: Json) -> Iterator[Json]:
-    """Yield the decision and those that are parts of it."""
+    """Yield `decision`, and the decisions that are parts of it."""
     yield decision
     for name in ("choice", "elsewhere"):
         if decision[name]:
@@ -94,12 +94,12 @@ def _where(placement: Json) -> str:
 
 
 def _scored(placement: Json) -> str:
-    """Return the score of a placement in words, with its penalty."""
+    """Return the score of a placement as text, with its penalty."""
     return scored(placement["score"], placement.get("penalty", 0.0))
 
 
 def _rival(decision: Json, comparison: Json) -> Json:
-    """Return the placement with which a comparison compares the answer."""
+    """Return the placement in `decision` with which `comparison` compares the answer."""
     rival: Json = next(
         placement
         for group in decision["groups"]
@@ -110,14 +110,14 @@ def _rival(decision: Json, comparison: Json) -> Json:
 
 
 COMPARED = 1
-"""On a terminal, the answer is compared with so many other placements, the best first."""
+"""The number of other placements with which the answer is compared on a terminal, best first."""
 
 DETAILED = 3
-"""On a terminal, the decisions about more instances than these are listed without details."""
+"""The number of instances up to which a terminal shows the details of their decisions."""
 
 
 def _summary(page: Page, document: Json) -> None:
-    """Add a table of the decisions, those without a place first, and how to see the details."""
+    """Add a table of the decisions, those without a placement first, and how to see the details."""
     decisions = sorted(document["decisions"], key=lambda one: one["answer"] is not None)
     placed = sum(one["answer"] is not None for one in decisions)
     page.heading(f"{document['request_type']}: {placed} of {len(decisions)} instances have a place")
@@ -140,7 +140,7 @@ def _summary(page: Page, document: Json) -> None:
 
 
 def _body(page: Page, decision: Json, word: str) -> None:
-    """Add a decision without the name of its instance; the answer is called `word`."""
+    """Add a decision to `page` without the name of its instance; `word` is the answer's title."""
     instance, answer, every_group = decision["instance"], decision["answer"], decision["groups"]
     for note in decision["notes"]:
         page.say(note)
@@ -252,16 +252,16 @@ def _answer(page: Page, decision: Json, word: str) -> None:
 
 
 MOST_EQUAL_NODES = 12
-"""How many nodes with one result are listed at most."""
+"""The most nodes with one result that are listed."""
 
 FEWEST = 4
-"""How many of them are listed at least, however many results there are."""
+"""The fewest nodes with one result that are listed, if there are enough."""
 
 TONES = {ANSWER: "good", POSSIBLE: "", NOT_ASKED: "faint"}
 
 
 def tell_nodes(page: Page, group: Json, instance: str) -> None:
-    """Add the nodes that accept `instance`, those that do not and why, and those not tried."""
+    """Add the nodes of `group` to `page`, with the result for `instance` and the reasons."""
     obstacle, failures, placements = group["obstacle"], group["failures"], group["placements"]
     page.heading(f"Nodes of group {group['group']}")
     if obstacle:
@@ -326,9 +326,9 @@ def _sorted_rows(group: Json) -> list[Json]:
 def _without_policy(
     page: Page, rows: Sequence[tuple[Json, list[str]]]
 ) -> list[tuple[Json, list[str]]]:
-    """Return `rows` without rejections by the policy of the group, which are stated here once.
+    """Return `rows` without rejections by the policy of the group; add these once to `page`.
 
-    A node that is rejected for nothing else has no row.
+    A node that only the policy rejects has no row in the result.
     """
     texts = {text: text.partition(": ")[2] for _, why in rows for text in why if _by_policy(text)}
     if not texts:
@@ -351,23 +351,23 @@ def _by_policy(text: str) -> bool:
 
 
 UNPAIRED = "could be "
-"""The beginning of the reason of a node that has no partner."""
+"""The beginning of the reason of a node that could be used, if a second node could."""
 
 TELLING = 0.1
 """A statistic is named in a sentence if it makes this share of the difference, or more."""
 
 SMALLEST = 1e-6
-"""Smaller numbers are printed with an exponent."""
+"""The number below which numbers are printed with an exponent."""
 
 SHARE = "contribution = weight × value"
 
 VALUES = ("before", "answer", "other")
 CONTRIBUTIONS = ("contribution_before", "contribution_answer", "contribution_other")
-"""The members of a statistic in a comparison: its values, and its contributions to the scores."""
+"""Keys of a statistic in a comparison: contributions to the scores; `VALUES` has keys of values."""
 
 
 def tell_comparison(page: Page, answer: Json, rival: Json, comparison: Json) -> None:
-    """Add why the answer is better than the placement `rival`."""
+    """Add to `page` the reasons why the answer is better than the placement `rival`."""
     label, statistics = comparison["with"], comparison.get("statistics", ())
     page.heading(f"Answer {_where(answer)} and {label} {_where(rival)}")
     decided = comparison.get("decided_by", "")
@@ -438,7 +438,7 @@ def tell_comparison(page: Page, answer: Json, rival: Json, comparison: Json) -> 
 
 
 def _named(page: Page, statistics: Sequence[Json]) -> str:
-    """Return the statistics that make most of the sum of differences, in words."""
+    """Return the statistics with the largest parts of a difference of scores, in words."""
     total = sum(abs(one["difference"]) for one in statistics)
     largest = [one for one in statistics if abs(one["difference"]) >= TELLING * total][:3]
     return "; ".join(

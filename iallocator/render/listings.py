@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["calls", "cluster", "constraints", "files", "outcomes", "settings"]
 
 LONGEST_ANSWER = 100
-"""Characters of an answer in the table of calls."""
+"""The most characters of the text of an answer in the table of calls."""
 
 
 def cluster(document: Json, facts: Json, page: Page) -> None:
-    """Add groups, networks and statistics; then lists of nodes and instances, if asked for."""
+    """Add groups, networks and statistics to `page`; then the lists of nodes and instances."""
     numbers = ((len(document[f"{noun}s"]), noun) for noun in ("group", "node", "instance"))
     counts = ", ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in numbers)
     page.say(f"Cluster {document['name']}: {counts}" if document["name"] else counts, indent=0)
@@ -71,7 +71,7 @@ def cluster(document: Json, facts: Json, page: Page) -> None:
 
 
 def settings(document: Json, facts: Json, page: Page) -> None:
-    """Add a table of the settings: of all, of single groups, and of single commands."""
+    """Add tables of settings to `page`: of all groups, of single groups, and of commands."""
     table = Table("setting", "value", "from")
     for row in document["settings"]:
         table.add(row["name"], _value(row["value"]), row["from"])
@@ -93,7 +93,7 @@ def _value(value: Any) -> str:
 
 
 def constraints(document: Json, facts: Json, page: Page) -> None:
-    """Add a table of the constraints, and the tags that cannot be used or are doubtful."""
+    """Add to `page` a table of the constraints, and the tags that are invalid or doubtful."""
     page.leave_out(facts["domains"])
     table = Table(
         "instance", "kind", "strength", numeric("weight"),
@@ -135,7 +135,7 @@ def calls(document: Json, facts: Json, page: Page) -> None:
 
 
 def _made_moves(document: Json, page: Page) -> None:
-    """Add the moves in a history of loads, and their sums."""
+    """Add to `page` a table of the moves in a history of loads, and their sums."""
     moves = document["moves"]
     if not moves:
         return
@@ -172,5 +172,5 @@ def outcomes(document: Json, facts: Json, page: Page) -> None:
 
 
 def files(document: Json, facts: Json, page: Page) -> None:
-    """Add the only cluster as it is written, or a line about each cluster."""
+    """Add to `page` the text of a single cluster, or a line about each of several clusters."""
     page.verbatim(facts["text"].removesuffix("\n"))

@@ -20,7 +20,7 @@ __all__ = ["lines_of", "metrics"]
 
 
 def metrics(document: Json, facts: Json, page: Page) -> None:
-    """Add the metrics of `document` as lines, unless `facts` name a file that has them."""
+    """Add the metrics of `document` to `page` as lines, unless `facts` name a file for them."""
     if not facts["file"]:
         for line in lines_of(document["metrics"]):
             page.verbatim(line)
@@ -53,7 +53,7 @@ def _escaped(text: str, quote: bool = False) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number in its shortest form, infinite ones as the format has them."""
+    """Return a number in its shortest form; infinite numbers are ``+Inf`` or ``-Inf``."""
     if value in (inf, -inf):
         return "+Inf" if value > 0 else "-Inf"
     return str(int(value)) if value == int(value) else repr(float(value))

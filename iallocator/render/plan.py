@@ -1,4 +1,4 @@
-"""Plans and repairs as plain text, made of the plain data that ``--json`` writes."""
+"""Show plans and repairs as plain text, from the documents that ``--json`` writes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SUMS = {
     "compress": "Instances in the chosen group",
     "balance-groups": "Standard deviations of the groups' relative load, added up",
 }
-"""Command -> the sum that it lowers, if that is not the score."""
+"""Command -> the sum that it lowers, in words; commands that lower the score are left out."""
 
 HEALTHY, BROKEN = "Healthy", "Broken"
 """States of an instance in `repair`."""
@@ -52,7 +52,7 @@ ACTIONS = {
 
 
 def plan(plan: Json, facts: Json, page: Page) -> None:
-    """Add a plan: notes, groups, moves, sums, and steps.
+    """Add a plan to `page`: notes, groups, moves, sums, and steps.
 
     `facts` has the name of the group of every node, and whether the plan was verified in other
     orders of its steps.
@@ -94,9 +94,9 @@ def plan(plan: Json, facts: Json, page: Page) -> None:
 
 
 def rescue(plan: Json, facts: Json, page: Page) -> None:
-    """Add the rescue of a node: the evidence, the instances that cannot be saved, moves, and steps.
+    """Add the rescue of a node to `page`: evidence, moves, steps, and instances that stay down.
 
-    The plan may also bring the node back, or say why no node is rescued.
+    The plan may also return the node to service, or have the reason why no node is rescued.
     """
     unsaved = [*plan.get("unsaved", ()), *plan.get("degraded", ())]
     names = {entry["instance"] for entry in (*unsaved, *plan["moves"])}
@@ -129,7 +129,7 @@ def rescue(plan: Json, facts: Json, page: Page) -> None:
 
 
 def _sums(plan: Json, page: Page) -> list[str]:
-    """Return the summary: moves, data copied, instances without a place, score, end of the plan."""
+    """Return the summary: moves, copied data, unplaced instances, score, end of the plan."""
     moves, placed = plan["moves"], plan.get("instances")
     sums = []
     if moves:
@@ -154,7 +154,7 @@ def _sums(plan: Json, page: Page) -> list[str]:
 
 
 def kept_nodes(page: Page, plan: Json) -> None:
-    """Add the nodes that the plan leaves as they are, and the reasons."""
+    """Add to `page` the nodes that the plan does not change, and the reasons."""
     table = Table("node", "why")
     for one in plan["kept"]:
         table.add(one["node"], one["reason"])
@@ -162,9 +162,9 @@ def kept_nodes(page: Page, plan: Json) -> None:
 
 
 def reboots(plan: Json, facts: Json, page: Page) -> None:
-    """Add the groups of nodes of a plan of `reboot`, and the nodes that are not rebooted.
+    """Add to `page` the groups of nodes in a plan of ``reboot``, and the nodes left out.
 
-    `facts` has the settings. Without titles, the lines are those of hroller, for scripts.
+    `facts` has the settings. With ``--no-headers``, the lines are those of hroller, for scripts.
     """
     settings = facts["settings"]
     single, groups = settings.one_step_only, plan["reboots"]
@@ -211,18 +211,18 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
 
 
 NAMED = 8
-"""On a terminal, so many nodes of a group of nodes are named."""
+"""The most nodes of a group of nodes that are named on a terminal."""
 
 
 def switched_nodes(plan: Json) -> list[str]:
-    """Return the nodes to switch; if the plan powers nodes on and down, each with its direction."""
+    """Return the nodes to power on or down; if a plan does both, each with ``on`` or ``off``."""
     if plan["action"] != "both":
         return list(plan["nodes"])
     return [f"{name}: {'on' if name in plan['power_on'] else 'off'}" for name in plan["nodes"]]
 
 
 def _places(page: Page, plan: Json) -> None:
-    """Add the target of every instance, and the reason."""
+    """Add to `page` the target of every instance, and the reason."""
     if "instances" not in plan:
         return
     count = len(plan["instances"])
@@ -248,14 +248,14 @@ def _gib(mib: float) -> str:
 
 
 Cell = tuple[Column, str]
-"""A column, and the text of a row in it."""
+"""A column of a table, and the text of one row in this column."""
 
 RESOURCES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "memory": ("memory GiB", _gib),
     "disk": ("disk GiB", _gib),
     "cpu": ("cpus", "{:.12g}".format),
 }
-"""Member of resources -> its title and unit, value to text."""
+"""Key of a resource -> its title with the unit, and the function from a value to text."""
 
 COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("state", "state", str),
@@ -271,7 +271,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("out", "out", str),
     ("in", "in", str),
 )
-"""Facts of groups, each shown if it is there: name, title, value to text."""
+"""Facts of groups, each shown if it exists: key, title, and the function from a value to text."""
 
 
 def _groups(page: Page, plan: Json) -> None:
@@ -289,7 +289,7 @@ def _groups(page: Page, plan: Json) -> None:
 
 
 def _group_cells(one: Json, parts: Mapping[str, list[str]], page: Page) -> list[Cell]:
-    """Return column and text of each fact of a group, without its name and the reason."""
+    """Return the columns and texts of a group's facts, without its name and the reason."""
     cells: list[tuple[Column, str]] = []
     for name, title, text in COLUMNS:
         if name in parts:
@@ -306,7 +306,7 @@ def _group_cells(one: Json, parts: Mapping[str, list[str]], page: Page) -> list[
 
 
 def _moves(page: Page, plan: Json, facts: Json) -> None:
-    """Add a line per move, with groups if the group changes; then violated soft constraints."""
+    """Add a line per move to `page`, with violated soft constraints; name groups that change."""
     moves, group_of = plan["moves"], facts["group_of"]
     steps: dict[str, list[str]] = {}
     for step in plan["transition"]["steps"]:
@@ -337,7 +337,7 @@ def _moves(page: Page, plan: Json, facts: Json) -> None:
 
 
 HBAL = "how (as hbal)"
-"""The title of the steps in hbal's notation, which are shown with ``--compat hail``."""
+"""The title of the column with steps in hbal's notation; shown with ``--compat hail``."""
 
 MOVE_COLUMNS: tuple[tuple[Column, Callable[[Json], str]], ...] = (
     (Column("move", number=True), lambda row: str(row["number"])),
@@ -353,9 +353,9 @@ MOVE_COLUMNS: tuple[tuple[Column, Callable[[Json], str]], ...] = (
 
 
 def tell_transition(page: Page, transition: Json) -> None:
-    """Add number, kind, subject, nodes and dependencies of every step of `transition`.
+    """Add a table of the steps of `transition` to `page`, with their nodes and dependencies.
 
-    The reasons of the dependencies are details.
+    The reasons of the dependencies are shown with ``-v``.
     """
     steps = transition["steps"]
     if not steps and not transition["left"]:
@@ -382,9 +382,9 @@ def tell_transition(page: Page, transition: Json) -> None:
 
 
 def repairs(document: Json, facts: Json, page: Page) -> None:
-    """Add the summary, a table of the repairs, and the instances that are not repaired now.
+    """Add to `page` the summary, a table of the repairs, and the instances not repaired now.
 
-    With ``--dry-run``, the jobs and the changes of tags follow.
+    With ``--dry-run``, add the jobs and the changes of tags, too.
     """
     instances, counts = document["instances"], dict(document["counts"])
     page.leave_out(domains_of(facts["nodes"], [one["instance"] for one in instances]))

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["quality_words"]
 
 WIDE = 1.0
-"""Share of the bound: a gap that is larger is shown as an amount."""
+"""The gap, as a share of the bound, above which it is shown as an amount."""
 
 SMALLEST_SHOWN_GAP = 0.0001
-"""Share of the bound: a gap that is smaller is not shown in digits."""
+"""The gap, as a share of the bound, below which 0.01 % is shown."""
 
 LIMITED = "without -l and --cost"
-"""The options of balance that the bound ignores."""
+"""The words for the options of ``balance`` that the bound ignores."""
 
 
 COUNTED = {
@@ -29,14 +29,14 @@ COUNTED = {
     "left out": ("{} left out", "instance", "fewer", "fewest"),
     "instances": ("{}", "more instance", "more", "most"),
 }
-"""Measure of a result that is a number -> its words, what is counted, and how one is better."""
+"""Measure that is a count -> the sentence, the noun, and the words for better and best."""
 
 
 def quality_words(plan: Json, score: Callable[[float], str]) -> str:
     """Return the line about the bound of a plan; "" if the plan has none.
 
-    `score` writes a score. The words are ``8 moves to 1.6875; at most 2.1 % above the best possible
-    without -l and --cost``, or ``2 nodes freed; at most 1 more is possible``.
+    `score` converts a score to text. Examples: ``8 moves to 1.6875; at most 2.1 % above the best
+    possible without -l and --cost``, or ``2 nodes freed; at most 1 more is possible``.
     """
     if "bound" not in plan:
         return ""

@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 TONES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
-"""Tone -> terminal attribute."""
+"""Tone of a text -> the attribute that a terminal shows it with (a code of ANSI escapes)."""
 
 GAP = "  "
 
@@ -38,7 +38,7 @@ def wants_colour(stream: Any) -> bool:
 
 
 class Column:
-    """A column of a table, in text or on a page.
+    """Represent a column of a table, in text or on a page.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Column:
     number:
         Whether it has numbers, which are aligned to the right.
     above:
-        A word above the titles of neighbours with the same word; "" for none.
+        A title above this column and its neighbours with an equal `above`; "" for none.
     hint:
         The meaning of the column, which pages show.
     """
@@ -67,12 +67,12 @@ def numeric(title: str) -> Column:
 
 
 def columns_named(columns: Iterable[Column | str]) -> list[Column]:
-    """Return `columns`; a title stands for a column of text."""
+    """Return `columns`, with a column of text in place of each mere title."""
     return [Column(column) if isinstance(column, str) else column for column in columns]
 
 
 class Table:
-    """A table to print: rows of text under the titles of the columns.
+    """Represent a table to print: rows of text under the titles of the columns.
 
     Each row has a tone, which decides how it is highlighted; "" for none.
     """
@@ -128,9 +128,9 @@ class Table:
         widths: Sequence[int],
         narrow: bool = False,
     ) -> list[tuple[str, str]]:
-        """Return the lines of the columns `part`; rows without any text there have none.
+        """Return the lines of the columns `part`; a row without text in these columns has no line.
 
-        `narrow`: titles that neighbours share are wrapped, too.
+        `narrow`: titles above several columns are wrapped, too.
         """
         lines = self._above(part, widths, narrow)
         known: dict[tuple[str, int], Sequence[str]] = {}
@@ -147,9 +147,10 @@ class Table:
         return lines
 
     def _parts(self, cells: Sequence[Sequence[str]], most: int) -> list[list[int]]:
-        """Return the columns of each part of a table of `most`; each part has the first column.
+        """Return the columns of each part of a table that is cut into parts of the width `most`.
 
-        Columns under a common title stay in one part, if that is possible.
+        Each part begins with the first column. Columns under a common title stay in one part, if
+        that is possible. `cells` are those of each column, its title first.
         """
         least = [self._least(k, texts, 0) for k, texts in enumerate(cells)]
         blocks: list[list[int]] = []
@@ -166,7 +167,7 @@ class Table:
         return parts
 
     def _least(self, k: int, texts: Sequence[str], narrowest: int) -> int:
-        """Return the least width of the column `k` with these `texts`, the title first.
+        """Return the least width of column number `k`, which has these `texts`, its title first.
 
         `narrowest` is one of `NARROW`. Numbers are never wrapped.
         """
@@ -182,7 +183,7 @@ class Table:
     def _narrowed(
         self, widths: Sequence[int], cells: Sequence[Sequence[str]], part: Sequence[int], most: int
     ) -> list[int]:
-        """Return `widths` of the columns `part` reduced to a total of `most`, if possible.
+        """Return `widths` of the columns `part`, reduced to a line of `most` if possible.
 
         `cells` are those of each column of the table, its title first.
         """
@@ -205,10 +206,11 @@ class Table:
         cells: Sequence[Sequence[str]],
         part: Sequence[int],
     ) -> list[int]:
-        """Return widths with the total of `narrowed`; one column is narrower if that saves lines.
+        """Return widths with the total of `narrowed`, but only one narrower column if possible.
 
-        `widths` are those without wrapping. A column with few long cells is the usual case: if it
-        alone is narrower, the other rows need one line each. No name is broken for that.
+        `widths` are those without wrapping. Often, one column has a few long cells. If only this
+        column is narrower, rows without such a cell need one line each. `narrowed` is returned
+        unless that saves lines and breaks no name.
         """
         over = _total(widths) - _total(narrowed)
         columns = [[columns_of(text) for text in cells[k][1:]] for k in part]
@@ -233,9 +235,9 @@ class Table:
     def _above(
         self, part: Sequence[int], widths: Sequence[int], narrow: bool
     ) -> list[tuple[str, str]]:
-        """Return the lines of common titles, each over its columns; nothing without titles.
+        """Return the lines with titles above several columns; none if there are no such titles.
 
-        `narrow`: no title is wider than its columns.
+        `narrow`: wrap each title to the width of its columns.
         """
         blocks: list[list[str]] = []
         pairs = zip((self._columns[k] for k in part), widths)
@@ -251,7 +253,7 @@ class Table:
 
 
 NARROW = (24, 0, 12, 8)
-"""The least widths of a column of text, tried in this order; 0 is its longest word."""
+"""The least widths of a column of text, tried in this order; 0 is the width of its longest word."""
 
 
 def _total(widths: Sequence[int]) -> int:
@@ -279,7 +281,7 @@ def _wrapped(
 ) -> list[list[str]]:
     """Return the lines of a row; no cell is wider than its column.
 
-    `known`: the lines of cells (text, width) that were wrapped before; many are equal.
+    `known`: (text, width) -> lines of cells that were wrapped before, because many are equal.
     """
     parts: list[Sequence[str]] = []
     for cell, width in zip(cells, widths):
@@ -315,12 +317,12 @@ def _unbroken(text: str, width: int) -> Iterator[str]:
 
 
 def _piece(title: str) -> int:
-    """Return the width of the longest part of a title."""
+    """Return the width of the widest part of a text between places where a line may end."""
     return max((columns_of(part.strip()) for part in _pieces(title)), default=0)
 
 
 def _broken(cell: str, width: int) -> list[str]:
-    """Return the lines of `cell`, broken at blanks, or else after a mark in or between names.
+    """Return the lines of `cell`, broken at blanks or after punctuation marks.
 
     A name is broken only if it does not fit into a line.
     """
@@ -339,14 +341,14 @@ def _broken(cell: str, width: int) -> list[str]:
 
 
 ROWS = 20
-"""Rows of a long list on a terminal."""
+"""The most rows of a long list on a terminal."""
 
 DIGITS, ALL_DIGITS = 4, WRITTEN_DECIMALS
-"""Decimals of a score: those that matter, and all that documents have."""
+"""Decimals of a score in text: by default, and with ``-v`` or ``--compat hail``."""
 
 
 class Page:
-    """Lines of text; prose is wrapped.
+    """Represent the lines of a text; prose is wrapped.
 
     Attributes
     ----------
@@ -361,7 +363,8 @@ class Page:
     verbose:
         Whether details are shown.
     hail:
-        Whether text is as with ``--compat hail``: with hbal's notation, all digits and all rows.
+        Whether the text is that of ``--compat hail``: with hbal's notation, all digits and all
+        rows.
     """
 
     def __init__(self, colour: bool = False, width: int = IN_PIPE) -> None:
@@ -392,7 +395,7 @@ class Page:
         return page
 
     def score(self, value: float) -> str:
-        """Return a score, or a difference of scores, with the decimals that matter."""
+        """Return a score, or a difference of scores, with the decimals of the page."""
         text = f"{value:.{self.digits}f}"
         if value and not text.strip("-0."):
             return f"{value:.1e}"
@@ -408,7 +411,7 @@ class Page:
         return re.sub(pattern, lambda match: self.score(float(match[0])), text)
 
     def scores(self, before: float, after: float) -> tuple[str, str]:
-        """Return two scores, with as many more decimals as are needed to distinguish them."""
+        """Return two scores as texts, with as many decimals as are needed to distinguish them."""
         for digits in range(self.digits, ALL_DIGITS + 1):
             texts = f"{before:.{digits}f}", f"{after:.{digits}f}"
             if texts[0] != texts[1]:
@@ -416,13 +419,13 @@ class Page:
         return self.score(before), self.score(after)
 
     def most(self, usual: int, number: int) -> int:
-        """Return how many of `number` things a line names: `usual`, or all if nothing is cut."""
+        """Return the most names in a line: `usual`, or `number` (all) if no list is cut."""
         return number if self.everything else usual
 
     def some(self, names: Sequence[str], usual: int, noun: str = "") -> str:
-        """Return names in a line: of many the first `usual`, and how many there are.
+        """Return `names` in one line; of many, only the first `usual` and the number of others.
 
-        With `noun`, such as ``instances``, their number is before them.
+        With `noun`, such as ``instances``, a list that is cut begins with the number of all names.
         """
         most = self.most(usual, len(names))
         few = ", ".join(names[:most])
@@ -464,7 +467,7 @@ class Page:
             self._lines.append("")
 
     def heading(self, text: str) -> None:
-        """Begin a part."""
+        """Begin a part of the text with a title."""
         self.blank()
         self.say(text, tone="head", indent=0)
 
@@ -496,7 +499,7 @@ class Page:
         self._lines += [self._paint(line, tone) for line in wrapped]
 
     def say_left_out(self) -> None:
-        """Add the endings that are left out of names, if there are any."""
+        """Add a line with the endings that are left out of names, if there are any."""
         if self._left_out:
             self.blank()
             ends = " and ".join(self._left_out)
@@ -506,7 +509,7 @@ class Page:
             self._left_out = []
 
     def say_shortened(self) -> None:
-        """Add the options that show all names, if a line names only some."""
+        """Add a line with the options that show all names, if a list of names was cut."""
         if self._shortened and not self.hail:
             self.blank()
             options = options_for_more(self.option)
@@ -523,7 +526,7 @@ class Page:
             self.say_more(left, indent)
 
     def say_more(self, left: int, indent: int = 2) -> None:
-        """Add how many entries of a list are left out, and the options that show them."""
+        """Add the number of entries that are left out of a list, and the options for them."""
         self.say(words_for_more(left, self.option), tone="faint", indent=indent)
 
     def _paint(self, text: str, tone: str) -> str:
@@ -533,7 +536,7 @@ class Page:
 
 
 KEYS = 2
-"""The first columns, which are repeated in each part of a list that is cut."""
+"""The number of first columns that are repeated in each part of a list that is cut."""
 
 
 def option_for_all(settings: Any) -> str:
@@ -543,7 +546,7 @@ def option_for_all(settings: Any) -> str:
 
 
 def words_for_more(left: int, option: str) -> str:
-    """Return how many entries of a list are left out, and the options that show them."""
+    """Return the number of entries left out of a list, and the options for them, in words."""
     return f"{left} more ({options_for_more(option)})"
 
 
@@ -568,10 +571,11 @@ def listed(table: Json, width: int, rows: int = 0, option: str = "") -> str:
 def aligned(
     titles: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[bool], most: int = 0
 ) -> str:
-    """Return rows under titles; a line begins with a blank, `left` columns are to the left.
+    """Return rows under titles as text; each line begins with a blank.
 
-    Lines wider than `most` (0: any width) are cut: the other columns are in further lists below,
-    each with the first two columns again. Names of more than about half that width are wrapped.
+    `left`: whether each column is aligned to the left. If lines are wider than `most` (0: any
+    width), the list is cut: the other columns follow in further lists, each with the first two
+    columns. Names that are wider than about half of `most` are wrapped.
     """
     cells = [list(titles), *([printable(cell) for cell in row] for row in rows)]
     if most:
@@ -595,7 +599,7 @@ def _line(
 
 
 def _parts(widths: Sequence[int], most: int) -> list[list[int]]:
-    """Return the columns of each part of a list of lines of `most`; each has the first two."""
+    """Return the columns of each part of a list that is cut into parts of the width `most`."""
     first = list(range(min(KEYS, len(widths))))
     parts = [list(first)]
     for k in range(len(first), len(widths)):

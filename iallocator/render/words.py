@@ -1,4 +1,4 @@
-"""Words for statistics and reasons of rejection."""
+"""Words for statistics, reasons of rejection, and durations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ STATISTICS = {
     **{statistic.name: statistic.more for statistic in metrics.STATISTICS},
     "penalty": "soft constraints are violated",
 }
-"""Statistic -> the change of the cluster that increases it, and so the score, in words."""
+"""Statistic -> the change of the cluster that increases the statistic, in words."""
 
 GAINS = {statistic.name: statistic.less for statistic in metrics.STATISTICS}
-"""Statistic -> the improvement that a decrease of it shows, in words."""
+"""Statistic -> the improvement of the cluster that decreases the statistic, in words."""
 
 REASONS = {
     **{name: words for name, words in LIMITS.items() if name != "FailSpindles"},
@@ -25,7 +25,7 @@ REASONS = {
 """Reason of a rejection -> its subject in words, in the order in which `capacity` lists them."""
 
 RESULT_WORDS = {"refused": "rejected"}
-"""Results of nodes as documents keep them -> as texts and pages show them, if another word."""
+"""Result of a node in documents -> another word for it in texts and pages."""
 
 
 def duration_words(seconds: float) -> str:

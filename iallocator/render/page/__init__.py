@@ -1,5 +1,5 @@
-"""Pages for a browser: one file without scripts or fonts from elsewhere, made of templates.
+"""Pages for a browser: one file, made by templates, which loads no script or font.
 
-A page is a `view.PageView`: sections of rows and cells, as text and numbers.  The functions
-here decide what it shows; the templates only lay it out, and escape every text.
+A page is a `view.PageView`: sections of rows and cells, as text and numbers. The functions in this
+package decide the contents of a page. The templates lay them out, and escape every text.
 """

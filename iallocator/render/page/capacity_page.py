@@ -35,14 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["capacity"]
 
 RUNS = (("tiered", "In tiers"), ("standard", "Of the standard size"))
-"""Member of the document -> what that filling is called."""
+"""Key of a filling in the document -> the title of the filling."""
 
 
 def capacity(document: Json, facts: Json, page: PageView) -> None:
-    """Add what ``--json`` writes; `facts` are those of its page.
+    """Add to `page` the capacity in `document`.
 
-    Failures, score and groups are compared with those of the cluster full of standard
-    instances.
+    `facts` has the health of the present cluster and of the full one.
+
+    The page compares failures, score and groups of the present cluster with those of the cluster
+    that is full of standard instances.
     """
     page.command = "capacity"
     page.headline, page.tone = _headline(document)
@@ -96,7 +98,7 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
 
 
 def _purchases(purchases: list[Json], page: PageView) -> None:
-    """Add how many more standard instances fit after each purchase."""
+    """Add to `page` a table with the standard instances that fit after each purchase."""
     lasting = "days_gained" in purchases[0]
     grid = Grid(
         "Purchase", numeric("Cost"), numeric("Fit then"), numeric("Gained"),
@@ -115,7 +117,7 @@ def _purchases(purchases: list[Json], page: PageView) -> None:
 
 
 def _trend(trend: Json, page: PageView) -> None:
-    """Add on which day each group is full."""
+    """Add to `page` a table with the day on which each group is full."""
     titles = [name.capitalize() for name in TREND]
     grid = Grid(
         titles[0], numeric(titles[1]), titles[2], *map(numeric, titles[3:6]), *titles[6:],

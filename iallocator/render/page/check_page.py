@@ -29,7 +29,7 @@ __all__ = ["check", "constraints", "report"]
 
 
 def check(document: Json, facts: Json, page: PageView) -> None:
-    """Add the findings, and the effect of balancing."""
+    """Add to `page` the findings about a cluster, and the effect of balancing."""
     if document["rebalancing"]["moves"]:
         plan(facts["plan"], facts, page)
     else:
@@ -48,7 +48,7 @@ def check(document: Json, facts: Json, page: PageView) -> None:
 
 
 def report(document: Json, facts: Json, page: PageView) -> None:
-    """Add the present cluster: bars, findings, failures, score, groups, all instances."""
+    """Add the present cluster to `page`: bars, findings, failures, score, groups, instances."""
     _cluster(facts, page)
     now = facts["before"]
     page.command = "show"
@@ -71,7 +71,7 @@ def report(document: Json, facts: Json, page: PageView) -> None:
 
 
 def constraints(document: Json, facts: Json, page: PageView) -> None:
-    """Add the constraints of all instances, and the tags that cannot be used."""
+    """Add to `page` the constraints of all instances, and the tags that cannot be used."""
     if page.late:
         page.leave_out("rules", "Rules")
         return
@@ -92,7 +92,7 @@ def constraints(document: Json, facts: Json, page: PageView) -> None:
 
 
 def _headline(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, str]:
-    """Return the sentence at the top, and its tone: the greatest problems, or "healthy".
+    """Return the sentence at the top of the page (the most frequent problems), and its tone.
 
     `late`: how many nodes were not analysed for lack of time.
     """
@@ -109,7 +109,7 @@ def _headline(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, s
 
 
 SINGULAR = {"nodes and instances": "node or instance", "nodes": "node", "instances": "instance"}
-"""Subject of the words of a kind of findings -> the subject for one of them."""
+"""Plural at the beginning of a description of findings -> its singular."""
 
 
 def _of_kind(count: int, words: str) -> str:
@@ -122,7 +122,7 @@ def _of_kind(count: int, words: str) -> str:
 
 
 def _cluster(facts: Json, page: PageView) -> None:
-    """Add the sections that there are for every cluster."""
+    """Add to `page` the sections that show the cluster: tiles, topology, nodes and health."""
     now = facts["before"]
     nodes, instances = facts["states"][0]["nodes"], facts["cluster"]["instances"]
     away = sum(not node["online"] for node in nodes)
@@ -140,7 +140,7 @@ def _cluster(facts: Json, page: PageView) -> None:
 
 
 def _failures(failures: Json | None, page: PageView) -> None:
-    """Add the instances that cannot be restarted if several nodes or a failure domain fail."""
+    """Add to `page` the instances that cannot be restarted if several nodes or a domain fail."""
     if failures is None:
         return
     sets, domains = failures["sets"], failures["domains"]
@@ -164,7 +164,7 @@ LOST = "What fails", "Result", "Instances that cannot be restarted", numeric("Th
 
 
 def _lost(name: str, one: Json, page: PageView) -> tuple[Cell | str, ...]:
-    """Return the cells for the failure of a node, a set of nodes or a failure domain."""
+    """Return the cells of a table row for the failure of a node, set of nodes or failure domain."""
     title = Cell(printable(name), tone="strong")
     if one["survived"] is None:
         return title, Cell("not analysed", tone="faint"), "", ""

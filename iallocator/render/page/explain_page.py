@@ -1,4 +1,4 @@
-"""The page of an answer: the nodes of the instances, why, and why other nodes were not chosen."""
+"""The page of an answer: the nodes of each instance, and the reasons for and against each node."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ if TYPE_CHECKING:
 __all__ = ["explanation"]
 
 COMPARED_STATES = ("before", "answer", "other")
-"""States of an explanation; contributions to the score are compared between them."""
+"""Placements with compared contributions to the score: the present, the answer, another."""
 
 TONES = {"answer": "good", "refused": "bad", "not asked": "faint"}
 """Result for a node -> the tone of its cell."""
 
 
 def explanation(document: Json, facts: Json, page: PageView) -> None:
-    """Add an explanation; `facts` has the cluster, and the nodes before and after the answer."""
+    """Add an explanation to `page`.
+
+    `facts` has the cluster, and the nodes before and after the answer.
+    """
     response = document["response"]
     page.command = f"explain {document['request_type']}"
     page.tone = "good" if response["success"] else "bad"
@@ -90,7 +93,7 @@ def _where(nodes: list[str], page: PageView) -> str:
 
 
 def _comparison(other: Json, page: PageView) -> Grid:
-    """Return the answer beside another placement, with the statistics that make the difference."""
+    """Return a table that compares the answer with another placement by their statistics."""
     title = f"Answer against {other['with']} {_where(other['nodes'], page)}"
     if "statistics" not in other:
         return Grid(title=printable(title), empty=printable(f"Decided: {other['decided_by']}."))

@@ -31,7 +31,7 @@ __all__ = ["add_health", "effects", "tolerance_tile"]
 
 
 def tolerance_tile(before: Json, after: Json | None) -> Tile:
-    """Return the number of failures of nodes that are tolerated."""
+    """Return a tile with the number of node failures that are tolerated."""
     then = after or before
     tolerated, checked, late = then["survived"], then["analysed"], then["late"]
     if not checked:
@@ -44,7 +44,10 @@ def tolerance_tile(before: Json, after: Json | None) -> Tile:
 
 
 def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[Json] = ()) -> None:
-    """Add problems, failures, statistics, groups; `said`: the facts of the planner about groups."""
+    """Add problems, failures, statistics and groups to `page`, before and after a plan.
+
+    `after` is None without a plan. `said`: the facts of the planner about groups.
+    """
     then = after or before
     examined = all(group["examined"] for group in (*before["health"], *then["health"]))
     late = "" if examined else "Not analysed: time was up."
@@ -85,7 +88,7 @@ WRONG = {
     "musts": "violates a hard constraint",
     "inconsistent": "has less free memory or disk than its instances explain",
 }
-"""Kind of a finding -> what is wrong with one node or instance."""
+"""Kind of a finding -> the problem of one node or instance, in words."""
 
 
 def finding_grid(before: Json, after: Json | None, page: PageView) -> Grid:
@@ -132,7 +135,7 @@ def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:
 
 
 def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: PageView) -> Grid:
-    """Return a row per node: whether its failure is tolerated, and its effects."""
+    """Return a table with a row per node: whether its failure is tolerated, and the effects."""
     columns = ["If it fails"] if after is None else ["Before", "After"]
     grid = Grid("Node", *columns, "What would happen")
     for was, then in zip(before, before if after is None else after):
@@ -161,9 +164,9 @@ MATRIX = 40
 
 
 def matrix_grid(failures: Sequence[Json], page: PageView) -> Grid:
-    """Return how much memory of each failing node (rows) each other node takes over (columns).
+    """Return a table: the memory that each node (columns) takes over from each failing node (rows).
 
-    Of many nodes, those with the most memory in failovers are shown.
+    If there are many nodes, only those with the most memory in failovers are shown.
     """
     elsewhere = "any other node"
     rows = []
@@ -219,7 +222,7 @@ def _share(share: tuple[int, int]) -> str:
 
 
 def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid:
-    """Return the statistics of the score, the greatest improvement first; without those of 0."""
+    """Return a table of the statistics that are not 0, the greatest improvement first."""
     then = before if after is None else after
     largest = max([LEAST_SCORE, *(one["term"] for one in (*before, *then))])
     columns = ["Adds to the score"] if after is None else ["Before", "After", "Change"]
@@ -248,13 +251,13 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
 GROUP_MEMBERS = {"state": "state", "repaired": "repaired", "evacuable": "could be emptied",
                  "verdict": "result",
                  "moves": "moves", "out": "out", "in": "in"}  # fmt: skip
-"""Facts of planners about groups that are shown -> their titles."""
+"""Key of a planner's fact about a group -> its title; other facts are not shown."""
 
 
 def group_grid(
     before: Sequence[Json], after: Sequence[Json] | None, said: Sequence[Json] = ()
 ) -> Grid:
-    """Return a row per group; `said`: the facts of the planner about groups."""
+    """Return a table with a row per group; `said`: the facts of the planner about groups."""
     remarks = {one["group"]: one for one in said}
     grid = Grid(
         "Group", "Policy", numeric("Nodes"), numeric("Instances"), numeric("Nodes that fail N+1"),
@@ -275,7 +278,7 @@ def group_grid(
 
 
 def _change(before: object, after: object) -> str:
-    """Return one value, or both if they differ."""
+    """Return both values as text, or one if they are equal."""
     return str(before) if before == after else f"{before} \N{RIGHTWARDS ARROW} {after}"
 
 

@@ -1,4 +1,4 @@
-"""Show nodes as bars, in several states: before and after a plan, or after each filling."""
+"""Show nodes as bars in several states: before and after a plan, or full of new instances."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESOURCES = ("Memory", "Disk", "Virtual cpus", "Spindles")
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """One resource of a node in one state: a bar, and its numbers in words."""
+    """Represent one resource of a node in one state: a bar, and its numbers in words."""
 
     bar: Bar
     text: str
@@ -37,7 +37,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """A node: for each resource one meter per state, or only one if nothing changes.
+    """Represent a node: for each resource one meter per state, or one meter if nothing changes.
 
     A resource that the node does not have, or with an unknown total, has no meter.
     """
@@ -54,9 +54,10 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The number of nodes for each tenth of a used resource in each state, and the maximum.
+    """Represent the distribution of nodes by the used share of a resource, in each state.
 
-    The last bin counts the nodes that use more than there is.
+    Each of the first ten bins counts the nodes in one tenth. The last bin counts the nodes that use
+    more than they have. `highest` is the largest count.
     """
 
     title: str
@@ -70,7 +71,7 @@ BINS = [*(f"{10 * k}–{10 * k + 10} %" for k in range(10)), "over 100 %"]
 
 @dataclass(frozen=True, slots=True)
 class NodesView:
-    """All nodes; `states` are titles, `changed` counts the nodes that change."""
+    """Represent all nodes; `states` are titles, `changed` counts the nodes that change."""
 
     states: Sequence[str]
     resources: Sequence[str]
@@ -82,7 +83,7 @@ class NodesView:
 def add_nodes(
     page: PageView, states: Sequence[Json], marks: Mapping[str, str] | None = None
 ) -> None:
-    """Add the nodes of the cluster in `states`, the most loaded first.
+    """Add to `page` the nodes of the cluster in `states`, the most loaded node first.
 
     `marks`: name of a node -> a word that is shown beside it.
     """
@@ -105,7 +106,7 @@ def add_nodes(
 
 
 def load_of(node: Json) -> float:
-    """Return the largest used share of memory, disk and virtual cpus; 0 if nothing is known."""
+    """Return the largest of the used shares of memory, disk and cpus; 0 if none is known."""
     load = 0.0
     for used, _, total, _ in node["resources"][:3]:
         if 0 < total < inf:
@@ -162,7 +163,7 @@ def _line(index: int, states: Sequence[Json], mark: str, page: PageView) -> Node
 
 
 def _once(values: list[T]) -> list[T]:
-    """Return the values; only one if all are equal."""
+    """Return `values`, or only the first one if all are equal."""
     return values[:1] if all(value == values[0] for value in values) else values
 
 

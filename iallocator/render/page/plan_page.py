@@ -40,7 +40,7 @@ HOW = {
     "move": "move to",
     "replace-disks": "replace its secondary by",
 }
-"""Kind of a step -> what it does, before the name of a node."""
+"""Kind of a step -> its verb, which precedes the name of a node."""
 
 AIMS = {
     "redistribute": "so that every group is healthy",
@@ -50,11 +50,14 @@ AIMS = {
 
 
 TONES = {"Healthy": "good", "Failure": "bad", "Needs repair": "bad"}
-"""State of a broken instance -> its tone, if it has one."""
+"""State of an instance in `repair` -> the tone of its cell; other states have none."""
 
 
 def plan(plan: Json, facts: Json, page: PageView) -> None:
-    """Add the plan that ``--json`` writes; `facts` are those of its page."""
+    """Add to `page` the plan that ``--json`` writes.
+
+    `facts` has the health and the nodes before and after the plan.
+    """
     before, after = facts["before"], facts["after"]
     page.command = plan["command"]
     moves = len(plan["moves"])
@@ -135,9 +138,9 @@ class Reasons:
     Parameters
     ----------
     plan:
-        As ``--json`` writes it.
+        The plan as ``--json`` writes it.
     facts:
-        As of `iallocator.documents.plan.plan_facts`.
+        The result of `iallocator.documents.plan.plan_facts`.
     """
 
     def __init__(self, plan: Json, facts: Json) -> None:
@@ -187,7 +190,7 @@ class Reasons:
 
 
 def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
-    """Return the moves, one a row, in their order; `plan` is what ``--json`` writes of them."""
+    """Return a table of the moves in their order; `plan` is the document that ``--json`` writes."""
     reasons = Reasons(plan, facts)
     grid = Grid(
         numeric("#"), "Instance", "From", "To", "Why", "How", numeric("Copied"),
@@ -220,7 +223,7 @@ def two_lines(placement: str) -> str:
 
 
 def by_node(plan: Json, page: PageView) -> Grid:
-    """Return a row for each node that an instance leaves or moves to."""
+    """Return a table with a row for each node that an instance leaves or moves to."""
     coming: dict[str, list[str]] = {}
     leaving: dict[str, list[str]] = {}
     for move in plan["moves"]:

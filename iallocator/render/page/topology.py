@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["Block", "NodeTile", "Rack", "TopologyView", "add_topology"]
 
 DENSE = 60
-"""With more nodes than this, tiles are small and blocks have no names."""
+"""The number of nodes above which tiles are small and blocks have no names."""
 
 STRIP = 100
-"""From this number of nodes on, a strip shows the load of each as a colour."""
+"""The number of nodes from which on a strip shows the load of each node as a colour."""
 
 LEGIBLE = 14
-"""Percent of the width of a tile: narrower blocks have no name."""
+"""The least width of a block with a name, in percent of the width of its tile."""
 
 
 BEGINNING = 5
-"""A common beginning of all names is left out in small tiles if it has so many letters."""
+"""The number of letters from which on a common beginning of names is left out in small tiles."""
 
 
 def tails(names: Sequence[str]) -> dict[str, str]:
@@ -65,19 +65,19 @@ def tails_in_groups(nodes: Iterable[Json], page: PageView) -> dict[str, str]:
 
 @dataclass(slots=True)  # a frozen one takes three times as long to make
 class Block:
-    """An instance on a node.
+    """Represent an instance on a node as a block in the tile of the node.
 
     Attributes
     ----------
     index:
-        Its position in the data of the page.
+        The position of the instance in the data of the page.
     width:
         Percent of the width of the tile.
     kind:
-        Classes: ``x`` (it cannot be restarted after the failure of its primary), ``v`` (it moves,
-        or is new).
+        Classes of CSS: ``x`` (the instance cannot be restarted after the failure of its primary),
+        ``v`` (the instance moves, or is new).
     name:
-        Its name; "" if the block is too narrow.
+        The name of the instance; "" if the block is too narrow.
     """
 
     index: int
@@ -88,9 +88,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class NodeTile:
-    """A node: its load in percent in each state, and its primaries and secondaries.
+    """Represent a node: its load in percent in each state, and its primaries and secondaries.
 
-    There is only one state if all states are equal. In a small tile, `name` is the end of the name.
+    If the node is equal in all states, there is only one. In a small tile, `name` is the end of the
+    name.
     """
 
     index: int
@@ -101,12 +102,12 @@ class NodeTile:
     blocks: Sequence[tuple[Sequence[Block], Sequence[Block]]]
 
     def heat(self, state: int = 0) -> int:
-        """Return the colour of the load: 1 to 5 in steps of 20 %, 6 above 100 %."""
+        """Return the number of the colour for the load: 1 to 5 in steps of 20 %, 6 above 100 %."""
         load = self.loads[state]
         return 6 if load > 100 else min(max(load, 0) // 20 + 1, 5)
 
     def blocks_as_html(self) -> Markup:
-        """Return the instances in each state; a template takes several times as long."""
+        """Return the instances in each state as HTML; a template takes several times as long."""
         from markupsafe import Markup
 
         parts: list[str] = []
@@ -126,7 +127,7 @@ class NodeTile:
 
 @dataclass(frozen=True, slots=True)
 class Rack:
-    """The tiles of the nodes of one group with equal location tags."""
+    """Represent the tiles of the nodes of one group with equal location tags."""
 
     group: str
     title: str
@@ -135,7 +136,7 @@ class Rack:
 
 @dataclass(frozen=True, slots=True)
 class TopologyView:
-    """All tiles by group and rack, and the data that the script shows.
+    """Represent all tiles by group and rack, and the data that the script of the page shows.
 
     Attributes
     ----------
@@ -157,7 +158,7 @@ class TopologyView:
 def add_topology(
     page: PageView, facts: Json, healths: Sequence[Json | None], marks: Mapping[str, str]
 ) -> None:
-    """Add the cluster of `facts` as tiles, unless the page is late.
+    """Add the cluster of `facts` to `page` as tiles, unless the time is up.
 
     Parameters
     ----------
@@ -280,7 +281,7 @@ def add_topology(
 
 
 def _moving(states: Sequence[Json]) -> dict[str, tuple[list[int], list[int]]]:
-    """Return the nodes before and after of each instance that moves, or is new.
+    """Return instance that moves or is new -> the positions of its nodes before and after.
 
     Such an instance is marked on all of these nodes.
     """
@@ -301,7 +302,7 @@ def _moving(states: Sequence[Json]) -> dict[str, tuple[list[int], list[int]]]:
 
 
 def _kinds(lost: Collection[str], moving: Collection[str]) -> dict[str, str]:
-    """Return the kind of block of each instance that is lost or moves, as of `Block`."""
+    """Return instance -> the classes of its block, for instances in `lost` and `moving`."""
     kinds = dict.fromkeys(lost, "x")
     kinds.update((name, "x v" if name in kinds else "v") for name in moving)
     return kinds
@@ -318,7 +319,7 @@ def _amounts(node: Json) -> list[str]:
 
 
 def _failures(health: Json, position: Mapping[str, int], page: PageView) -> list[Json]:
-    """Return the failure of each node, in the order of the nodes, for the script of the page."""
+    """Return the effect of the failure of each node, in their order, for the page's script."""
     failures: list[Json] = [{} for _ in position]
     for one in health["failures"]:
         failures[position[one["node"]]] = {

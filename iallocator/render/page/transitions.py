@@ -34,25 +34,26 @@ if TYPE_CHECKING:
 ARROW = "\N{RIGHTWARDS ARROW}"
 
 FIXED = {"failover": 60, "start": 30, "stop": 60, "power-on": 300, "power-off": 60, "fence": 60}
-"""Kind of a step -> the seconds that it takes beside copying, if not `OTHERS`: estimates."""
+"""Kind of a step -> estimated seconds besides copying; other kinds take `OTHERS`."""
 
 OTHERS = 10
-"""The seconds of all other steps."""
+"""The estimated seconds, besides copying, of a step of a kind that is not in `FIXED`."""
 
 COPIES = {"migrate": "memory", "replace-disks": "disk", "move": "disk", "create": "disk"}
-"""Kind of a step -> what it copies of the instance."""
+"""Kind of a step -> the resource of the instance that it copies."""
 
 MOST_LATE = 200
-"""The most steps that a late page shows."""
+"""The most steps on a page for which the time is up."""
 
 __all__ = ["Chip", "Lane", "TimelineView", "add_transition", "estimate"]
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A step in the row of one node.
+    """Represent a step in the row of one node.
 
-    `side`: ``in``, ``out``, ``role`` (it stays, in another role) or ``here``.
+    `side`: ``in`` (the instance arrives), ``out`` (it leaves), ``role`` (it stays in another role)
+    or ``here`` (it stays, or the step is about the node).
     """
 
     number: int
@@ -64,7 +65,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A node, and its steps in each wave."""
+    """Represent a node, and its steps in each wave."""
 
     node: str
     cells: Sequence[Sequence[Chip]]
@@ -72,9 +73,9 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """The timeline, the steps as a table, and the drawing as SVG ("" for none).
+    """Represent the timeline, the table of the steps, and the drawing as SVG ("" for none).
 
-    `waves`: when the first step of each wave begins, in words.
+    `waves`: the time at which the first step of each wave begins, in words.
     """
 
     waves: Sequence[str]
@@ -85,7 +86,7 @@ class TimelineView:
 
 
 def estimate(transition: Json, page: PageView) -> dict[int, tuple[float, float]]:
-    """Return number of a step -> its begin and end, in seconds from the begin of the plan."""
+    """Return number of a step -> its begin and end, estimated in seconds after the plan's begin."""
     times: dict[int, tuple[float, float]] = {}
     free: dict[str, float] = {}  # node -> when its last step ends
     for step in transition["steps"]:
@@ -101,9 +102,9 @@ def estimate(transition: Json, page: PageView) -> dict[int, tuple[float, float]]
 
 
 def add_transition(page: PageView, transition: Json, intro: str = "", count: str = "") -> None:
-    """Add the steps of a transition by node and wave, as a table, and as a drawing.
+    """Add the steps of a transition to `page`: by node and wave, as a table, and as a drawing.
 
-    Many steps are left out if the page is late.
+    If the time is up, a transition of many steps is left out.
     """
     if page.late and len(transition["steps"]) > MOST_LATE:
         page.leave_out("transition", "Transition")
@@ -171,14 +172,14 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
 
 
 def _span(times: tuple[float, float], end: float) -> Bar:
-    """Return the bar of a step that begins and ends at `times`; the whole takes until `end`."""
+    """Return the bar of a step that begins and ends at `times`; the last step ends at `end`."""
     begin, last = times
     left = round(100 * begin / end, 1)
     return Bar(left, max(round(100 * last / end, 1) - left, 1.0), "span")
 
 
 def _ends(step: Json) -> list[tuple[str, str]]:
-    """Return the nodes that a step concerns, each with the `Chip.side`."""
+    """Return the nodes of a step, each with its value of `Chip.side`."""
     if "node" in step:
         return [(step["node"], "here")]
     before, after = step["from"], step["to"]

@@ -39,22 +39,22 @@ __all__ = [
 TEMPLATES = Path(__file__).parent / "templates"
 
 PAGES = {"cluster": "Cluster", "plan": "Plan", "failures": "Failures", "rules": "Rules"}
-"""Page of a folder -> its title."""
+"""Name of a page in a folder of pages -> its title."""
 
 PAGE_OF = {
     **dict.fromkeys(("moves", "transition", "repairs", "decision", "step", "move"), "plan"),
     **dict.fromkeys(("problems", "failures", "joint", "domains"), "failures"),
     **dict.fromkeys(("rules", "tags"), "rules"),
 }
-"""First word of the key of a section, or of an anchor -> its page; all others: ``cluster``."""
+"""First word of the key of a section or of an anchor -> its page, if that is not ``cluster``."""
 
 SMALLEST_SEEN = 5e-5
-"""Scores, no unit: a smaller change is not seen in four decimals."""
+"""The smallest change of a score that is visible in four decimals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A number at the top: its title, its value, and a line below it.
+    """Represent a number at the top of the page: its title, its value, and a line below it.
 
     `tone`: ``good``, ``bad`` or "".
     """
@@ -67,7 +67,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The origin of a page: the source of the cluster, the time of reading, the command line.
+    """Represent the origin of a page: source of the cluster, time of reading, command line.
 
     `time` is in UTC, as in JSON documents.
     """
@@ -79,7 +79,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link to the element `anchor` of the page; `hint` is its tooltip."""
+    """Represent a link to the element `anchor` of the page; `hint` is its tooltip."""
 
     text: str
     anchor: str
@@ -88,7 +88,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Used and reserved parts of a resource, in percent; the rest is free.
+    """Represent the used and reserved parts of a resource, in percent; the rest is free.
 
     `used` may be more than 100; the drawing ends at 100.
     """
@@ -100,7 +100,7 @@ class Bar:
 
 @dataclass(slots=True)  # a frozen one takes three times as long to make
 class Cell:
-    """One cell of a table.
+    """Represent one cell of a table.
 
     Attributes
     ----------
@@ -124,21 +124,21 @@ class Cell:
 
 @dataclass(slots=True)
 class Row:
-    """A row; `anchor` is its name for links."""
+    """Represent a row of a table; `anchor` is the name of the row for links."""
 
     cells: Sequence[Cell]
     anchor: str = ""
 
 
 class Grid:
-    """A table.
+    """Represent a table on a page.
 
     Attributes
     ----------
     title, intro:
         Text above the table.
     empty:
-        Text instead of a table without rows.
+        The text that is shown if the table has no rows.
     """
 
     def __init__(
@@ -151,14 +151,14 @@ class Grid:
         self.empty = empty
 
     def add(self, *cells: Cell | str, anchor: str = "") -> None:
-        """Add a row, one cell for each column; links lead to `anchor`."""
+        """Add a row with one cell for each column; `anchor` is the name of the row for links."""
         every = [cell if isinstance(cell, Cell) else Cell(printable(cell)) for cell in cells]
         self.rows.append(Row(every, anchor))
 
     def rows_as_html(self, href: Callable[[str], str]) -> Markup:
-        """Return all rows; `href` makes links of anchors.
+        """Return all rows as HTML; `href` returns the link to an anchor.
 
-        Tables can have 100 000 cells, for which a template takes several times as long.
+        Tables can have 100 000 cells. A template would take several times as long for them.
         """
         from markupsafe import Markup
 
@@ -207,10 +207,10 @@ def escaped(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page.
+    """Represent a part of a page.
 
-    `kind` names the template, which shows `data`.  `count` is shown beside the title.  `page` is
-    the page of a folder that has it.
+    `kind` names the template, which shows `data`. `count` is shown beside the title. `page` names
+    the page with this section, in a folder of pages.
     """
 
     kind: str
@@ -222,12 +222,12 @@ class Section:
 
     @property
     def page(self) -> str:
-        """Return the key of `PAGES`."""
+        """Return the page with this section in a folder of pages, as a key of `PAGES`."""
         return PAGE_OF.get(self.key.partition("-")[0], "cluster")
 
 
 class PageView:
-    """A whole page, to which the renderer of a document adds.
+    """Represent a whole page. Renderers of documents add to it.
 
     Attributes
     ----------
@@ -244,11 +244,12 @@ class PageView:
     bandwidth:
         MiB that can be copied in a second, for estimates.
     late:
-        Why the largest parts are left out, as the message about the time limit; "" if they are not.
+        The message that the time limit was reached, so that the largest parts are left out; "" if
+        the page is complete.
     sizes:
-        Name of an instance, also of a new one -> its sizes, as of the inventory of the cluster.
+        Name of an instance, also of a new one -> its memory and disk in MiB.
     names:
-        Each node and instance -> its name without `domain`; empty without a domain.
+        Name of a node or an instance -> the name without `domain`; empty if there is no domain.
     domain:
         The end that all names have in common.
     """
@@ -280,13 +281,13 @@ class PageView:
         return short
 
     def without_domain(self, text: str) -> str:
-        """Return `text`, in which names occur, with the names as the page shows them."""
+        """Return `text` with the names of nodes and instances in it as the page shows them."""
         if not self.domain or self.domain not in text:
             return text
         return re.sub(rf"{re.escape(self.domain)}(?![\w-]|\.\w)", "", text)
 
     def strong(self, name: str) -> Cell:
-        """Return a cell with the name that a row is about; that of a node leads to its tile."""
+        """Return a cell with the name of a row's subject; the name of a node links to its tile."""
         text = printable(self.short(name))
         if name in self.positions:
             return Cell(tone="strong", links=[Link(text, f"tile-{self.positions[name]}")])
@@ -377,12 +378,12 @@ def _page() -> Template:
 
 
 def html_of(view: PageView, current: str = "") -> str:
-    """Return the page as one document, which contains style and script and loads nothing.
+    """Return the page as one HTML document, which contains style and script and loads nothing.
 
     The policy of the page allows no other script.
 
-    `current` is the page of a folder: a key of `PAGES`, or ``index``.  If it is "", the document
-    has all sections.
+    `current`: the page of a folder of pages, as a key of `PAGES`, or ``index``. If it is "", the
+    document has all sections.
     """
     from markupsafe import Markup
 
