@@ -12,5 +12,5 @@ NUMBER.call.json         time, duration and outcome; absent if the process was
                          killed
 =======================  ========================================================
 
-No error in this package prevents an answer: the answer reports it.
+If recording fails, the request is answered all the same, and the answer reports the error.
 """

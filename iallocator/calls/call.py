@@ -1,5 +1,4 @@
-"""Record one call of the program by Ganeti: its log line, and its files in the folder of captured
-calls.
+"""Record one call of the plugin by Ganeti: a line in the log, and files of the captured call.
 
 A call with invalid options is logged, too, if these options name a log.
 """
@@ -91,7 +90,7 @@ NOT_KEPT = {
     "log", "capture", "capture_keep", "capture_days", "config", "no_config", "ialloc_src",
     "validate", "help", "version", "save_cluster", "print_nodes", "print_instances",
 }  # fmt: skip
-"""Options that do not change the answer."""
+"""Attributes of options that do not change the answer, so that captured calls leave them out."""
 
 NOT_UNDERSTOOD = "request not understood"
 
@@ -102,7 +101,7 @@ class Call:
     Attributes
     ----------
     problems:
-        What could not be recorded, as text.
+        Messages about parts that could not be recorded.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -194,7 +193,7 @@ class Call:
         self._store = store
 
     def _end(self, status: int, words: str, answer: bytes, outcome: dict[str, Any]) -> None:
-        """Capture the outcome, and log it."""
+        """Write the outcome of the call to its files, and a line to the log."""
         self._ended = True
         seconds = round(monotonic() - self._began, 6)
         head = {"time": round(self._time, 3), "seconds": seconds, "status": status}
@@ -238,10 +237,10 @@ def _quoted(word: str) -> str:
 
 
 LEVEL = 1
-"""Level of compression: half the size would take three times as long."""
+"""The level of compression; a level with half the size would take three times as long."""
 
 GZIP_WINDOW = 31
-"""Makes zlib write the format of gzip."""
+"""The value of ``wbits`` with which zlib writes the format of gzip."""
 
 
 class Store:
@@ -255,9 +254,9 @@ class Store:
     folder:
         An existing folder.
     keep:
-        Most calls that are kept, including this one.
+        The most calls that are kept in the folder, including this one.
     days:
-        Most days that a call is kept.
+        The number of days after which a call is deleted.
     """
 
     def __init__(self, folder: str, keep: int, days: float) -> None:
@@ -272,7 +271,7 @@ class Store:
         Raises
         ------
         OSError
-            As all methods, if a file cannot be written; no part of it remains then.
+            If a file cannot be written; no part of it remains then.
         """
         number = next_number(numbered(self._folder))
         while True:
@@ -296,7 +295,7 @@ class Store:
                 os.unlink(os.path.join(self._folder, name))
 
     def put(self, kind: str, raw: bytes) -> None:
-        """Write one file of the call; compressed, if its name ends so."""
+        """Write the file of the call with the ending `kind`, compressed if that is ``.gz``."""
         if kind.endswith(".gz"):
             packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_WINDOW)
             raw = packer.compress(raw) + packer.flush()
@@ -312,7 +311,7 @@ class Store:
             raise
 
     def rotate(self) -> None:
-        """Delete the calls that are too many or too old, except this one."""
+        """Delete the calls that are too old or too many, except this one; keep the newest calls."""
         calls = numbered(self._folder)
         oldest_first = sorted(calls)
         limit = time() - self._days * DAY
@@ -343,7 +342,7 @@ def logged(
 ) -> AbstractContextManager[object]:
     """Return a ``with`` block that logs the error in it, if `arguments` or the file name a log.
 
-    `settings` are those that were understood so far.
+    `settings`: the settings that were parsed before the error.
     """
     settings.log = last_value(arguments, "log") or settings.log
     if not settings.log:

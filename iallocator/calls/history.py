@@ -26,7 +26,7 @@ FACTS: dict[str, tuple[type, ...]] = {
     "version": (str,), "type": (str,), "asked": (str,), "groups": (int,), "nodes": (int,),
     "instances": (int,), "success": (bool,), "info": (str,), "remarks": (list,), "error": (str,),
 }  # fmt: skip
-"""The types of facts as they are recorded; a fact of another type is damaged, and left out."""
+"""Recorded fact -> its possible types; a fact of another type is damaged, and is left out."""
 
 
 @dataclass(slots=True)
@@ -36,11 +36,12 @@ class Entry:
     Attributes
     ----------
     number, request:
-        Its number, and the path of the request.
+        The number of the call, and the path of its request.
     time:
-        When it was received, in seconds since 1970.
+        The time at which the request was received, in seconds since 1970.
     facts:
-        The facts recorded at its end, as in ``NUMBER.call.json``; empty without an end.
+        The facts that were recorded when the call ended (``NUMBER.call.json``); empty if there are
+        none.
     """
 
     number: int
@@ -65,7 +66,7 @@ class Entry:
         return str(self.facts.get("info") or self.facts.get("error") or "")
 
     def text(self, key: str) -> str:
-        """Return a property of the call as text; "" if it is unknown."""
+        """Return the fact `key` of the call as text; "" if it is unknown."""
         return str(self.facts.get(key, ""))
 
     def document(self) -> dict[str, Any]:
@@ -77,12 +78,12 @@ class Entry:
 def read_history(folder: str) -> list[Entry]:
     """Return the calls in `folder`, oldest first.
 
-    A call without a request is left out; one without an end, or with a damaged one, has no facts.
+    A call without a request is left out. A call without valid facts about its end has no facts.
 
     Raises
     ------
     UsageError
-        If it cannot be read.
+        If the folder cannot be read.
     """
     try:
         calls = numbered(folder)
@@ -122,14 +123,14 @@ def read_history(folder: str) -> list[Entry]:
 
 @dataclass(slots=True)
 class LoggedCall:
-    """Represent the outcome of one call.
+    """Represent the outcome of one call, from the log or from a captured call.
 
     Attributes
     ----------
     kind:
         The type of the request; "unknown" if it was not understood.
     outcome:
-        As `Entry.outcome`.
+        The outcome of the call, one of `OUTCOMES`.
     seconds:
         How long the call took.
     answer:

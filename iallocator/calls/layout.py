@@ -34,19 +34,19 @@ ARGS, CONF, REQUEST, RESPONSE, CALL = KINDS = (
 )  # fmt: skip
 
 MOST_DIGITS = 18
-"""Most digits of a number."""
+"""The most digits of the number of a call in a file name."""
 
 FEWEST_DIGITS = 6
-"""Fewest digits of a number; up to a million calls, names have the order of the numbers."""
+"""The fewest digits of a number in a file name; up to a million calls, names sort by number."""
 
 
 def file_of(folder: str, number: int, kind: str) -> str:
-    """Return the path of one file of a call."""
+    """Return the path of the file of call `number` with the ending `kind`."""
     return os.path.join(folder, f"{number:0{FEWEST_DIGITS}}.{kind}")
 
 
 def numbered(folder: str) -> dict[int, list[str]]:
-    """Return the calls in `folder`: number -> the names of its files, incomplete ones too.
+    """Return number of a call in `folder` -> the names of its files; include incomplete calls.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def numbered(folder: str) -> dict[int, list[str]]:
 
 
 def next_number(used_numbers: Collection[int]) -> int:
-    """Return the number of the next call after those that are `used_numbers`.
+    """Return the number of the next call, given the `used_numbers`.
 
     A file of another program may have the largest possible number. Then calls continue after the
     largest number that is followed by a free one.
@@ -79,7 +79,7 @@ def next_number(used_numbers: Collection[int]) -> int:
 
 
 def referred(text: str) -> tuple[str, int] | None:
-    """Return ``FOLDER#7`` as folder and number; None for another `text`, or the name of a file."""
+    """Return folder and number in ``FOLDER#7``; None for another text, or for an existing file."""
     folder, sign, digits = text.rpartition("#")
     known = digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS
     if not sign or not known or os.path.exists(text):

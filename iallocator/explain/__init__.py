@@ -1,1 +1,1 @@
-"""Explain answers: what was recorded while a request was decided, as data."""
+"""Explain answers, as data that is recorded while a request is decided."""

@@ -1,4 +1,4 @@
-"""The offer of a group for an instance, and the rank of each of its nodes."""
+"""The placements that a node group offers for an instance, and the rank of each of its nodes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 
 
 def present_terms(kernel: ScalarKernel) -> list[Term]:
-    """Return the present statistics of `kernel`, with equal values before and after."""
+    """Return the present statistics of `kernel` as terms with equal values before and after."""
     return [
         Term(s.name, s.weight, value / s.weight, value / s.weight)
         for s, value in zip(STATISTICS, terms(kernel.totals, (), sqrt))
@@ -54,9 +54,10 @@ def present_terms(kernel: ScalarKernel) -> list[Term]:
 
 
 class Contributions:
-    """The statistics of `kernel` before and after a placement of `instance`.
+    """Compute the statistics of the score before and after a placement of `instance`.
 
-    `before` has their values before the instance was removed from the state.
+    `before` has the statistics before the instance was removed from the state. `kernel` computes
+    those after the placement.
     """
 
     def __init__(self, kernel: ScalarKernel, instance: Instance, before: list[Term]) -> None:
@@ -78,12 +79,12 @@ class Contributions:
 
 
 class Asked:
-    """The response of a group to the query for nodes that can host an instance.
+    """Represent the response of a group to the query for nodes that can host an instance.
 
     Attributes
     ----------
     number:
-        The number of the record, in the order of time.
+        The number of the record; later records have higher numbers.
     best:
         The nodes of the best placement; () if there is none.
     penalty_before:
@@ -112,10 +113,11 @@ class Asked:
         unchecked: Collection[Nodes] = (),
         best_of: dict[int, NodeBest] | None = None,
     ) -> None:
-        """Record the `best` placements of an instance in a group, and the rank of every node.
+        """Record the `best` placements of the instance in the group, and the rank of every node.
 
-        `outcome` is the result of the search. `best_of` has the best placement that uses each node,
-        if it is known already.
+        `outcome`: the result of the search. `rejected`, `unchecked`: the placements that N+1
+        rejects, and those that were not checked for N+1. `best_of`: the best placement that uses
+        each node, if it is known already.
         """
         report, order = self.report, outcome.order
         assert self.scores is not None
@@ -159,7 +161,7 @@ class Asked:
         ]
 
     def led_to(self, outcome: MoveResult) -> bool:
-        """Return whether `outcome` follows from this response."""
+        """Return whether `outcome`, the result of a move, follows from this response."""
         if self.kind == "new":  # that was to choose a group
             return False
         if outcome.best is not None:
@@ -177,7 +179,7 @@ class Choice(NamedTuple):
 
 
 MANY_PLACEMENTS = 100_000
-"""With more placements than this, only the best one of each primary is considered."""
+"""The number of placements above which only the best one of each primary is considered."""
 
 
 def node_ranks(
@@ -189,9 +191,10 @@ def node_ranks(
 ) -> dict[str, NodeRank]:
     """Return node name -> how the node is ranked by its best placement.
 
-    Nodes without a feasible placement have no entry.  If `outcome` has the order of a strategy, its
-    criteria count instead of the score.  `best` is the best placement of each node.  `alone`: N+1
-    rejects all placements but one.  The `unchecked` placements were not checked for N+1.
+    Nodes without a feasible placement have no entry. If `outcome` has the order of a strategy, the
+    criteria of the strategy decide the rank, not the score. `best` is the best placement of each
+    node. `alone`: N+1 rejects all placements but one. The `unchecked` placements were not checked
+    for N+1.
     """
     alone = alone and len({nodes for _, _, nodes in best.values()}) < 2
     order, ranked_by_score = outcome.order, not outcome.scores
@@ -217,7 +220,10 @@ def node_ranks(
 
 
 def best_of_nodes(candidates: Candidates, rejected: Collection[Nodes]) -> dict[int, NodeBest]:
-    """Return the best placement of each node; of very many placements only the best in each row."""
+    """Return index of a node -> its best placement, preferably one that is not in `rejected`.
+
+    Of more than `MANY_PLACEMENTS`, only the best placement of each primary is considered.
+    """
     if candidates.feasible <= MANY_PLACEMENTS:
         return candidates.best_of_nodes(rejected)
     best: dict[int, NodeBest] = {}
@@ -226,7 +232,7 @@ def best_of_nodes(candidates: Candidates, rejected: Collection[Nodes]) -> dict[i
 
 
 def note_order(report: GroupReport, order: OrderedCandidates, cluster: Cluster) -> None:
-    """Record in `report` how the strategy ranked the nodes, and which it rejected."""
+    """Record in `report` how the strategy ranked the nodes, and which nodes it rejected."""
     report.strategy = order.name
     report.ranking = (
         [(cluster.nodes[index].name, order.criteria((index,))) for index in order.primaries]
@@ -244,9 +250,9 @@ def placed_by(
     group: str,
     scored: Sequence[tuple[Nodes, float, list[Term]]],
 ) -> list[Placed]:
-    """Return the placements in `scored` (nodes, score, terms).
+    """Return the placements in `scored` (nodes, score, terms) with the criteria of the strategy.
 
-    The first one has the criteria that put it before each other placement.
+    The first placement also has the criterion that puts it before each other placement.
     """
     names = ["/".join(cluster.node_names(nodes)) for nodes, _, _ in scored]
     over = {
@@ -269,7 +275,7 @@ def placed_by(
 def between_groups(
     order: NodeRanking | None, cluster: Cluster, groups: Sequence[GroupReport]
 ) -> Mapping[str, str]:
-    """Return for each group, by UUID, why the first of `groups` is preferred to it.
+    """Return UUID of a group -> why a strategy prefers the first of `groups` to it.
 
     The result is empty unless a strategy has compared the groups.
     """

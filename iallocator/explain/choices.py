@@ -44,7 +44,10 @@ __all__ = [
 def nowhere(
     cluster: Cluster, instance: Instance, notes: list[str], left_out: Mapping[str, str]
 ) -> Decision:
-    """Return a decision without a queried group; `left_out` has the reason for each group UUID."""
+    """Return a decision for which no group was queried.
+
+    `left_out`: UUID of a group -> why it was not queried.
+    """
     groups = [_left_out(group, left_out[group.uuid]) for group in cluster.groups]
     return Decision(instance.name, subject(instance), None, groups, notes)
 
@@ -58,8 +61,8 @@ def choice_of(
 ) -> Decision:
     """Return the decision between the groups that were compared for an instance.
 
-    `left_out` has, by UUID, the reason why another group was not queried.  `exactly` is the
-    response of the chosen group if the nodes of several instances were chosen together.
+    `left_out`: UUID of another group -> why it was not queried. `exactly`: the response of the
+    chosen group, if the nodes of several instances were chosen together.
     """
     instance, offers, allocation = choice.allocation.instance, choice.offers, choice.allocation
     groups = [_report(cluster, choice, k, offer) for k, offer in enumerate(offers.ranked)]
@@ -89,7 +92,7 @@ def choice_of(
 
 
 def _report(cluster: Cluster, choice: Choice, position: int, offer: GroupSolution) -> GroupReport:
-    """Return the report of a group; without queried nodes it has the reason."""
+    """Return the report of the group at `position`; it has the reason if no nodes were queried."""
     said, instance = choice.said[position], choice.allocation.instance
     allowed = choice.allocation.allowed
     group = next(group for group in choice.allocation.groups if group.uuid == offer.uuid)
@@ -121,7 +124,8 @@ def _left_out(group: Group, why: str) -> GroupReport:
 def _compared(first: GroupReport, group: GroupReport, by_order: str = "") -> tuple[str, bool]:
     """Return why `group` comes after `first`, and whether its score is the reason.
 
-    `first` is the group of the answer.  `by_order` is how a strategy compared their best nodes.
+    `first`: the group of the answer. `by_order`: the criterion by which a strategy prefers the best
+    node of `first`; "" without a strategy.
     """
     if POLICY_RANK[group.alloc_policy] > POLICY_RANK[first.alloc_policy]:
         return f"{group.alloc_policy} comes after {first.alloc_policy}", False
@@ -145,7 +149,7 @@ N1_MODES = {
 """The modes of N+1 that a note explains."""
 
 MARKS = ("; placed together by exact search", "; optimal: score")
-"""The clauses of ``info`` if the nodes of several instances were chosen together."""
+"""The clauses in ``info`` of a response which mean that nodes of instances were chosen together."""
 
 TOGETHER = "Its place was chosen together with those of the others, not by its own rank."
 
@@ -165,7 +169,7 @@ def entries_of(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def request_notes(settings: Settings, request: Allocate) -> list[str]:
-    """Return notes on the restrictions by the request and the options."""
+    """Return notes on the nodes to which the request and the options restrict the search."""
     notes = []
     if request.group_name is not None:
         notes.append(f"The request names group {request.group_name}.")
@@ -188,7 +192,7 @@ def option_notes(settings: Settings) -> list[str]:
 
 
 def limit_notes(cluster: Cluster, settings: Settings, instance: Instance) -> list[str]:
-    """Return notes on the limits that are enforced when `instance` leaves its nodes.
+    """Return notes on the limits that are enforced when `instance` moves from its nodes.
 
     `settings` are those of the group that decides.
     """
@@ -204,14 +208,17 @@ def limit_notes(cluster: Cluster, settings: Settings, instance: Instance) -> lis
 
 
 def scope_note(cluster: Cluster, instance: Instance) -> list[str]:
-    """Return a note that names the groups that are not queried, because `instance` stays."""
+    """Return a note with the groups that are not queried because `instance` stays in its group."""
     local = cluster.group_of(instance)
     others = [g.name for g in cluster.groups if g is not local and g.nodes]
     return [f"It stays in group {local.name}: not tried: {', '.join(others)}."] if others else []
 
 
 def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
-    """Return a note that the instances called `names` were `done` before on the same state."""
+    """Return a note that the decision assumes that the instances `names` are `done` before.
+
+    `done`: ``moved`` or ``placed``. Without `names`, the result is [].
+    """
     if not names:
         return []
     named = ", ".join(names) if len(names) <= FEW_NAMES else f"{len(names)} instances"
@@ -220,7 +227,7 @@ def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
 
 
 def unmovable_notes(cluster: Cluster, instance: Instance) -> list[str]:
-    """Return a note that an instance without a second copy of its disks cannot move."""
+    """Return a note that an instance cannot move if no other node has access to its disks."""
     if instance.kind.relocatable:
         return []
     return [

@@ -1,7 +1,7 @@
-"""Make one decision for each instance of a request from what was recorded.
+"""Make a decision for each instance of a request from the records of the search.
 
 A function for each type of request selects the records; `Moves` makes the decisions on instances
-that move.  Nothing is looked up in the state, because the state has changed since.
+that move. The state is not read, because it has changed since the records were made.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Deci
 
 
 def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[str]) -> Decision:
-    """Return the decision on a new instance; `taken` led to its placement, if that is known."""
+    """Return the decision on a new instance.
+
+    `taken`: the response that led to its placement, if it is known, and whether the last comparison
+    of groups counts (else the first).
+    """
     cluster, settings = noted.context.cluster, noted.context.settings
     notes = request_notes(settings, request) + notes
     choices = noted.choices.get(request.instance.name)
@@ -105,7 +109,7 @@ def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[st
 def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Decision]:
     """Return the decisions on several new instances, in the order of the response.
 
-    hail ends with the first instance that cannot be placed.
+    With ``--compat hail``, the instances after the first one that cannot be placed are not tried.
     """
     entries = entries_of(response)
     together = chosen_together(response)
@@ -161,7 +165,7 @@ def _new_secondary(request: AllocateSecondary, noted: Recorder) -> Decision:
 
 
 class Decided(NamedTuple):
-    """The result for an instance that was to move, and the response of the deciding group."""
+    """Represent the result for an instance that should move, and the deciding group's response."""
 
     instance: Instance
     outcome: MoveResult
@@ -169,7 +173,7 @@ class Decided(NamedTuple):
 
 
 class Moves:
-    """The decisions about the instances of a request that moves some.
+    """Make the decisions about the instances of a request that moves instances.
 
     Attributes
     ----------
@@ -222,14 +226,14 @@ class Moves:
         return decision
 
     def rejected(self, instance: Instance, reason: str) -> Decision:
-        """Return the decision on an instance that cannot be moved, whatever its nodes allow."""
+        """Return the decision on an instance that cannot be moved for `reason`, without a group."""
         decision = Decision(instance.name, subject(instance), None, [], reason=reason)
         decision.present = self._cluster.node_names(instance.nodes)
         decision.notes += unmovable_notes(self._cluster, instance)
         return decision
 
     def _decision(self, done: Decided) -> Decision:
-        """Return a move, or why there is none, from the response of one group."""
+        """Return the decision on a move (or why there is none) from the response of one group."""
         instance, outcome, best = done.instance, done.outcome, done.outcome.best
         if not (instance.kind.relocatable and (done.said or outcome.best is None)):
             return self.rejected(instance, outcome.message)
@@ -246,7 +250,7 @@ class Moves:
         return decision
 
     def _report(self, done: Decided) -> GroupReport | None:
-        """Return the report of the group; None if no nodes were queried."""
+        """Return the report of the group that decided; None if there is nothing to report."""
         said, outcome = done.said, done.outcome
         if said is None:
             return self._not_asked(done)
@@ -269,7 +273,7 @@ class Moves:
         return said.report
 
     def _not_asked(self, done: Decided) -> GroupReport | None:
-        """Return the report of a group without queried nodes; None if that needs no report."""
+        """Return the report of a group without queried nodes; None if no report is necessary."""
         instance, outcome = done.instance, done.outcome
         if not outcome.message.startswith("Can't find any good node"):
             return None
@@ -288,7 +292,7 @@ class Moves:
         return report
 
     def _to_a_group(self, done: Decided, groups: Sequence[Group]) -> Decision:
-        """Return the decision to move to the best of `groups`, which is chosen first."""
+        """Return the decision on a move to the best of `groups`; the group is chosen first."""
         instance = done.instance
         if not instance.kind.relocatable:
             return self.rejected(instance, done.outcome.message)
@@ -308,7 +312,7 @@ class Moves:
         return decision
 
     def _choice(self, instance: Instance, left_out: dict[str, str]) -> Decision:
-        """Return the choice of the group: the comparison of most groups."""
+        """Return the decision on the group, from the comparison with the most queried groups."""
         settings = self._noted.context.settings
         notes = [CHOSEN_AS_NEW, *option_notes(settings)]
         choices = self._noted.choices.get(instance.name, ())
@@ -319,7 +323,7 @@ class Moves:
         return choice_of(self._cluster, widest[0], notes, left_out)
 
     def _elsewhere(self, decision: Decision, done: Decided) -> None:
-        """Add the offers of the other groups for an instance that its own group cannot host."""
+        """Add the offers of other groups for an instance that its own group cannot host."""
         cluster, context, instance = self._cluster, self._noted.context, done.instance
         local = cluster.group_of(instance)
         others = [group for group in cluster.groups if group is not local and group.nodes]

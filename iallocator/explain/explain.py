@@ -33,8 +33,9 @@ def explain(
 ) -> Explanation:
     """Return the explanation of the answer to the request document `raw`.
 
-    The request is answered once, as without an explanation; a trace records the reasons.  If
-    `instance` is given, only the decision on it is returned; if `node` is given, only its rows.
+    The request is answered once, as without an explanation; a trace records the reasons. With
+    `instance`, only the decision on that instance is returned; with `node`, only the rows of that
+    node.
 
     Raises
     ------
@@ -54,7 +55,16 @@ def explain_request(
     instance: str | None = None,
     node: str | None = None,
 ) -> Explanation:
-    """Return the explanation of the answer to `request` for `cluster`; see `explain`."""
+    """Return the explanation of the answer to `request` about `cluster`.
+
+    With `instance`, only the decision on that instance is returned; with `node`, only the rows of
+    that node.
+
+    Raises
+    ------
+    UsageError
+        If the request does not concern `instance`, or the cluster has no node called `node`.
+    """
     noted = Recorder(request.evacuated_nodes())
     reply = decide(cluster, request, settings, noted)
     response = reply.document()
@@ -74,7 +84,7 @@ def explain_request(
 
 
 def _chosen(settings: Settings) -> Json:
-    """Return the settings on which an answer depends."""
+    """Return the settings that influence an answer, as plain data."""
     return {
         "strategy": settings.strategy,
         "n1": settings.n1,
@@ -93,7 +103,7 @@ def narrow_to_instance(explanation: Explanation, name: str) -> None:
     Raises
     ------
     UsageError
-        If the request does not concern it.
+        If the request does not concern this instance.
     """
     names = [decision.instance for decision in explanation.decisions]
     possible = meant(name, names)
@@ -130,7 +140,7 @@ def narrow_to_node(explanation: Explanation, cluster: Cluster, name: str) -> Non
 
 
 def _narrow(decision: Decision, node: Node) -> None:
-    """Keep only the last report on `node`; the choice of its group is left out."""
+    """Keep in `decision` only the last report on `node`, without the choice of its group."""
     decision.groups = [group for group in decision.groups if group.uuid == node.group.uuid]
     for group in decision.groups:
         group.nodes = [one for one in group.nodes if one.name == node.name]

@@ -1,7 +1,7 @@
-"""Explanations as data, of which the document is made that text, pages and JSON show.
+"""Explanations as data, from which the document for text, pages and JSON is made.
 
-Every class has ``document()``, its form in JSON; the keys are a contract.  The facts of an
-explanation are in `iallocator.explain.facts`.
+The method ``document()`` of a class returns its form in JSON; programs rely on the keys. The facts
+of an explanation are in `iallocator.explain.facts`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ RESULTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
 """The results of nodes, in the order in which they are shown."""
 
 BEST = 2
-"""How many placements of a group are described apart: the best and the runner-up."""
+"""How many placements of a group are described in detail: the best and the runner-up."""
 
 BY_LOSSES = "lost allocations: "
-"""The beginning of the reason of a comparison in which lost allocations decide."""
+"""The beginning of the reason in a comparison that lost allocations decide."""
 
 
 class StepReport(NamedTuple):
-    """One step of a move: its kind, its target node, and both in words."""
+    """Represent one step of a move: its kind, its target node, and both in words."""
 
     move: str
     node: str
@@ -47,24 +47,24 @@ class StepReport(NamedTuple):
 
 
 class Decision:
-    """The placement of one instance, and the reasons.
+    """Represent the placement of one instance, and the reasons.
 
     Attributes
     ----------
     answer:
         The new placement; None if the instance cannot be placed, or stays on its nodes.
     groups:
-        The groups in the order of their rank; of a move, the target group alone.
+        The groups in the order of their rank; for a move, only the target group.
     present:
         The present nodes, primary first; empty for a new instance.
     steps:
         The steps from the present nodes to the answer; empty for a new instance.
     reason:
-        Why it cannot be moved or placed, if no group has the reason; else "".
+        Why the instance cannot be moved or placed, if no group has the reason; else "".
     choice:
-        The choice of the group, for a move to another group.
+        The decision on the group, for a move to another group; else None.
     elsewhere:
-        The offers of other groups, if its own group cannot host it.
+        The offers of other groups, if its own group cannot host the instance; else None.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class Decision:
 
     @property
     def moves(self) -> bool:
-        """Return whether the instance exists and is moved."""
+        """Return whether the decision is about an existing instance, not a new one."""
         return bool(self.present)
 
     @property
     def rivals(self) -> list[tuple[str, Placed]]:
-        """The placements to compare with the answer: the runner-up, the best of other groups."""
+        """Return label and placement of each rival of the answer: runner-up, best of each group."""
         if self.answer is None:
             return []
         rivals = []
@@ -113,7 +113,7 @@ class Decision:
         return any(rival.where not in self.answer.over for _, rival in self.rivals)
 
     def parts(self) -> Iterator[Decision]:
-        """Yield the decision and those that are parts of it."""
+        """Yield this decision, and the decisions that are parts of it."""
         yield self
         for part in (self.choice, self.elsewhere):
             if part is not None:
@@ -137,7 +137,7 @@ class Decision:
         }
 
     def brief_document(self) -> Json:
-        """Return the answer as JSON, or the closest candidate, without the nodes."""
+        """Return the answer as JSON, or the closest candidate; without the results of nodes."""
         closest = {group.name: group.closest for group in self.groups if group.closest}
         return {
             "instance": self.instance,
@@ -152,7 +152,7 @@ class Decision:
         return {"group": answer.group, **answer.document(scored)} if answer else None
 
     def _comparison(self, label: str, rival: Placed) -> Json:
-        """Return a comparison of the answer with `rival`; the scores only if the score decided."""
+        """Return a comparison of the answer with `rival`, with scores only if the score decided."""
         assert self.answer is not None
         decided = self.answer.over.get(rival.where)
         if decided is None and self.groups[0].by_losses and rival.rank:
@@ -165,7 +165,10 @@ class Decision:
 
 
 def _group_document(group: GroupReport, answer: Placed | None, instance: str, scored: bool) -> Json:
-    """Return the group as JSON, for `instance`; `scored`: its scores were compared with others."""
+    """Return a group as JSON, with its results for `instance`.
+
+    `scored`: whether scores of its placements were compared, so that they are included.
+    """
     scored = group.ranked_by == "score" and (scored or len(group.placements) > BEST)
     document: Json = {
         "group": group.name,
@@ -190,9 +193,10 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
 
 
 class NodeRow:
-    """A node in a table: its result, and the score of its best placement.
+    """Represent a node in a table: its result, and the score of its best placement.
 
-    `score` is None where the score did not count; `penalty` is what violated soft constraints add.
+    `score` is None if the score did not decide. `penalty` is the amount that violated soft
+    constraints add to the score.
     """
 
     __slots__ = (
@@ -222,12 +226,12 @@ class NodeRow:
 
     @property
     def name(self) -> str:
-        """The name of the node."""
+        """Return the name of the node."""
         return self.node.name
 
     @property
     def why(self) -> list[str]:
-        """The reasons for the result, the most important one first; made when it is read."""
+        """Compute and return the reasons for the result, the most important one first."""
         group, node, rank = self._group, self.node, self._rank
         if node.excluded:
             return [", ".join(node.excluded)]
@@ -270,7 +274,7 @@ def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[
 
 
 def failure_words(rejected: Json, instance: str) -> str:
-    """Return the failure for which N+1 rejects a placement, in words.
+    """Return in words the node failure for which N+1 rejects a placement of `instance`.
 
     `rejected` is the document of an `N1Rejection`.
     """
@@ -288,19 +292,19 @@ def failure_words(rejected: Json, instance: str) -> str:
 
 
 class Difference(NamedTuple):
-    """One statistic in two placements."""
+    """Represent one statistic in two placements: `mine` and `other`."""
 
     mine: Term
     other: Term
 
     @property
     def amount(self) -> float:
-        """Return by how much the statistic favours this placement, in units of score."""
+        """Return by how much the statistic favours `mine` over `other`, in units of score."""
         return self.other.contribution_after - self.mine.contribution_after
 
     @property
     def nothing(self) -> bool:
-        """Return whether the statistic is 0 before and in both placements."""
+        """Return whether the statistic is 0 before the placement and in both placements."""
         shown = (self.mine.before, self.mine.after, self.other.after)
         return not any(round(value, DECIMALS) for value in shown)
 
@@ -314,7 +318,7 @@ def differences(mine: Placed, other: Placed) -> list[Difference]:
         terms.append((both[0], both[1]))
 
     def weight(difference: Difference) -> tuple[float, float]:
-        """Return a key: large differences first, then the statistics that changed most."""
+        """Return the key to sort by: large differences first, then statistics that changed most."""
         mine = difference.mine
         moved = abs(mine.contribution_after - mine.contribution_before)
         return -round(abs(difference.amount), DECIMALS), -round(moved, DECIMALS)
@@ -352,7 +356,7 @@ def difference_document(mine: Placed, other: Placed, label: str) -> Json:
 
 
 class Explanation:
-    """The explanation of the answer to a request.
+    """Represent the explanation of the answer to a request.
 
     ``response`` is the answer itself, unchanged; ``remarks`` are lines of text.
     """

@@ -1,7 +1,7 @@
 """The facts of an explanation as data: placements, nodes, and node groups.
 
-The method ``document()`` of a class is its form in JSON; the keys are a contract.  Lower scores and
-contributions are better.  Memory and disk are in MiB.
+The method ``document()`` of a class returns its form in JSON; programs rely on the keys. Lower
+scores and contributions are better. Memory and disk are in MiB.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ __all__ = [
 ]
 
 PENALTY = "penalty"
-"""The name of the term that violated soft constraints add to a score."""
+"""The name of the term with the amount that violated soft constraints add to a score."""
 
 
 class Term(NamedTuple):
-    """One statistic of the score, before and after a placement.
+    """Represent one statistic of the score, before and after a placement.
 
     ``before`` and ``after`` are the values of the statistic.  Its contribution to the score is the
     value times ``weight``.
@@ -60,12 +60,12 @@ class Term(NamedTuple):
 
     @property
     def contribution_before(self) -> float:
-        """The contribution to the score before the placement."""
+        """Return the contribution to the score before the placement."""
         return self.weight * self.before
 
     @property
     def contribution_after(self) -> float:
-        """The contribution to the score after the placement."""
+        """Return the contribution to the score after the placement."""
         return self.weight * self.after
 
     def document(self) -> Json:
@@ -81,11 +81,12 @@ class Term(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A feasible placement and the terms of its score.
+    """Represent a feasible placement and the terms of its score.
 
-    ``penalty`` is what violated soft constraints add to the score; it is one of the ``terms``
-    then.  ``rank`` is the rank in words if the score does not decide, else "".  ``over`` has, by
-    the nodes of another placement, the criterion by which a strategy puts this placement first.
+    ``penalty`` is the amount that violated soft constraints add to the score; if it is not 0, it is
+    one of the ``terms``. ``rank`` is the rank in words if the score does not decide, else "".
+    ``over``: nodes of another placement -> the criterion by which a strategy prefers this placement
+    to it.
     """
 
     group: str
@@ -103,12 +104,12 @@ class Placed(NamedTuple):
 
     @property
     def scored(self) -> str:
-        """The score in words, with its penalty."""
+        """Return the score in words, with its penalty."""
         return scored(self.score, self.penalty)
 
     @property
     def where(self) -> str:
-        """The node names in one word, primary first: ``node1/node2``."""
+        """Return the node names in one word, primary first: ``node1/node2``."""
         return "/".join(self.nodes)
 
     def document(self, scored: bool) -> Json:
@@ -131,11 +132,11 @@ def scored(score: float, penalty: float) -> str:
 
 
 class RoleRejection(NamedTuple):
-    """The rejection of a node in a role: the reason that is counted, and the numbers.
+    """Represent the rejection of a node in a role: the name of the reason, and text with numbers.
 
-    ``beside`` is the name of the primary for which alone it is true; "" if it is true for all.
-    ``placements`` is the number of placements counted under it.  ``step`` is the step of a move
-    that fails, in words; "" if the move is one step.
+    ``beside``: the only primary with which the node is rejected; "" if it is rejected with every
+    primary. ``placements``: the number of placements that are counted for this reason. ``step``:
+    the step of a move that fails, in words; "" if the move is one step.
     """
 
     reason: str
@@ -146,7 +147,7 @@ class RoleRejection(NamedTuple):
 
     @property
     def wording(self) -> str:
-        """The reason and the text in one line."""
+        """Return the reason and the text in one line."""
         step = f" {self.step}" if self.step else ""
         return f"{self.reason}{step}: {self.text}"
 
@@ -161,7 +162,7 @@ class RoleRejection(NamedTuple):
 
 
 class RoleReport:
-    """A node in one role: "primary", "secondary", or "only" for one-node templates.
+    """Represent a node in one role: "primary", "secondary", or "only" for one-node templates.
 
     Attributes
     ----------
@@ -199,11 +200,11 @@ class RoleReport:
 
 
 class Roles(tuple[RoleReport, ...]):
-    """The reports on a node in each of its roles; nodes without rejections have one object."""
+    """Represent the reports on a node in each role; nodes without rejections share one object."""
 
     @cached_property
     def possible(self) -> bool:
-        """Return whether a placement with the node passes every limit."""
+        """Return whether some placement with the node passes every limit."""
         return any(role.placements for role in self)
 
     @cached_property
@@ -221,7 +222,7 @@ NO_ROLES = Roles()
 
 
 class NodeReport:
-    """A node of a group: why it was not considered, or its limits in each role.
+    """Represent a node of a group: why it was not considered, or its limits in each role.
 
     The results in each role are read from `survey`, if there is one, for the node `index`.
     """
@@ -250,10 +251,10 @@ class NodeReport:
 
 
 class N1Rejection(NamedTuple):
-    """A placement that global N+1 rejects.
+    """Represent a placement that global N+1 rejects.
 
     If the nodes ``failing`` fail, ``instance`` cannot be restarted; ``why`` has the reason.
-    ``already``: it cannot be restarted without the placement either.
+    ``already``: the instance cannot be restarted without the placement either.
     """
 
     nodes: list[str]
@@ -278,14 +279,14 @@ class N1Rejection(NamedTuple):
 
 
 class NodeRank:
-    """The best placement that uses a node.
+    """Represent the rank of a node: the best placement that uses it.
 
     Attributes
     ----------
     lost:
-        Whether global N+1 rejects it, and every other placement with this node that was checked.
+        Whether global N+1 rejects the placement, and every other checked placement with this node.
     score, penalty:
-        The score, if that decides the rank, else None; and what violated soft constraints add.
+        The score if it decides the rank, else None; the amount that violated soft constraints add.
     """
 
     __slots__ = ("_cluster", "_nodes", "_rank_words", "_unchecked", "lost", "penalty", "score")
@@ -309,7 +310,7 @@ class NodeRank:
         self._unchecked = unchecked
 
     def words(self, node: str) -> str:
-        """Return how it is ranked, in words, and the role of the node called `node` in it."""
+        """Return in words the rank of the placement, and the role of the node `node` in it."""
         words = self._rank_words
         if self.penalty and self.score is not None:
             words = f"score {scored(self.score, self.penalty)} for violated soft constraints"
@@ -328,7 +329,7 @@ class NodeRank:
 
 
 class GroupReport:
-    """A node group: its best placements, and what rejects others.
+    """Represent the result of a node group: its best placements, and the reasons against others.
 
     Attributes
     ----------
@@ -343,7 +344,7 @@ class GroupReport:
     closest:
         If no placement is feasible, the closest node and the amounts that it lacks.
     comparison:
-        Why the group comes after that of the answer, or "".
+        Why the group of the answer is preferred to this group; "" for the group of the answer.
     strategy:
         The strategy that ranked its nodes; "" for the score.
     ranking:
@@ -351,7 +352,7 @@ class GroupReport:
     rejected_by_strategy:
         Node -> why the strategy rejects it.
     node_ranks:
-        Node -> its best placement, for the nodes with a feasible one.
+        Node -> its best placement, for the nodes with a feasible placement.
     """
 
     def __init__(self, name: str, uuid: str, alloc_policy: str, obstacle: str = "") -> None:
@@ -375,7 +376,7 @@ class GroupReport:
 
     @property
     def nodes(self) -> list[NodeReport]:
-        """A report on each node, made by the survey unless they are given."""
+        """Return a report on each node; the survey makes the reports unless they are set."""
         if self._nodes is None:
             self._nodes = [] if self.survey is None else self.survey.reports()
         return self._nodes
@@ -386,5 +387,5 @@ class GroupReport:
 
     @property
     def ranked_by(self) -> str:
-        """The name of what ranks the placements."""
+        """Return the name of the criterion that ranks the placements: a strategy, or ``score``."""
         return self.strategy or ("lost_allocations" if self.by_losses else "score")

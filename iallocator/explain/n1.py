@@ -1,4 +1,4 @@
-"""Record which placements global N+1 rejects, and for which failure."""
+"""Record the placements that global N+1 rejects, and the node failures that cause that."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["RecordingTolerance"]
 
 MOST_EXPLAINED = 3
-"""The number of rejected placements that are explained."""
+"""The most rejected placements of a group that are explained."""
 
 
 class RecordingTolerance(FailureTolerance):
-    """The N+1 check that records its results for an explanation."""
+    """An N+1 check that records its results for an explanation."""
 
     def __init__(self, state: State, rules: Rules, *more: Any) -> None:
         super().__init__(state, rules, *more)
@@ -74,15 +74,15 @@ class RecordingTolerance(FailureTolerance):
             self._results[instance.name, nodes] = True
 
     def unknown(self, instance: Instance, placements: Collection[Nodes]) -> list[Nodes]:
-        """Return those of the `placements` of `instance` that have not been checked, in order."""
+        """Return the `placements` of `instance` that have not been checked, sorted."""
         self._renew()
         results, name = self._results, instance.name
         return sorted(nodes for nodes in placements if (name, nodes) not in results)
 
     def decides(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
-        """Check the placement; return whether there was enough effort left to decide it.
+        """Check a placement; return whether the budget of work was enough to decide it.
 
-        An undecided placement is neither accepted nor rejected, as before the check.
+        An undecided placement is recorded neither as accepted nor as rejected.
         """
         if self._results.get((instance.name, nodes)):
             return True
@@ -102,7 +102,7 @@ class RecordingTolerance(FailureTolerance):
         return set(self._rejected.get((instance.name, group.index), ()))
 
     def decided(self, instance: Instance, group: Group) -> list[tuple[int, ...]]:
-        """Return those of `rejected` for which it is known that N+1 would not hold."""
+        """Return the rejected placements of `instance` in `group` that certainly violate N+1."""
         self._renew()
         rejected = self._rejected.get((instance.name, group.index), ())
         return [nodes for nodes in rejected if (instance.name, nodes) not in self._undecided]
@@ -114,9 +114,10 @@ class RecordingTolerance(FailureTolerance):
         score: Callable[[Nodes], float],
         candidates: Candidates,
     ) -> list[tuple[float, Nodes]]:
-        """Return the best placements in `group` that were rejected, best first, with `score`.
+        """Return (score, nodes) of the best rejected placements in `group`, best first.
 
-        The rounded scores of `candidates` show which placements need an exact score.
+        `score` computes the exact score of a placement. The rounded scores of `candidates` select
+        the few placements for which that is necessary.
         """
         rejected = self.decided(instance, group)
         rounded = candidates.known_scores(rejected) if len(rejected) > MOST_EXPLAINED else None
@@ -128,7 +129,7 @@ class RecordingTolerance(FailureTolerance):
     def obstacles(
         self, instance: Instance, scored: Sequence[tuple[float, Nodes]]
     ) -> list[N1Rejection]:
-        """Return the failures for which placements were rejected, with their scores."""
+        """Return for each placement in `scored` the node failure for which N+1 rejects it."""
         rejections = []
         for score, nodes in scored:
             stranded = self.obstacle(self._move(instance, nodes))

@@ -1,8 +1,8 @@
 """Record the decisions of a request: the trace from which explanations are made.
 
-The engine reports its queries and its choices (see `iallocator.placement.trace`).  For each report
-the recorder keeps, in the present state, the results of every node and the terms of the best
-scores.  It decides nothing, and queries nothing again afterwards.
+The engine reports its queries and its choices (see `iallocator.placement.trace`). For each report,
+the recorder keeps the results of every node and the terms of the best scores in the present state.
+It makes no decisions, and repeats no queries later.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ __all__ = ["Recorder"]
 Note = TypeVar("Note", bound="Callable[..., None]")
 
 MOST_CHECKED, MOST_ROUNDS = 100, 10
-"""The most placements, and rounds, of N+1 checks that only the explanation needs."""
+"""The most placements that are checked for N+1 only for the explanation, and the most rounds."""
 
 WORK_OF_CHECKS = 2 * WORK_PER_SECOND
-"""The work for these checks: about two seconds."""
+"""The work for N+1 checks that only the explanation needs: about two seconds."""
 
 AT_LEAST = 2
-"""The placements that are recorded of each group: the best, and the one to compare it with."""
+"""How many placements are recorded for each group: the best, and another to compare with it."""
 
 
 def aside(note: Note) -> Note:
-    """Return `note`, a method of the recorder, without its work in the budget of the request.
+    """Return the method `note` of the recorder, changed so that it uses no budget of the request.
 
-    The answer is then that of the request without an explanation, unless the time limit ends the
+    Therefore the answer is the same with and without an explanation, unless the time limit ends the
     search: recording takes time, too.
     """
 
@@ -86,9 +86,9 @@ def aside(note: Note) -> Note:
 
 
 class Recorder:
-    """The trace of one request; `left` are the nodes that instances must leave.
+    """Record the decisions on one request; `left`: the nodes that instances must leave.
 
-    `late`: the time was up before there was an answer.
+    `late`: whether the time was up before there was an answer.
     """
 
     def __init__(self, left: Collection[int] = ()) -> None:
@@ -109,12 +109,12 @@ class Recorder:
 
     @property
     def n1_check(self) -> type[RecordingTolerance]:
-        """The class that checks N+1."""
+        """Return the class that checks N+1."""
         return RecordingTolerance
 
     @property
     def context(self) -> Context:
-        """The context of the request."""
+        """Return the context of the request: its cluster, state and settings."""
         assert self._context is not None
         return self._context
 
@@ -123,12 +123,12 @@ class Recorder:
         self._context = context
 
     def ended(self) -> None:
-        """Record that there is no answer to explain."""
+        """Record that the search ended without an answer to explain."""
         self.late = True
 
     @aside
     def asked(self, evaluator: TracedEvaluator, query: NodeQuery, candidates: Candidates) -> None:
-        """Record the result of every node of the group."""
+        """Record the result of `query` for every node of the group of `evaluator`."""
         instance, state = query.instance, self.context.state
         if candidates.feasible <= MANY_PLACEMENTS:
             candidates.score_all()
@@ -197,9 +197,9 @@ class Recorder:
     ) -> tuple[dict[int, NodeBest], set[Nodes]]:
         """Check N+1 for the best placement of every node, even if the answer does not need it.
 
-        If N+1 rejects the best placement of a node, the next one is checked.  `check` keeps the
-        results.  Return the best placement of each node, and the placements that are not checked:
-        those beyond `MOST_CHECKED`, or `WORK_OF_CHECKS`.
+        If N+1 rejects the best placement of a node, the next placement of that node is checked.
+        `check` records the results. Return the best placement of each node, and the placements that
+        were not checked because of `MOST_CHECKED` or `WORK_OF_CHECKS`.
         """
         effort = self.context.effort
         # `aside` gives it back
@@ -227,7 +227,7 @@ class Recorder:
     def ranked(
         self, evaluator: TracedEvaluator, instance: Instance, ranked_moves: RankedMoves
     ) -> None:
-        """Record the placements of an instance that moves."""
+        """Record the placements for the move of an instance, in the order of their rank."""
         said, candidates = self._opened(), ranked_moves.candidates
         assert said.survey is not None
         said.report.successes = said.survey.possible
@@ -297,7 +297,7 @@ class Recorder:
 
     @aside
     def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
-        """Record the rank of the groups."""
+        """Record the rank of the groups that were compared for a new placement."""
         name = allocation.instance.name
         latest = {said.group.uuid: said for said in self.asked_of.get(name, ())}
         since = max((c.number for c in self.choices.get(name, ())), default=0)
@@ -310,10 +310,10 @@ class Recorder:
         self.outcomes.append((instance, outcome))
 
     def said_of(self, instance: Instance, outcome: MoveResult, together: bool) -> Asked | None:
-        """Return the response of a group that led to `outcome`; None if no nodes were queried.
+        """Return the response of the group that led to `outcome`; None if no nodes were queried.
 
-        A search queries again: the last response counts for instances that were chosen `together`,
-        the first one for others.
+        A search for several instances queries a group repeatedly. For instances that were placed
+        `together`, the last response led to the outcome; for others, the first response did.
         """
         every = [one for one in self.asked_of.get(instance.name, ()) if one.led_to(outcome)]
         return every[-1 if together else 0] if every else None
@@ -325,7 +325,10 @@ class Recorder:
         return self._indices[name]
 
     def comparison_number(self, name: str, together: bool) -> int:
-        """Return the number of the first comparison of groups; of the last one if `together`."""
+        """Return the number of the record of the first comparison of groups for an instance.
+
+        With `together`, return the number of the last comparison; 0 if no groups were compared.
+        """
         choices = self.choices.get(name)
         return choices[-1 if together else 0].number if choices else 0
 
@@ -360,9 +363,10 @@ class Recorder:
         return kept[key]
 
     def _kernel(self, scope: Sequence[int]) -> ScalarKernel:
-        """Return the kernel for `scope` in the present state; unchanged nodes keep their values.
+        """Return the kernel that scores the nodes of `scope` in the present state.
 
-        It is kept because an allocation queries many groups with the same scope.
+        It is kept until the state changes, because an allocation queries many groups with one
+        scope.
         """
         state = self.context.state
         kernels = derived(self._kernels, None, state.version, dict)
@@ -380,7 +384,7 @@ class Recorder:
         instance: Instance,
         best: Nodes,
     ) -> Iterator[Placement]:
-        """Yield the best placement other than `best` that keeps N+1, if there is one."""
+        """Yield the best placement other than `best` that N+1 accepts, if there is one."""
         for place in candidates.ranked():
             if place[1] != best and accepts(instance, place[1]):
                 yield place

@@ -1,4 +1,4 @@
-"""The limits of every node of a group, in every role, when an instance is placed."""
+"""Report the limits that reject an instance on each node of a group, in every role."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ STAYS = {
     "secondary": ("is the primary, which stays", "is the secondary now"),
     "exchange": ("is the primary now, and becomes the secondary",),
 }
-"""Kind -> why the nodes that an instance is on are no targets, primary first."""
+"""Kind of a query -> why the present nodes of the instance are no targets, primary first."""
 
 
 class Survey:
-    """The nodes of a group that are tested for an instance, which is not placed.
+    """Report the tests of the nodes of a group for an instance that is not placed.
 
-    Which limit rejects which node is what the kernel recorded (`NodeQuery.limit_results`).  The
-    numbers of a rejection are looked up when they are read, in the nodes as they were (`known`).
-    Without `known`, `settle` must be called before the state changes.
+    The kernel has recorded the limit that rejects each node (`NodeQuery.limit_results`). The
+    numbers of a rejection are computed when they are read, from the nodes at the time of the query
+    (`known`). Without `known`, `settle` must be called before the state changes.
 
     Parameters
     ----------
     left:
-        Nodes that instances are taken off.
+        The nodes that instances must leave.
     earlier:
-        The last report of the group, which stands for nodes that are not tested again.
+        The last report of the group, used for nodes that are not tested again.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Survey:
         return reports
 
     def settle(self) -> None:
-        """Compute every number now, because the nodes are about to change."""
+        """Compute the numbers of all rejections now, because the nodes are about to change."""
         for index in self._group.nodes:
             if index not in self._excluded:
                 self._settled[index] = self.roles(index)
@@ -147,7 +147,11 @@ class Survey:
         rejected: tuple[float, Nodes] | None = None,
         checked: Instance | None = None,
     ) -> str:
-        """Return the nearest candidate; `rejected`: the best placement that only N+1 rejects."""
+        """Return the candidate that is nearest to being accepted, in words.
+
+        `rejected`: the best placement that only N+1 rejects; it is the nearest if it is given.
+        `check`: the N+1 check. `checked`: the instance of the check, by default that of the query.
+        """
         if rejected is not None and check is not None:
             return lost_by_n1(self._cluster, check, checked or self._instance, rejected[1]).text
         return closest(self._cluster, self._roles).text
@@ -155,7 +159,7 @@ class Survey:
     def roles(self, index: int) -> Roles:
         """Return the result of the limits of node `index` in each of its roles.
 
-        Cost: nothing but a look-up for a node that no limit rejects.
+        Cost: one look-up for a node that no limit rejects.
         """
         if index in self._usual:
             return self._usual_roles
@@ -163,7 +167,7 @@ class Survey:
 
     @cached_property
     def _usual(self) -> set[int]:
-        """Return the nodes that accept every role, beside every other node; most nodes do."""
+        """Return the nodes that accept the instance in each role with every other node."""
         usual = set(self._takers)
         if self._roles.secondaries is not None:
             usual.intersection_update(self._secondaries)
@@ -206,7 +210,7 @@ class Survey:
 
     @cached_property
     def _accepting_secondaries(self) -> int:
-        """Return how many of the secondaries accept the instance beside some primary."""
+        """Return how many nodes accept the instance as secondary with at least one primary."""
         assert self._rejecting is not None
         return sum(index not in self._rejecting for index in self._secondaries)
 
@@ -221,8 +225,7 @@ class Survey:
         """Return the report of a node that cannot be the secondary of at least one primary.
 
         It has a rejection that is true for most primaries, and one for each primary with another
-        reason.
-        `takers`: how many other nodes could be the primary.
+        reason. `takers`: how many other nodes could be the primary.
         """
         roles, primaries = self._roles, list(self._primaries)
         special: dict[str, Rejection] = {}

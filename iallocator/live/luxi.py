@@ -37,14 +37,14 @@ END = b"\x03"
 
 
 class LuxiClient:
-    """Represent a connection to the daemons, which is opened on demand and after a failure.
+    """Represent a connection to the master's daemons; it is opened on demand and after a failure.
 
-    No question is repeated.
+    A question without an answer is not sent again.
 
     Parameters
     ----------
     path:
-        The socket; "" for the first of `DEFAULT_SOCKETS` that exists.
+        The path of the socket; "" for the first of `DEFAULT_SOCKETS` that exists.
     limit:
         Largest size of an answer in bytes.
     """
@@ -77,8 +77,8 @@ class LuxiClient:
         ServerError
             If the cluster rejects the question.
         LiveError
-            If the cluster is not reached, or its answer is late, incomplete or invalid. It is then
-            unknown whether the cluster has received the question.
+            If the cluster cannot be reached, or its answer is late, incomplete or invalid. Then it
+            is unknown whether the cluster has received the question.
         """
         where = f"{self.path}: {method}"
         question = dumps({"method": method, "args": list(arguments)}).encode() + END
@@ -110,10 +110,10 @@ def _result(where: str, raw: bytes) -> Any:
     Raises
     ------
     ValueError
-        If it is not an answer.
+        If `raw` has not the form of an answer.
     ServerError
-        If the answer is a failure; the error has the class of the exception, if the answer names
-        it.
+        If the answer reports a failure; the error has the class of Ganeti's exception, if the
+        answer names it.
     """
     try:
         answer = decode(raw)

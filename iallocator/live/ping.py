@@ -11,13 +11,13 @@ from time import monotonic
 __all__ = ["answers_ping"]
 
 PORTS = (1811, 22)
-"""Ports of the node daemon and of ssh: a machine that rejects a connection answers, too."""
+"""Ports of the node daemon and of ssh. A machine that rejects a connection answers, too."""
 
 SECONDS = 2.0
 """Seconds for each attempt."""
 
 ATTEMPTS = 2
-"""One lost packet does not make a machine dead."""
+"""The number of attempts: a single lost packet must not make a machine count as dead."""
 
 ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
 """Family of an address -> the ICMP types of an echo request and of its reply."""

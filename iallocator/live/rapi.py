@@ -40,18 +40,18 @@ USER = "IALLOCATOR_RAPI_USER"
 PASSWORD = "IALLOCATOR_RAPI_PASSWORD"
 
 CLEARTEXT = "{cleartext}"
-"""Optional prefix of a password in the users file of RAPI."""
+"""An optional prefix of passwords in the users file of RAPI; it is removed."""
 
 
 def find_credentials(host: str, path: str = "") -> tuple[str, str] | None:
     """Return user and password for `host`, or None if no source has them.
 
-    `path`: a file with user and password, or "".
+    `path`: a file with user and password; "" for none.
 
     Raises
     ------
     UsageError
-        If a source that is named lacks the user or the password.
+        If `path`, or another source that is set, lacks the user or the password.
     """
     if path:
         for line in read_file(path).decode("utf-8", "replace").splitlines():
@@ -83,7 +83,7 @@ PORT = 5080
 """The port of RAPI, if an address has none."""
 
 STANDARD_PORTS = {"https": 443, "http": 80}
-"""Port of an address with ``//`` and without a port, by scheme."""
+"""Scheme of an address with ``//`` -> its port, if the address has none."""
 
 NAME_MISMATCH = (62, 64)
 """OpenSSL's error codes for a certificate of another host, or of another address."""
@@ -98,7 +98,7 @@ def base_address(address: str) -> str:
     Raises
     ------
     UsageError
-        If it is not an address, or contains a user and a password.
+        If `address` is not an address, or contains a user and a password.
     """
     if "//" in address:
         whole = address.rstrip("/")
@@ -125,15 +125,15 @@ class RapiClient:
     Parameters
     ----------
     address:
-        See `base_address`.
+        ``HOST``, ``HOST:PORT``, or a URL with ``//``.
     cacert:
-        A file with the trusted certificates; "" for those of the system. If it contains one
-        certificate and that is the server's own, the name in it is not checked, because the
-        certificate that Ganeti creates for itself has no name.
+        A file with the trusted certificates; "" for those of the system. If the file contains one
+        certificate, which is the server's own, the name in the certificate is not checked, because
+        the certificate that Ganeti creates for itself has no name.
     insecure:
         Trust every certificate.
     credentials:
-        A file with user and password, see `iallocator.live.rapi`.
+        The path of a file with user and password; "" for the other sources of credentials.
     limit:
         Largest size of an answer in bytes.
     """
@@ -181,17 +181,17 @@ class RapiClient:
         query: Mapping[str, Any] | None = None,
         deadline: Deadline | None = None,
     ) -> Any:
-        """Return the JSON value of the answer, which must be complete before `deadline`.
+        """Send a request; return the JSON value of the answer, which must arrive before `deadline`.
 
-        `query`: the values after ``?``; a list gives one name several values.
+        `query`: the parameters after ``?``; a list gives one parameter several values.
 
         Raises
         ------
         ServerError
             If the cluster rejects the request.
         LiveError
-            If the cluster is not reached, or its answer is late, incomplete or invalid. It is then
-            unknown whether the cluster has received the request.
+            If the cluster cannot be reached, or its answer is late, incomplete or invalid. Then it
+            is unknown whether the cluster has received the request.
         """
         url = self.base + path + (f"?{urlencode(query, doseq=True)}" if query else "")
         where = url if method == "GET" else f"{method} {url}"
@@ -207,7 +207,7 @@ class RapiClient:
     def _exchange(
         self, where: str, method: str, url: str, body: bytes, deadline: Deadline
     ) -> tuple[int, bytes]:
-        """Return status and body of the answer."""
+        """Send a request; return the HTTP status and the body of the answer."""
         parts = urlsplit(url)
         secure = parts.scheme == "https"
         try:
@@ -261,7 +261,7 @@ def _trusting(cacert: str) -> ssl.SSLContext:
 
 
 def _pinned(cacert: str) -> tuple[ssl.SSLContext, str] | None:
-    """Return how to trust the one certificate in the file, or None if the file has several.
+    """Return how to trust the only certificate in the file; None if the file has several.
 
     The result is a context that ignores names, and the fingerprint of the certificate.
     """
@@ -305,7 +305,7 @@ def _rejected(where: str, status: int, raw: bytes) -> ServerError:
 
 
 def _reason(error: Exception) -> str:
-    """Return why there is no answer, as plain text."""
+    """Return why a request has no answer, as plain text."""
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):

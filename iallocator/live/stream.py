@@ -1,8 +1,9 @@
 """Connections to servers that may be slow or hostile: each operation ends at its deadline.
 
-Sockets do not block. An operation that cannot be completed at once waits in `Deadline.wait`. So
-bytes that arrive slowly do not prolong the wait, unlike with the timeout of a socket. The number of
-bytes of an answer is limited, too. `ask` sends one HTTP request on a connection of its own.
+Sockets do not block. An operation that cannot be completed at once waits in `Deadline.wait`.
+Therefore, bytes that arrive slowly do not prolong the wait, as they do with the timeout of a
+socket. The number of bytes of an answer is limited, too. `ask` sends one HTTP request on a
+connection of its own.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ RECEIVED_AT_ONCE = 2**18
 NOT_TAKEN = "the question was not taken"
 
 RETRY_SECONDS = 0.05
-"""Seconds before the next attempt at a local server with too many waiting clients."""
+"""Seconds before the next attempt to connect to a local server with too many waiting clients."""
 
 
 class Stream(io.RawIOBase):
@@ -136,7 +137,8 @@ class Stream(io.RawIOBase):
         Raises
         ------
         OSError
-            As `readinto`, and if the server has closed the connection.
+            If the deadline has passed, the answer is too long, the connection fails, or the server
+            has closed it.
         """
         part = self.read(RECEIVED_AT_ONCE)
         if not part:
@@ -159,7 +161,7 @@ class Stream(io.RawIOBase):
         super().close()
 
     def _patiently(self, operation: Callable[[], Any], deadline: Deadline, problem: str) -> Any:
-        """Return the result of `operation`, which is repeated whenever the socket is ready."""
+        """Return the result of `operation`; repeat it when the socket is ready, until success."""
         while True:
             try:
                 return operation()
@@ -268,7 +270,7 @@ def in_threads(
     Raises
     ------
     DeadlineError
-        With the text `problem`, if `deadline` passes before all calls have ended.
+        If `deadline` passes before all calls have ended; the error has the text `problem`.
     """
     import threading
 
@@ -304,10 +306,10 @@ def in_threads(
 
 
 PIECE = 2**20
-"""Bytes of the body requested at a time, because a server may announce any number of them."""
+"""Bytes of the body of an answer that are read at a time: a server may announce any length."""
 
 Answer = tuple[int, bytes]
-"""HTTP status, and body."""
+"""An HTTP answer: status, and body."""
 
 
 class FingerprintError(OSError):
@@ -315,14 +317,14 @@ class FingerprintError(OSError):
 
 
 class Server(NamedTuple):
-    """An HTTP server, and how to connect to it.
+    """Represent an HTTP server, and how to connect to it.
 
     Attributes
     ----------
     host, port:
-        Its address: a name, or an address without brackets.
+        The address of the server: a name or an IP address without brackets, and a port.
     context:
-        For TLS; None for a connection that is not encrypted.
+        The TLS context; None for a connection that is not encrypted.
     fingerprint:
         SHA-256 of the certificate that the server must have; "" for any that `context` accepts.
     """
@@ -343,27 +345,28 @@ def ask(
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> Answer:
-    """Ask `server`, and return its whole answer.
+    """Send an HTTP request to `server`, and return its whole answer.
 
     Parameters
     ----------
     server:
-        Which server, and how to connect to it.
+        The server, and how to connect to it.
     method:
-        ``GET``, for example.
+        The HTTP method, for example ``GET``.
     target:
-        Path and query.
+        The path and the query of the resource.
     deadline:
-        When all must have ended: look-up of the name, connection, handshake, headers and body.
+        The time limit for the whole exchange: look-up of the name, connection, handshake, headers
+        and body.
     limit:
         Largest size of the answer in bytes, headers included.
     headers, body:
-        Sent with the request.
+        The headers and the body of the request.
 
     Raises
     ------
     OSError
-        If there is no whole answer; its text is readable.
+        If there is no whole answer; the text of the error is readable.
     """
     host, port = server.host, server.port
     connecting = deadline.within(CONNECT_SECONDS)
@@ -389,7 +392,7 @@ def ask(
 
 
 def _answer(stream: Stream, method: str) -> Answer:
-    """Return the answer when all of it has arrived."""
+    """Read the whole answer to a request by `method`, and return it."""
     # loads ssl and the parser of e-mails, which LUXI does not need
     from http.client import HTTPException, HTTPResponse
 
@@ -412,14 +415,14 @@ def _answer(stream: Stream, method: str) -> Answer:
 
 
 class LiveError(IallocatorError):
-    """A cluster is not reached, or its answer is invalid.
+    """A cluster cannot be reached, or its answer is invalid.
 
     Parameters
     ----------
     where:
-        Socket or address, and the question.
+        The socket or the address of the cluster, and the question.
     problem:
-        What happened.
+        The error, in words.
     """
 
     def __init__(self, where: str, problem: str) -> None:
@@ -436,7 +439,7 @@ class ServerError(LiveError):
     kind:
         The class of Ganeti's exception, ``JobLost`` for example; "" if the answer does not name it.
     status:
-        RAPI: the HTTP status; LUXI: 0.
+        The HTTP status for RAPI; 0 for LUXI.
     """
 
     def __init__(self, where: str, problem: str, kind: str = "", status: int = 0) -> None:

@@ -80,7 +80,7 @@ def load(
     Raises
     ------
     UsageError
-        If more than one source is named, or it cannot be read.
+        If more than one source is named, or the source cannot be read.
     RequestError
         If the document is invalid.
     """
@@ -95,7 +95,9 @@ def load(
 
 
 def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool = False) -> str:
-    """Return the path of the document, also of ``FOLDER#7``; "" if the cluster is from `elsewhere`.
+    """Return the path of the request document; "" if the cluster is from `elsewhere`.
+
+    A word ``FOLDER#7`` is the request of the captured call 7 in FOLDER.
 
     Raises
     ------
@@ -122,7 +124,7 @@ def read_document(settings: Settings, path: str) -> bytes:
     Raises
     ------
     UsageError
-        If it cannot be read, or is standard input without content.
+        If the document cannot be read, or standard input has no content.
     """
     raw = read_file(path, settings.max_input)
     if path == STDIN and not raw.strip():
@@ -131,9 +133,9 @@ def read_document(settings: Settings, path: str) -> bytes:
 
 
 def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Source | None:
-    """Return the cluster that an option names instead of the document's; None without such option.
+    """Return the cluster that an option names instead of the document; None without such an option.
 
-    `in_run`: as in `load`.
+    `in_run`: whether the time limit of the run includes reading a running cluster.
 
     Raises
     ------
@@ -175,7 +177,7 @@ def _source(given: TextCluster) -> Source:
 
 
 def named(settings: Settings) -> list[str]:
-    """Return the options that name a cluster, as on the command line."""
+    """Return the options in `settings` that name a cluster, as on the command line."""
     given = [*_words(settings, "text_data"), *_words(settings, "rapi")]
     if settings.luxi is not None:
         given.append(f"--luxi={settings.luxi}" if settings.luxi else "--luxi")
@@ -183,7 +185,7 @@ def named(settings: Settings) -> list[str]:
 
 
 def source_name(settings: Settings, positional: Sequence[str]) -> str:
-    """Return where the cluster is read, as in JSON documents: ``cluster.json``, ``rapi:HOST``.
+    """Return the source of the cluster as in JSON documents: ``cluster.json`` or ``rapi:HOST``.
 
     `positional`: the words of the command line that are not options.
     """
@@ -197,6 +199,6 @@ def source_name(settings: Settings, positional: Sequence[str]) -> str:
 
 
 def _words(settings: Settings, target: str) -> list[str]:
-    """Return the option that sets `target`, with its value, if it was given."""
+    """Return [the option that sets `target`, with its value]; [] if it was not given."""
     value = getattr(settings, target)
     return [f"--{target.replace('_', '-')}={value}"] if value else []

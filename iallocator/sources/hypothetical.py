@@ -38,7 +38,7 @@ __all__ = ["NodeKind", "Purchase", "placed_in", "purchase", "with_nodes"]
 FORM = "COUNT:DISK,MEMORY,CPUS[,group=GROUP,cost=COST,...] like 2:800g,64g,32,cost=5000"
 
 MEMBERS = ("group", "cost", "spindles", "node-memory", "tag")
-"""The names that may follow the cpus, as NAME=VALUE; ``tag`` may follow several times."""
+"""The names that may follow the cpus, as NAME=VALUE; only ``tag`` may be repeated."""
 
 MOST_NODES = 1000
 """Most nodes of one kind."""
@@ -46,7 +46,7 @@ MOST_NODES = 1000
 
 @dataclass(slots=True)
 class NodeKind:
-    """Equal nodes of a purchase.
+    """Represent equal nodes of a purchase.
 
     Attributes
     ----------
@@ -57,11 +57,12 @@ class NodeKind:
     cpus:
         Cpus of each node.
     group:
-        Name or uuid of the group that they join; "" until `placed_in` has found it.
+        Name or uuid of the group that the nodes join; "" until `placed_in` has found it.
     cost:
         The cost of one node, in any unit; None: not given.
     spindles, node_memory:
-        Spindles of each node, and MiB that the node itself uses. None: as the nodes of its group.
+        Spindles of each node, and MiB that the node itself uses. None: the value of the nodes of
+        its group.
     tags:
         The tags of each node.
     """
@@ -79,14 +80,14 @@ class NodeKind:
 
 @dataclass(slots=True)
 class Purchase:
-    """Nodes that are bought together; `text` is how the user wrote it."""
+    """Represent nodes that are bought together; `text` is the purchase as the user wrote it."""
 
     text: str
     kinds: Sequence[NodeKind]
 
     @property
     def cost(self) -> float:
-        """The cost of all nodes; a node without a cost counts 1."""
+        """Return the cost of all nodes; a node without a cost counts 1."""
         return sum(kind.count * (1.0 if kind.cost is None else kind.cost) for kind in self.kinds)
 
 
@@ -96,7 +97,7 @@ def purchase(text: str) -> Purchase:
     Raises
     ------
     ValueError
-        Says what was expected.
+        If `text` is invalid; the message has the expected form.
     """
     return Purchase(text, [_kind(part) for part in re.split(r"\+(?=[0-9]+:)", text)])
 
@@ -181,18 +182,18 @@ def _error(one: Purchase, expected: str) -> UsageError:
 def with_nodes(
     cluster: Cluster, bought: Purchase, document: Raw | None, reading: Reading
 ) -> Cluster:
-    """Return a copy of `cluster` with the nodes of a purchase, which are empty and online.
+    """Return a copy of `cluster` with the nodes of a purchase; the new nodes are empty and online.
 
-    Memory and cpus that a node itself uses are the lower median of the online nodes of the group,
-    unless the purchase says otherwise. The nodes come after those of the cluster.
+    The memory and cpus that a new node itself uses are the lower median of the online nodes of the
+    group, unless the purchase has other values. The new nodes follow those of the cluster.
 
     Parameters
     ----------
     cluster:
-        The present cluster. Its states must not change any more, because facts of its nodes are
+        The present cluster. Its nodes must not change after the call, because facts of them are
         copied.
     bought:
-        Its groups are set, see `placed_in`.
+        The purchase; `placed_in` has set its groups.
     document:
         The document that the cluster was read from; None: another source, without storage pools.
     reading:
@@ -237,7 +238,7 @@ def with_nodes(
 
 
 def _node(name: str, kind: NodeKind, group: Group, peers: Sequence[Node]) -> Node:
-    """Return a new node of `group`, which resembles its `peers`."""
+    """Return a new node of `group`; facts that `kind` leaves out are those of its `peers`."""
     own_memory, own_cpus, spindles = 0, 1, 1
     exclusive = bool(peers) and all(node.exclusive_storage for node in peers)
     if peers:

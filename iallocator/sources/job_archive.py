@@ -5,8 +5,8 @@ opcodes say which instances were created, removed, renamed and changed. The past
 present cluster, backwards from one change to the one before:
 
 * A creation takes away the instance, and a removal adds it.
-* The size of a removed instance is that of its creation. If the archive does not have that, the
-  mean size of the present instances is used, provided that the cluster has one group.
+* The size of a removed instance is that of its creation. If the archive does not have the creation,
+  the mean size of the present instances is used, provided that the cluster has one group.
 * An instance is in its present group, or in that of the node on which it was created.
 
 Ganeti removes archived jobs after 21 days by default (``ganeti-cleaner``).
@@ -41,10 +41,10 @@ SUCCESS = "success"
 
 @dataclass(slots=True)
 class InstanceSize:
-    """The size of an instance: the uuid of its group, MiB of memory and disk, virtual cpus.
+    """Represent the size of an instance: MiB of memory and disk, virtual cpus, and its group.
 
-    Disk is that on all of its nodes, and `copies` are the nodes that each of its disks is on: 0 on
-    shared storage. None: unknown.
+    The group is a uuid. Disk is the sum over all nodes of the instance. `copies` is the number of
+    nodes with a copy of each disk: 0 on shared storage. None: unknown.
     """
 
     group: str | None
@@ -56,17 +56,17 @@ class InstanceSize:
 
 @dataclass(slots=True)
 class ArchiveDemand:
-    """The instances at the end of each past day, by an archive of jobs.
+    """Represent the instances at the end of each past day, computed from an archive of jobs.
 
     Attributes
     ----------
     days:
-        The end of each day in seconds since 1970, or the first job, with the instances of then.
-        The latest is first.
+        Pairs of a time in seconds since 1970 and the instances at that time, the latest first. The
+        times are the ends of days, and the time of the first job.
     damaged:
         How many files could not be read.
     unknown:
-        How many removed instances are left out, or have the mean size.
+        How many removed instances have an unknown size; they are left out, or have the mean size.
     """
 
     days: list[tuple[float, list[InstanceSize]]]
@@ -76,19 +76,20 @@ class ArchiveDemand:
 
 @dataclass(slots=True)
 class _Change:
-    """One opcode that has succeeded.
+    """Represent the change of an instance by one successful opcode.
 
     Attributes
     ----------
     time:
-        When it ended, in seconds since 1970.
+        The time at which the opcode ended, in seconds since 1970.
     kind:
         ``create``, ``remove``, ``rename``, ``set`` or ``grow``.
     size:
-        ``create``: the size. ``remove``: that before it, if it is known.
+        ``create``: the size of the new instance. ``remove``: the size of the instance before, if it
+        is known.
     before, after:
-        ``set``: the size before and after it; None: not changed, or unknown. ``grow``: the MiB of
-        disk on one node that it adds are in `after`.
+        ``set``: the size before and after the opcode; None: not changed, or unknown. ``grow``:
+        `after` has the MiB of disk that are added on one node.
     """
 
     time: float
@@ -101,16 +102,16 @@ class _Change:
 
 
 def past_demand(folder: str, cluster: Cluster, now: float, limit: int) -> ArchiveDemand:
-    """Return the resource use of instances at the end of each day, by an archive of jobs.
+    """Return the resource use of instances at the end of each day, from an archive of jobs.
 
     Parameters
     ----------
     folder:
-        The archive, or the whole queue.
+        The folder of the archive, or of the whole queue.
     cluster:
         The present cluster.
     now:
-        The time of the cluster, in seconds since 1970. Later jobs do not count.
+        The time of the cluster, in seconds since 1970. Later jobs are ignored.
     limit:
         Most bytes of a file.
 
@@ -164,7 +165,7 @@ def _time(stamp: Any) -> float:
 
 
 def _changes(document: Any, homes: Mapping[str, str]) -> Iterator[_Change]:
-    """Yield the changes by the successful opcodes of a job."""
+    """Yield the changes by the successful opcodes of a job; `homes`: node -> uuid of its group."""
     ended = _time(document.get("end_timestamp"))
     for operation in document["ops"]:
         if operation["status"] != SUCCESS:
@@ -195,7 +196,7 @@ def _changes(document: Any, homes: Mapping[str, str]) -> Iterator[_Change]:
 
 
 def _backend(opcode: Any) -> tuple[float | None, float | None]:
-    """Return the memory and the virtual cpus that an opcode sets; None: not set."""
+    """Return the memory (MiB) and the virtual cpus that an opcode sets; None: not set."""
     given = opcode.get("beparams") or {}
     memory = given.get("maxmem", given.get("memory"))
     numbers = [
@@ -222,7 +223,7 @@ def _created(opcode: Any, operation: Any, homes: Mapping[str, str]) -> InstanceS
 
 
 def _complete(changes: list[_Change]) -> None:
-    """Set the sizes before changes and removals, as far as earlier changes state them."""
+    """Set the sizes before each change and removal, as far as earlier `changes` contain them."""
     known: dict[str, InstanceSize] = {}
     for one in changes:
         size = known.get(one.name)
@@ -283,7 +284,7 @@ def _backwards(
 
 
 def _undo(change: _Change, present: dict[str, InstanceSize], mean: InstanceSize) -> bool:
-    """Change `present` to what it was before; return whether something was unknown."""
+    """Change `present` to the instances before `change`; return whether a size was unknown."""
     name = change.name
     if change.kind == "create":
         present.pop(name, None)

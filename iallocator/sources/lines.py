@@ -1,6 +1,6 @@
 """The lines of htools' text format: fields with ``|`` between them, sections with a blank line.
 
-Each error names the file and the line: ``cluster.data:12: memory: ...``.
+Each error message begins with the file and the line: ``cluster.data:12: memory: ...``.
 
 A policy is ``GROUP|STANDARD|MIN;MAX;...|TEMPLATES|VCPU RATIO|SPINDLE RATIO``.  A size is
 ``MEMORY,CPUS,DISK,DISKS,NICS,SPINDLES`` (MiB).  The line without a group's name is the policy of
@@ -25,10 +25,10 @@ __all__ = ["Line", "default_policy", "policy_line", "read_policies", "sections"]
 
 
 class Line:
-    """Represent one line of a file, with its number.
+    """Represent one line of a text file, with its number.
 
-    Fields are read by position, with the name that messages use. A field that an older file lacks
-    has its default.
+    Fields are read by position. Messages contain the given name of a field. If an older file lacks
+    a field, its default is returned.
     """
 
     __slots__ = ("fields", "number", "path")
@@ -103,7 +103,7 @@ class Line:
         return value
 
     def names(self, position: int) -> list[str]:
-        """Return the names in a field, which are separated by commas."""
+        """Return the names in a field; they are separated by commas."""
         text = self.text(position)
         return text.split(",") if text else []
 
@@ -126,13 +126,14 @@ def whole(text: str, negative: bool = False) -> int | None:
 def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[list[Line]]:
     """Return the sections of the text `raw`, in their order; further sections are ignored.
 
-    Every blank line ends a section, so that two of them enclose an empty one. `kinds`: what a line
-    of each section describes, and how many fields it has at least. The last section may be missing.
+    Every blank line ends a section. Therefore, two blank lines enclose an empty section. `kinds`:
+    for each section, the object that a line describes, and the least number of its fields. The last
+    section may be missing.
 
     Raises
     ------
     RequestError
-        If it is not UTF-8, a line is too short, or the file ends too early.
+        If the text is not UTF-8, a line is too short, or the file ends too early.
     """
     try:
         lines = raw.decode("utf-8").removeprefix("\ufeff").removesuffix("\n").split("\n")
@@ -165,7 +166,7 @@ PARTS = ("memory", "cpus", "disk", "disks", "nics", "spindles")
 
 
 def default_policy() -> Policy:
-    """Return the policy of groups without one in the file; its templates are in htools' order."""
+    """Return the policy of groups that have none in the file, with templates in htools' order."""
     return Policy(templates=in_htools_order())
 
 
@@ -204,7 +205,7 @@ def _spec(line: Line, what: str, text: str) -> Spec:
 
 
 def policy_line(name: str, policy: Policy) -> str:
-    """Return the line of the group called `name`; "" for the cluster."""
+    """Return the line with the policy of the group called `name`; "" means the cluster."""
     bounds = [bound for pair in policy.intervals for bound in (pair.low, pair.high)]
     return "|".join(
         (

@@ -38,11 +38,10 @@ UNITS = {
     "g": 1024**3, "gib": 1024**3, "G": 1000**3, "gb": 1000**3,
     "t": 1024**4, "tib": 1024**4, "T": 1000**4, "tb": 1000**4,
 }  # fmt: skip
-"""Unit -> bytes. Units of several letters may have any case; of single letters, small ones are
-binary."""
+"""Unit -> bytes. Units of several letters may have any case; small single letters are binary."""
 
 LONGEST_SPECIFICATION = 80
-"""Characters of a specification that a message shows."""
+"""The most characters of a specification in a message."""
 
 LARGEST_COUNT = 100_000
 """Most nodes, cpus or spindles."""

@@ -1,16 +1,15 @@
 """Read htools' text format, which ``hscan`` and ``hbal -S`` write.
 
-It has five sections with a blank line between them. Older files lack the fields in brackets; these
-have the defaults after the colon:
+A file has five sections with a blank line between them. Older files lack the fields in brackets.
+The default of such a field follows its colon:
 
 =========  ==========================================================================
 groups     name, uuid, alloc policy, tags, [networks]
 nodes      name, memory: total, its own, free; disk: total, free; cpus, offline (Y, N,
-           or M for the master), group's uuid, [spindles: 1, tags, exclusive storage: N,
-           free spindles: 0, its own cpus: 1, cpu speed: 1]
+           or M for the master), group's uuid, [spindles: 1, tags, exclusive storage: N, free
+           spindles: 0, its own cpus: 1, cpu speed: 1]
 instances  name, memory, disk, vcpus, status, auto-balanced, primary, secondary,
-           template, tags, [spindle use: 1, spindles of its disks or ``-``: ``-``,
-           forthcoming: N]
+           template, tags, [spindle use: 1, spindles of its disks or ``-``: ``-``, forthcoming: N]
 tags       those of the cluster, one a line
 policies   see `iallocator.sources.lines`
 =========  ==========================================================================
@@ -68,7 +67,7 @@ STATUS = {
     "ERROR_nodedown": "up",
     "ERROR_nodeoffline": "up",
 }
-"""Status of an instance -> the state that decides which resources it takes."""
+"""Status of an instance in the file -> its administrative state, which decides its resource use."""
 
 
 class TextCluster:
@@ -121,7 +120,7 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
 
 
 def _ordered(lines: Sequence[Line], what: str, reading: Reading) -> list[Line]:
-    """Return the lines in the order in which ties are broken, see `Behaviour.orders_by_name`."""
+    """Return the lines in the order in which ties are broken: by name, or as hail reads them."""
     seen: set[str] = set()
     for line in lines:
         name = line.name(0, what)

@@ -39,10 +39,10 @@ def write_text(
     policy, master:
         The policy of the whole cluster, and the name of its master node, if known.
     backwards:
-        True if `cluster` was read as hail does: then the order of its lists is reversed.
+        Whether `cluster` was read in the order of hail; then the order of its lists is reversed.
     reported:
-        Whether the free memory of nodes is as they reported it, as htools write it; otherwise it is
-        that of `state`.
+        Whether the free memory of nodes is the reported one, as htools write it; otherwise, it is
+        computed from `state`.
 
     group:
         The only group of which nodes and instances are written; None for all.

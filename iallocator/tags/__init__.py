@@ -1,1 +1,1 @@
-"""The tags of this program: the only code that parses them."""
+"""Parse the tags of this program; no other code parses them."""

@@ -12,8 +12,8 @@
 
 Each tag begins with the prefix ``iallocator:``. After NAME, ``:DOMAIN`` can follow, a prefix of
 node tags. The constraint then applies to failure domains instead of nodes: the domain ``rack``
-contains the nodes that share a tag ``rack:...``. The domains ``group`` are the node groups. For
-*should*, ``:WEIGHT`` can follow, a number.
+contains the nodes that share a tag ``rack:...``. The domains ``group`` are the node groups. After a
+tag with *should*, ``:WEIGHT`` can follow, a number.
 """
 
 from __future__ import annotations
@@ -77,9 +77,10 @@ class Parsed:
         Constraints of single instances, and those that name one other instance; in the order of the
         instances.
     rules:
-        Constraints between the members of a name, one per name, in the order of the names.
+        Constraints between all instances that use one NAME, one per NAME, in the order of the
+        names.
     priorities:
-        Instance name -> priority, where it is not 0.
+        Instance name -> priority, if the priority is not 0.
     marks:
         Mark (`KEEP_RUNNING`, `CANNOT_STOP`, `NO_FORCE_STOP`) -> the instances that have it.
     unusable:
@@ -218,7 +219,7 @@ def _priority(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
 
 
 def constraint_between(one: Member, other: Member, domain: str) -> Constraint:
-    """Return the constraint of `one` towards `other`, for reports."""
+    """Return the constraint of the instance `one` towards the instance `other`, for reports."""
     where = f" ({domain})" if domain else ""
     what = f"{WORDS[one.rule.kind]} {other.instance}{where}"
     weight = weight_between(one.weight, other.weight)

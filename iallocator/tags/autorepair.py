@@ -2,7 +2,7 @@
 
 ``ganeti:watcher:autorepair:TYPE`` on an instance, its group or the cluster allows repairs up to
 that type. The tags of the nearest object apply; of several on one object, the least destructive.
-``...:suspend[:SECONDS]`` suspends the permission, for ever or until then.
+``...:suspend[:SECONDS]`` suspends the permission, for ever or until the time SECONDS.
 ``...:pending:TYPE:ID:SECONDS:JOBS`` and ``...:result:TYPE:ID:SECONDS:RESULT:JOBS`` on an instance
 record a repair. Seconds are since 1970, jobs are joined by ``+``.
 """
@@ -39,7 +39,7 @@ PREFIX = "ganeti:watcher:autorepair:"
 SUSPEND = PREFIX + "suspend"
 
 ENOPERM, SUCCESS, FAILURE = RESULTS = ("enoperm", "success", "failure")
-"""The results. If one repair has several results, the last of them in this list applies."""
+"""The results of repairs. If a repair has several results, the last one in this list applies."""
 
 HEALTHY, FAILED, PENDING, NEEDS = ("Healthy", "Failure", "Pending repair", "Needs repair")
 """The states of an instance, in harep's words."""
@@ -52,7 +52,7 @@ class Permission:
     Attributes
     ----------
     upto:
-        The most destructive type that is allowed; "" for none.
+        The most destructive type of repair that is allowed; "" for none.
     suspended:
         End of the suspension in seconds since 1970 (infinity: for ever); 0 without suspension.
     """
@@ -65,7 +65,7 @@ class Permission:
         return bool(self.upto) and REPAIR_TYPES.index(kind) <= REPAIR_TYPES.index(self.upto)
 
     def or_up_to(self, kind: str) -> Permission:
-        """Return a permission that also allows repairs up to this type; "" adds no type."""
+        """Return a permission that also allows repairs up to the type `kind`; "" adds no type."""
         return Permission(kind, self.suspended) if kind and not self.allows(kind) else self
 
     def __str__(self) -> str:
@@ -95,7 +95,10 @@ class Record:
         return PREFIX + ":".join(parts)
 
     def ended(self, result: str, seconds: int) -> Record:
-        """Return a copy of the record with a result."""
+        """Return a copy of the record for a repair that ended with `result` at a time.
+
+        `seconds`: the time in seconds since 1970.
+        """
         return replace(self, result=result, seconds=seconds)
 
 
@@ -110,7 +113,7 @@ class RepairState:
     record:
         The record in the decisive tag; None if there is none.
     outdated:
-        Tags to be removed with the next change.
+        The tags to remove with the next change of tags.
     """
 
     name: str
@@ -118,7 +121,7 @@ class RepairState:
     outdated: tuple[str, ...] = ()
 
     def changed(self, name: str, record: Record) -> RepairState:
-        """Return the next state, in which the tag of this state is outdated."""
+        """Return the state called `name` with a new `record`; the present tag is outdated in it."""
         old = () if self.record is None else (self.record.tag,)
         return RepairState(name, record, (*old, *self.outdated))
 
@@ -139,7 +142,7 @@ def permission_of(cluster: Cluster, instance: Instance, now: float) -> Permissio
 
 
 def _seconds(word: str) -> float:
-    """Return the time in ``:SECONDS``; 0 if it is invalid."""
+    """Return the time in `word`, which is ``:SECONDS``; 0 if the time is invalid."""
     text = word[1:]
     return float(text) if word.startswith(":") and text.isascii() and text.isdigit() else 0
 

@@ -60,7 +60,7 @@ OUR_TAGS: dict[str, dict[str, Sequence[str]]] = {
 """Type of object -> kind of tag after the prefix -> the words that can follow; () for any word."""
 
 ALONE = ("keep-running", "cannot-stop", "no-force-stop", "maintenance")
-"""Kinds of tags without a value."""
+"""Kinds of tags of this program that have no value."""
 
 
 def misspelt(
@@ -94,7 +94,7 @@ def misspelt(
 def _of(
     owner: str, role: str, tags: Iterable[str], prefix: str, kinds: dict[str, Sequence[str]]
 ) -> Iterator[TagFinding]:
-    """Yield the tags of one object with an unknown kind, or with an unknown word after the kind."""
+    """Yield findings on tags of `owner` with an unknown kind, or an unknown word after the kind."""
     for tag in tags:
         if not tag.startswith(prefix):
             continue
@@ -137,7 +137,7 @@ ON_STANDBY = ("priority", "auto")
 """Words after ``htools:standby:``; any other word is valid, too, but sets no priority."""
 
 NAMES = tuple(kind[len(HTOOLS) : -1] for kind in KINDS)
-"""Words after ``htools:`` in tags of the cluster."""
+"""The words after ``htools:`` in tags of the cluster that htools know."""
 
 AUTOREPAIR = f"{WATCHER}{REPAIR}:"
 

@@ -5,16 +5,18 @@ tag                                           on
 ============================================  ========================================
 ``iallocator:utilization:NAME:N``             nodes (capacity), instances (need)
 ``iallocator:score:N``                        nodes: weight, for every instance
-``iallocator:maintenance``                    nodes: its instances stay ``iallocator:score:NODE:N``
-instances: for one node ``iallocator:stickiness:N``                   instances: for the node where
-it runs ``iallocator:priority:N``                     instances: higher ones are placed first
+``iallocator:maintenance``                    nodes: instances on the node stay
+``iallocator:score:NODE:N``                   instances: preference for one node
+``iallocator:stickiness:N``                   instances: preference for the present node
+``iallocator:priority:N``                     instances: higher priorities are placed first
 ``iallocator:colocate:must:NAME``             instances: all of that name on one node
 ============================================  ========================================
 
-If no object has a tag of the first kind, the attributes are memory, cpu and disk: the free capacity
-of a node, the use of an instance. Invalid tags are ignored and reported.
+If no object has a tag ``utilization``, the attributes are memory, cpu and disk. Then, the capacity
+of a node is its free capacity, and the need of an instance is its use. Invalid tags are ignored and
+reported.
 
-The tag ``iallocator:rescue:auto`` of a group lets its dead nodes be rescued.
+The tag ``iallocator:rescue:auto`` of a group permits to rescue dead nodes of the group.
 """
 
 from __future__ import annotations
@@ -68,24 +70,25 @@ class InstanceFacts:
 class PacemakerTags:
     """Represent the tags of a cluster, and of the new instances.
 
-    Without `whole`, scores and stickiness may have decimals; Pacemaker has whole numbers only.
+    If `whole` is false, scores and stickiness may have decimals; Pacemaker has whole numbers only.
 
     Attributes
     ----------
     tagged:
         True if tags define the utilization.
     weights:
-        Per node, its score for every instance.
+        Per node, the score that every instance has for it.
     capacity:
         Per node, attribute → capacity from tags; empty if not `tagged`.
     maintenance:
         Per node, true if a tag sets maintenance.
     usable:
-        Per node, true if it can take instances: online, and not in maintenance.
+        Per node, true if it accepts instances: it is online and not in maintenance.
     kept:
-        Per node, true if its instances stay: in maintenance, or not vm_capable.
+        Per node, true if its instances stay: it is in maintenance or not vm_capable.
     problems, findings:
-        Invalid tags, in words and as facts. Those of an instance are added when it is read.
+        Invalid tags, as messages and as findings. The tags of an instance are added when the
+        instance is read.
     """
 
     def __init__(
@@ -138,7 +141,7 @@ class PacemakerTags:
         return self._by_name
 
     def _ours(self, tags: Sequence[str]) -> Iterator[str]:
-        """Yield the rest of those of `tags` that begin with the prefix."""
+        """Yield the text after this program's prefix, for each of `tags` that begins with it."""
         size = len(self._prefix)
         return (tag[size:] for tag in tags if tag.startswith(self._prefix))
 
@@ -176,7 +179,7 @@ class PacemakerTags:
         return known
 
     def _score(self, tag: str, prefix: str, owner: str) -> Iterator[float]:
-        """Yield the score that follows `prefix` in `tag`, if it is valid."""
+        """Yield the score that follows `prefix` in `tag`; report an invalid score instead."""
         try:
             yield read_score(tag[len(prefix) :], self._whole or prefix == PRIORITY)
         except ValueError:
@@ -235,9 +238,10 @@ def lacking(free: Amounts, needs: Amounts) -> Sequence[str]:
 
 
 def rescues(node: Node, prefix: str) -> bool:
-    """Return whether tags with the `prefix` of this program let a node be rescued when it is dead.
+    """Return whether a tag of the group permits to rescue the node automatically if it is dead.
 
-    A node in maintenance, or drained, is not rescued: it may be rebooting.
+    A node in maintenance, or drained, is not rescued, because it may be rebooting. `prefix`: the
+    beginning of tags of this program.
     """
     return (
         prefix + RESCUE in node.group.tags

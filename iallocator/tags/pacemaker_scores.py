@@ -27,7 +27,7 @@ def read_score(text: str, whole: bool = True) -> float:
     Raises
     ------
     ValueError
-        If `text` is neither.
+        If `text` is neither a number nor an infinity.
     """
     value: float | None = WORDS.get(text)
     if value is not None:
@@ -45,7 +45,7 @@ def read_integer(text: str) -> int:
     Raises
     ------
     ValueError
-        If `text` is none.
+        If `text` is not an integer.
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()):
@@ -55,7 +55,7 @@ def read_integer(text: str) -> int:
 
 
 def add(one: Score, other: Score) -> Score:
-    """Return the sum; minus infinity wins over plus infinity, and that over every number."""
+    """Return the sum of two scores; -infinity + infinity is -infinity."""
     for infinite in (-INFINITY, INFINITY):
         if infinite in (one, other):
             return infinite

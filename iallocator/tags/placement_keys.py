@@ -1,4 +1,4 @@
-"""Placement keys as tags.
+"""Parse placement keys in tags.
 
 =====================  ========================================================
 cluster, instance      ``iallocator:key:NAME:VALUE:WEIGHT`` (customer)
@@ -11,8 +11,8 @@ node, group            ``iallocator:ram-contention:RATIO``
 node, group            ``iallocator:cpu-contention:RATIO``
 =====================  ========================================================
 
-No name holds a colon; ``iallocator:`` is the usual prefix.  A tag that is not understood is
-ignored, with a remark.
+A name contains no colon; ``iallocator:`` is the default prefix. An invalid tag is ignored, with a
+remark.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RESOURCE_KINDS = ("key", "syskey", "specialkey")
 
 
 class ResourceTags:
-    """Reads the tags of clusters or instances; each text is parsed once."""
+    """Read placement keys from tags of clusters and instances; each text is parsed once."""
 
     def __init__(self, prefix: str, level: int, remarks: list[str]) -> None:
         self._prefix = prefix
@@ -43,15 +43,15 @@ class ResourceTags:
         self._known: dict[str, PlacementKey | None] = {}
 
     def of_cluster(self, cluster: Cluster) -> list[PlacementKey]:
-        """Return the keys of the cluster, in the order of its tags."""
+        """Return the placement keys in tags of the cluster, in the order of the tags."""
         return self._keys(cluster.tags, "the cluster")
 
     def of_instance(self, instance: Instance) -> list[PlacementKey]:
-        """Return the keys of an instance, in the order of its tags."""
+        """Return the placement keys in tags of an instance, in the order of the tags."""
         return self._keys(instance.tags, f"instance {instance.name}") if instance.tags else []
 
     def _keys(self, tags: Sequence[str], owner: str) -> list[PlacementKey]:
-        """Return the keys among `tags` of the object `owner`."""
+        """Return the placement keys in `tags`, which belong to the object called `owner`."""
         known = self._known
         keys: list[PlacementKey] = []
         for tag in tags:
@@ -83,12 +83,14 @@ class ResourceTags:
 
 
 class NodeTags:
-    """The facts in the tags of one node; its group's tags apply if the node has none of that kind.
+    """Represent the facts in the tags of one node.
+
+    A key or a ratio in a tag of the node group applies if no tag of the node sets it.
 
     Attributes
     ----------
     keys:
-        (name, value), sticky ones too.
+        (name, value) of each key of the node, sticky keys included.
     sticky:
         The sticky keys as tags for an instance: a key that is compared with system keys becomes a
         system key, a reserved key becomes a customer key.
@@ -117,7 +119,7 @@ class NodeTags:
             self.cpu_contention = ratios[1] or self.cpu_contention
 
     def _take(self, prefix: str, tags: Sequence[str], owner: str, remarks: list[str]) -> None:
-        """Add the facts in `tags`; warn once about each tag that is not understood."""
+        """Add the facts in `tags` of `owner`; add one remark about each invalid tag."""
         for tag in tags:
             kind, body = _split(tag, prefix)
             try:

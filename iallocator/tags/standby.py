@@ -34,7 +34,7 @@ def is_standby(node: Node) -> bool:
 
 
 def wake_rank(node: Node) -> float:
-    """Return the lowest N of the tags ``htools:standby:priority:N``; infinity if none exists."""
+    """Return the lowest N in the node's tags ``htools:standby:priority:N``; infinity if none."""
     numbers = [tag[len(PRIORITY) :] for tag in node.tags if tag.startswith(PRIORITY)]
     return min((int(n) for n in numbers if n.isascii() and n.isdigit()), default=LAST)
 

@@ -1,4 +1,4 @@
-"""Make a transition of present and requested placements, or of moves.
+"""Make a transition from present and requested placements, or from moves.
 
 `transition_of_rounds` empties nodes, reboots them and fills them again, group by group.
 """
@@ -43,14 +43,15 @@ def plan_transition(
     new: Iterable[Instance] = (),
     demands: Demands | None = None,
 ) -> Transition:
-    """Return the steps from `state` to the requested places of instances.
+    """Return the transition from `state` to the requested placements of instances.
 
     Parameters
     ----------
     state
         The present placement; it is not changed.
     wanted
-        Instance name -> indices of its nodes, primary first; None: stop it. Other instances stay.
+        Instance name -> indices of its nodes, primary first; None: stop the instance. Other
+        instances stay.
     new
         Instances that do not exist yet; `wanted` has their nodes.
     demands
@@ -80,25 +81,26 @@ def transition_of_moves(
     around: NodeChanges | None = None,
     separations: Separations | None = None,
 ) -> Transition:
-    """Return the steps of moves that are legal one after the other, with their dependencies.
+    """Return the transition with the steps of `moves`, which are legal one after the other.
 
     Instances that ran on an offline node start only after that node is fenced.
 
     Parameters
     ----------
     cluster
-        Its nodes.
+        The cluster with the nodes.
     left
         The free amounts of every node before the first move, as from `resources.room`.
     moves
         The moves. An instance may move more than once.
     orders
-        As in `Demands`. The moves are reordered to meet them; each order that cannot be met has a
+        (before, after, strength): pairs of instances that must start in this order, as in
+        `Demands`. The moves are reordered to meet the orders; each order that cannot be met has a
         remark.
     around
-        Nodes to power, drain or tag.
+        Changes of nodes: power, drained flags and tags.
     separations
-        The instances that must not share a node on their way.
+        The instances that must not share a node during the transition.
     """
     moves = list(moves)
     arranged = arrange(cluster, left, moves, orders, separations)
@@ -138,11 +140,11 @@ def transition_of_moves(
 
 @dataclass(frozen=True)
 class Round:
-    """Represent nodes that are rebooted together, with the moves before and after that in legal
-    orders.
+    """Represent nodes that are rebooted together, with the moves before and after the reboots.
 
-    `nodes` are indices. `master`: the node that cannot be drained; -1 if it is not known.
-    `settles`: whether the moves after the reboots wait until all nodes are back.
+    The moves are in a legal order. `nodes` are indices. `master`: the index of the master node,
+    which cannot be drained; -1 if it is not known. `settles`: whether the moves after the reboots
+    wait until all nodes are back.
     """
 
     nodes: Sequence[int]
@@ -155,10 +157,11 @@ class Round:
 def transition_of_rounds(
     cluster: Cluster, left: Amounts, rounds: Iterable[Round], separations: Separations
 ) -> Transition:
-    """Return the steps of `rounds`, one round after the other; `left`: the free amounts at first.
+    """Return the transition with the steps of `rounds`, one round after the other.
 
-    Every node except the master is drained before an instance leaves it, and undrained before one
-    returns. `separations`: the instances that must not share a node on their way.
+    Every node except the master is drained before an instance leaves it, and undrained before an
+    instance returns. `left`: the free amounts of every node before the first round. `separations`:
+    the instances that must not share a node during the transition.
     """
     sequence: list[Step] = []
     earlier: list[Step] = []
@@ -193,7 +196,7 @@ class _Steps:
             last[steps[0].name] = steps[-1]
 
         def ran(step: Step, index: int) -> bool:
-            """Return whether the instance runs on that node before the step, and not after it."""
+            """Return whether the step moves the primary of its instance away from node `index`."""
             assert step.before is not None
             assert step.after is not None
             return step.before.nodes[0] == index and step.after.nodes[0] != index

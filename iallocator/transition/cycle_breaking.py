@@ -1,7 +1,7 @@
-"""Break cycles of instances that wait for each other's capacity: one of them takes another route.
+"""Break cycles of instances that wait for each other's capacity, by another route for one of them.
 
-It moves through a third node with enough free capacity. If there is none, it is stopped, which
-frees its memory, and started on its new node.
+The other route leads through a third node with enough free capacity. If there is no such node, the
+instance is stopped, which frees its memory, and started on its new node.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 __all__ = ["BetterRoutes", "CycleBreaker", "OtherRoute"]
 
 MEMBERS = 24
-"""How many of the waiting instances are tried on other routes."""
+"""The most waiting instances that are tried on other routes."""
 
 THIRDS = 6
-"""How many third nodes are tried for an instance."""
+"""The most third nodes that are tried for an instance."""
 
 TRIALS = 150
-"""How many other routes are tried; fewer in a large transition."""
+"""The most other routes that are tried; fewer in a large transition."""
 
 MOST_STEPS = 30000
-"""About how many steps the sequences of all trials have together."""
+"""The approximate limit of the number of steps in the sequences of all tried routes together."""
 
 PAIRED = 12
-"""How many routes through a third node, and how many stops, are tried in pairs."""
+"""How many routes through a third node, and how many stops, are combined in pairs."""
 
 MOST_BRANCHES = 60
-"""How many branches a search for a sequence tries for each."""
+"""The most branches of the search for a sequence with one set of other routes."""
 
 
 class OtherRoute:
-    """Represent another route of one instance, and the remark about it."""
+    """Represent another route of one instance, and the remark about this route."""
 
     __slots__ = ("route", "words")
 
@@ -63,7 +63,7 @@ class BetterRoutes:
 
 
 class CycleBreaker:
-    """Finds other routes when no more steps of a sequence can be done."""
+    """Find other routes when no further step of a sequence can be done."""
 
     def __init__(self, planning: PlanningState, schedule: ScheduleResult) -> None:
         self._planning = planning
@@ -118,7 +118,7 @@ class CycleBreaker:
         return best
 
     def _go(self, ways: list[OtherRoute]) -> BetterRoutes:
-        """Return the effect of some other routes."""
+        """Return the result of a search for a sequence with the other routes `ways`."""
         others = {way.route.instance.name: way.route for way in ways}
         routes = self._planning.routes | others
         begin = self._schedule.order
@@ -127,7 +127,7 @@ class CycleBreaker:
         )
 
     def _members(self) -> list[str]:
-        """Return waiting instances that hold what others lack, those that copy least first."""
+        """Return waiting instances that hold capacity that others lack, the least copying first."""
         room = self._schedule.room
         left = self._schedule.left
         requiring = {
@@ -147,7 +147,7 @@ class CycleBreaker:
                 members.append(name)
 
         def copied(name: str) -> float:
-            """Return the MiB that another route copies; a forthcoming instance has no data."""
+            """Return the MiB that another route copies; 0 for a forthcoming instance."""
             instance = routes[name].instance
             if instance.forthcoming:
                 return 0
@@ -157,7 +157,7 @@ class CycleBreaker:
         return members[:MEMBERS]
 
     def _around(self) -> Iterator[OtherRoute]:
-        """Yield the routes through a third node, or in another order, of each member."""
+        """Yield other routes of each member: by a third node, or with another order of steps."""
         planning = self._planning
         cluster, room = planning.state.cluster, self._schedule.room
         may_pass = planning.demands.may_pass

@@ -1,9 +1,10 @@
 """Compute the dependencies of each step of a legal sequence, and no others.
 
 An arrival uses capacity that was free at the start, or that earlier departures free. No MiB is
-assigned to two arrivals.  Therefore no node is overcommitted, whatever order the dependencies allow
-and whatever steps run at the same time.  A dependency for capacity is added only if some order
-would otherwise overcommit a node.  A maximum flow decides whether every arrival gets capacity.
+assigned to two arrivals. Therefore no node is overcommitted, whatever order the dependencies allow
+and whatever steps run at the same time. A dependency for capacity is added only if some order would
+otherwise overcommit a node. A computation of maximum flow decides whether every arrival gets
+capacity.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["RoomFlow", "Waits", "find_waits"]
 
 FEW_DEPARTURES = 12
-"""Up to this many departures, the smallest sufficient set is found; of more, a small one."""
+"""The number of departures up to which the smallest sufficient set is found; above, a small one."""
 
 PRUNED = 400
-"""With more steps than this, no dependency is tested for whether it is necessary."""
+"""The number of steps up to which unnecessary dependencies are searched and removed."""
 
 
 class Waits:
@@ -33,8 +34,8 @@ class Waits:
     Attributes
     ----------
     needs:
-        For each step: position of a step that it waits for -> reason, as text. Dependencies that
-        follow from others are left out.
+        For each step: position of a step on which it depends -> reason, as text. Dependencies that
+        follow from other dependencies are left out.
     known:
         For each step, all steps that are done before it, as bits by position.
     overdrawn:
@@ -50,7 +51,7 @@ class Waits:
 
 
 def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
-    """Return the dependencies of `steps`, a legal sequence; `room`: the free amounts at first."""
+    """Return the dependencies of `steps`, a legal sequence; `room`: the free amounts before it."""
     assignment = _Assignment(steps, room)
     for k in range(len(steps)):
         assignment.enter(k)
@@ -70,19 +71,21 @@ def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
 
 
 class _Assignment:
-    """Records which step uses the capacity that another step frees.
+    """Record which step uses the capacity that another step frees.
 
     Attributes
     ----------
     firm, capacity_waits:
-        For each step, the steps that it waits for in any case (position -> reason), and for
-        capacity (position -> the keys).
+        For each step, the steps on which it depends: for other reasons than capacity (position ->
+        reason), and for capacity (position -> keys).
     known:
         For each step, all steps that are done before it, as bits.
     depth:
         For each step, the length of the longest chain that ends with it.
     free:
-        For each scarce key, (position of the departure or -1, amount) that is not promised yet.
+        For each scarce key, the amounts that are not assigned yet, as (position of the departure
+        that frees the amount, amount). The position -1 means an amount that is free before the
+        sequence.
     """
 
     def __init__(self, steps: Sequence[Step], room: Amounts) -> None:
@@ -153,7 +156,7 @@ class _Assignment:
         self.known[k] = known
 
     def _pay(self, key: Key) -> None:
-        """Let departures precede every arrival on a node that is overcommitted at first."""
+        """Select the departures that end the initial overcommitment of `key` before arrivals."""
         debt = self.debt[key]
         given = {source: amount for source, amount in self.free[key] if source >= 0}
         if sum(given.values()) < debt:
@@ -171,7 +174,7 @@ class _Assignment:
             self.free[key] = [(s, a - paid if s == source else a) for s, a in self.free[key]]
 
     def _choose(self, k: int, wanted: Amounts) -> list[int] | None:
-        """Return the departures that step `k` must also wait for; None if all are not enough."""
+        """Return further departures on which step `k` must depend; None if no set is enough."""
         known = self.known[k]
         lacking: Amounts = {}
         for key, amount in wanted.items():
@@ -194,10 +197,11 @@ class _Assignment:
         return self._smallest(offers, lacking)
 
     def _smallest(self, offers: dict[int, Amounts], lacking: Amounts) -> list[int]:
-        """Return a smallest set of departures that free what is lacking; early and small ones
-        first.
+        """Return a smallest set of departures that free the `lacking` amounts.
 
-        The steps that are done before a departure are counted with it.
+        Of several sets, one with early and small departures is returned. The steps that are done
+        before a departure count as parts of its set. `offers`: position of a departure -> the
+        amounts that it frees.
         """
         depth = self.depth
         sources = sorted(offers)
@@ -261,8 +265,8 @@ class _Assignment:
 class RoomFlow:
     """Represent the departures and arrivals of every scarce key.
 
-    `room` has the free amounts at first. What `payers` free to end an overcommitment is not
-    available to arrivals.
+    `room` has the free amounts before the first step. The amounts that `payers` free to end an
+    overcommitment are not available to arrivals.
     """
 
     def __init__(
@@ -283,10 +287,10 @@ class RoomFlow:
                 self._takes[key][k] = step.takes[key]
 
     def possible(self, known: Sequence[int], changed: Sequence[int]) -> bool:
-        """Return whether all arrivals find capacity; only the steps in `changed` have fewer
-        predecessors.
+        """Return whether all arrivals find capacity.
 
-        `known`: for each step, the bits of the steps that are done before it.
+        `known`: for each step, the bits of the steps that are done before it. `changed`: the steps
+        that have fewer predecessors than at the last test; only their keys are tested.
         """
         keys = sorted({key for k in changed for key in self._keys[k]})
         return all(self._provided(key, known) for key in keys)
@@ -320,7 +324,10 @@ def _augmenting(
     given: Mapping[int, Mapping[int, float]],
     known: Sequence[int],
 ) -> list[tuple[int, int]] | None:
-    """Return a path of (arrival, source) pairs; each next arrival releases the source before."""
+    """Return an augmenting path of (arrival, source) pairs from `start`; None if there is none.
+
+    Each arrival in the path releases the source of the pair before it.
+    """
     paths: list[list[tuple[int, int]]] = [[]]
     ends = [start]
     seen: set[int] = set()

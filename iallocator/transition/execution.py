@@ -40,7 +40,7 @@ ROUNDS = 10
 
 
 class Execution:
-    """Executes steps on `state`, which changes: use it in a trial.
+    """Execute steps on `state`, which changes: the caller must use it in a trial.
 
     A step must begin where its instance is. Every node with a new role must be online, must not be
     one that the plan empties, must be within its hard limits, must have access to the storage
@@ -69,7 +69,7 @@ class Execution:
         self._held: dict[str, Instance] = {}
 
     def carry_out(self, step: Step) -> list[str]:
-        """Execute the step, if possible even an invalid one; return what is wrong with it."""
+        """Execute the step, if possible even if it is invalid; return its problems."""
         if step.instance is not None:
             return [f"{step.name}: {problem}" for problem in self._move(step, step.instance)]
         if step.node is not None:
@@ -92,7 +92,7 @@ class Execution:
             self._state.remove(instance, where)
 
     def _move(self, step: Step, instance: Instance) -> Iterator[str]:
-        """Execute the step of an instance; yield what is wrong with it."""
+        """Execute the step of an instance; yield its problems."""
         state, after = self._state, step.after
         assert after is not None
         before = state.where.get(instance.name)
@@ -158,7 +158,10 @@ class Execution:
             yield f"{nodes[target].name} {rejected}"
 
     def _barred(self, instance: Instance, index: int, before: tuple[int, ...]) -> str:
-        """Return why access or networks forbid an instance on a node without it; or ""."""
+        """Return why access to storage or networks forbid `instance` on a node; "" if they do not.
+
+        `index`: the node. `before`: the nodes of the instance before the step.
+        """
         state = self._state
         nodes, access = state.cluster.nodes, state.access
         closed = "" if access is None else access.obstacle(index, instance, index in before)
@@ -172,7 +175,7 @@ class Execution:
 
 
 def view_of(state: State, index: int, min_disk: float = 0.0) -> NodeView:
-    """Return the node at `index` as checks see it; `min_disk` is the share of disk to keep free."""
+    """Return the data of node `index` for checks; `min_disk`: the share of disk to keep free."""
     return NodeView.of(state, index, capacities(state.cluster.nodes[index], min_disk))
 
 
@@ -183,11 +186,11 @@ def check(
     seed: int = 0,
     over: Callable[[], bool] = lambda: False,
 ) -> list[str]:
-    """Return what is wrong with a transition that begins at `state`; an empty list if it is valid.
+    """Return the problems of a transition that begins at `state`; an empty list if it is valid.
 
-    It is executed in the order of its numbers, and in `rounds` random orders that its dependencies
-    allow: one step after the other, and with steps that overlap. When `over` returns true, no
-    further order is tried.
+    The transition is executed in the order of its numbers, and in `rounds` random orders that its
+    dependencies allow. In each random order, the steps are executed one after the other, and
+    overlapping. When `over` returns true, no further order is tried.
     """
     problems = linear(state, transition.steps)
     problems += in_other_orders(state, transition, rounds, seed, over)
@@ -202,9 +205,11 @@ def in_other_orders(
     over: Callable[[], bool] = lambda: False,
     spindles: bool = True,
 ) -> list[str]:
-    """Return what is wrong in random orders; a problem may occur several times.
+    """Return the problems of a transition in `rounds` random orders, perhaps repeatedly.
 
-    `spindles`: whether the spindles of exclusive storage count, see `Execution`.
+    `over` returns whether the time is up; then no further order is tried.
+
+    `spindles`: whether the free spindles of exclusive storage limit steps.
     """
     from random import Random
 
@@ -220,7 +225,7 @@ def in_other_orders(
 
 
 class _Waits:
-    """Tracks the steps of a transition that may begin, given the steps that are done."""
+    """Track the steps of a transition that may begin, given the steps that are done."""
 
     def __init__(self, transition: Transition) -> None:
         self._open = {step.number: len(set(step.after)) for step in transition.steps}
@@ -231,7 +236,7 @@ class _Waits:
         self.ready = sorted(number for number, count in self._open.items() if not count)
 
     def done(self, number: int) -> None:
-        """Record that a step has ended; `ready` stays sorted."""
+        """Record that a step has ended, and add the steps that may begin now to `ready`."""
         for follower in self._followers[number]:
             self._open[follower] -= 1
             if not self._open[follower]:
@@ -250,7 +255,9 @@ def shuffled(transition: Transition, rng: object) -> list[ScheduledStep]:
 
 
 def side_by_side(left: Amounts, transition: Transition, rng: object) -> list[str]:
-    """Execute steps that overlap at random: a step takes at its beginning and frees at its end.
+    """Execute steps that overlap at random; return the amounts that are lacking, as text.
+
+    A step takes capacity at its beginning, and frees capacity at its end.
 
     `left`: the free amounts of every node at first; it is changed.
     """
@@ -284,16 +291,16 @@ def side_by_side(left: Amounts, transition: Transition, rng: object) -> list[str
 
 
 def linear(state: State, steps: Sequence[ScheduledStep], spindles: bool = True) -> list[str]:
-    """Execute one step after the other; return what is wrong.
+    """Execute one step after the other on a copy of the state; return the problems.
 
-    `state` is not changed. `spindles`: see `Execution`.
+    `spindles`: whether the free spindles of exclusive storage limit steps.
     """
     with state.trial():
         return carried_out(Execution(state, spindles=spindles), steps)
 
 
 def carried_out(execution: Execution, steps: Sequence[ScheduledStep]) -> list[str]:
-    """Execute one step after the other; return what is wrong with each."""
+    """Execute one step after the other; return the problems, each with the number of its step."""
     return [
         f"step {step.number}: {problem}"
         for step in steps

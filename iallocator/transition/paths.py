@@ -1,6 +1,6 @@
-"""The steps of each instance from its present to its new nodes, and the steps of nodes around them.
+"""Find the steps of each instance from its present to its new nodes, and the steps of nodes.
 
-Steps of nodes are fencing, power, flags and tags.
+Steps of nodes are fencing, power on and off, changes of flags, and changes of tags.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ __all__ = [
 
 
 class NoWayError(Exception):
-    """No moves lead from one place to another; the reason is a sentence about the instance.
+    """No sequence of moves leads to the new nodes; the text is a sentence about the instance.
 
-    It is not a `LookupError`: such an error is a bug, and must not be taken for this one.
+    This class is not a `LookupError`, because a `LookupError` is a bug that must not be caught as a
+    missing route.
     """
 
 
@@ -65,17 +66,16 @@ def shortest(
     online: Callable[[int], bool] = lambda node: True,
     receives: Callable[[int, int], bool] = lambda source, target: True,
 ) -> list[ElementaryMove]:
-    """Return elementary moves from `present` to `wanted`: fewest copies of disks, then fewest
-    failovers.
+    """Return the elementary moves from `present` to `wanted` with the fewest copies of disks.
 
-    The primary moves from one node to another only if `receives` allows it. A primary that is not
-    online fails over first. A node that is not online gets no new role except that of the secondary
-    after a failover.
+    Of several such sequences, one with the fewest failovers is returned. The primary moves from one
+    node to another only if `receives` allows it. A primary that is not online fails over first. A
+    node that is not online gets no new role except that of the secondary after a failover.
 
     Raises
     ------
     NoWayError
-        If no moves lead there.
+        If no sequence of moves leads to `wanted`.
     """
     if present == wanted:
         return []
@@ -118,9 +118,9 @@ def chain(
     cluster: Cluster,
     live: bool = True,
 ) -> list[Step]:
-    """Return the steps that execute elementary moves one after the other, from `place` on.
+    """Return the steps that execute elementary moves one after the other, beginning at `place`.
 
-    Running instances migrate if `live`, except from an offline node, which cannot send their
+    Running instances are migrated if `live`, except from an offline node, which cannot send their
     memory. Instances on local disks are stopped, copied and started again.
     """
     made: list[Step] = []
@@ -142,7 +142,7 @@ def chain(
 
 
 def stopping(instance: Instance, place: Place) -> list[Step]:
-    """Return the step that stops a running instance on its node; none if it does not run."""
+    """Return the step that stops a running instance on its node; [] if it does not run."""
     if not place.running:
         return []
     return [Step(STOP, instance=instance, before=place, after=Place(place.nodes, False))]
@@ -151,9 +151,9 @@ def stopping(instance: Instance, place: Place) -> list[Step]:
 def longer_routes(
     present: Nodes, wanted: Nodes, thirds: Sequence[int], online: Callable[[int], bool]
 ) -> Iterator[list[ElementaryMove]]:
-    """Yield the sequences of moves from `present` to `wanted` that are not the shortest.
+    """Yield sequences of moves from `present` to `wanted` other than the shortest.
 
-    They use a temporary node out of `thirds`, or another order of steps.
+    Such a sequence uses a temporary node out of `thirds`, or another order of steps.
     """
     direct = shortest(present, wanted, online)
     seen = [direct]
@@ -185,14 +185,14 @@ def longer_routes(
 
 
 BEFORE_MOVES = (POWER_ON, ONLINE, DRAIN)
-"""The steps of nodes that precede those of instances; the others follow them."""
+"""Kinds of steps of nodes that precede the steps of instances; the other kinds follow them."""
 
 
 def fences(cluster: Cluster, steps: Sequence[Step], known: Collection[int] = ()) -> list[Step]:
     """Return a fencing step for each offline node on which an instance with `steps` was running.
 
     The first step that starts such an instance elsewhere depends on the fencing of its node.
-    Instances that were stopped, or that had only their secondary there, do not depend on it.
+    Instances that were stopped, or that had only their secondary on the node, do not depend on it.
     `known`: nodes that other steps fence.
     """
     made: dict[int, Step] = {}
@@ -208,10 +208,10 @@ def fences(cluster: Cluster, steps: Sequence[Step], known: Collection[int] = ())
 
 
 def fence_stuck(cluster: Cluster, node: int, stuck: Sequence[str], steps: Sequence[Step]) -> Step:
-    """Return the fencing of `node`, on which the instances `stuck` cannot be stopped.
+    """Return the step that fences `node`, on which the instances `stuck` cannot be stopped.
 
-    It follows after all other instances have left the node. The instances `stuck` start elsewhere
-    after it.
+    The step depends on the steps of all other instances that leave the node. The instances `stuck`
+    start on other nodes after it.
     """
     fence = Step(FENCE, node=node)
     name = cluster.nodes[node].name
@@ -225,7 +225,7 @@ def fence_stuck(cluster: Cluster, node: int, stuck: Sequence[str], steps: Sequen
 
 
 def _ends_on(step: Step, node: int) -> bool:
-    """Return whether the instance runs on `node` before the step, and not after it."""
+    """Return whether the instance of the step runs on `node` before the step, and not after it."""
     if step.before is None or not step.before.running or step.before.nodes[0] != node:
         return False
     after = step.after
@@ -233,7 +233,10 @@ def _ends_on(step: Step, node: int) -> bool:
 
 
 def dead_steps(cluster: Cluster, changes: NodeChanges, steps: Sequence[Step]) -> list[Step]:
-    """Return the fencing and marking of dead nodes, for which every step on such a node waits."""
+    """Return the steps that fence dead nodes and set them offline; add dependencies to `steps`.
+
+    Every step of an instance that has a role on a dead node depends on the last of these steps.
+    """
     made: list[Step] = []
     for index in changes.dead:
         name = cluster.nodes[index].name
@@ -251,7 +254,7 @@ def dead_steps(cluster: Cluster, changes: NodeChanges, steps: Sequence[Step]) ->
 
 
 def node_steps(cluster: Cluster, changes: NodeChanges, steps: Sequence[Step]) -> list[Step]:
-    """Return the power, flags and tags of nodes, with dependencies on the steps of instances."""
+    """Return the steps that change power, flags and tags of nodes, with the dependencies."""
     made: list[Step] = []
     last: dict[int, Step] = {}
     at: dict[int, list[Step]] = {}  # node -> the steps that begin or end there, in their order
@@ -296,20 +299,20 @@ def node_steps(cluster: Cluster, changes: NodeChanges, steps: Sequence[Step]) ->
 
 
 class Route:
-    """Represent the route of one instance.
+    """Represent the route of one instance from its present nodes to its new nodes.
 
     Attributes
     ----------
     present:
-        Where it is; None for a new instance.
+        The present place of the instance; None for a new instance.
     wanted:
-        Its nodes in the end; None: it is to be stopped where it is.
+        The nodes of the instance at the end; None: it is stopped on its present nodes.
     steps:
-        The elementary moves.
+        The elementary moves of the route, in order.
     stopped:
-        Whether it is stopped before them and started after them.
+        Whether the instance is stopped before the moves and started after them.
     fenced:
-        Whether its node is fenced because it cannot be stopped.
+        Whether its primary node is fenced because the instance cannot be stopped.
     """
 
     __slots__ = ("fenced", "instance", "present", "steps", "stopped", "wanted")
@@ -331,7 +334,7 @@ class Route:
         self.fenced = fenced
 
     def by(self, steps: Sequence[ElementaryMove], stopped: bool = False) -> Route:
-        """Return a copy with another route."""
+        """Return a copy of this route with other elementary moves."""
         return Route(self.instance, self.present, self.wanted, steps, stopped, self.fenced)
 
     def chained(self, cluster: Cluster) -> list[Step]:
@@ -383,7 +386,11 @@ def build(
 def tie_orders(
     chains: Mapping[str, Sequence[Step]], orders: Sequence[tuple[str, str, str]]
 ) -> None:
-    """Add dependencies: the second instance starts after the first, and stops before it."""
+    """Add the dependencies of `orders` to the steps of instances.
+
+    The second instance of an order starts after the first, and stops before it. `chains`: name of
+    an instance -> its steps, in order.
+    """
     for first, second, strength in orders:
         before = [step for step in chains.get(first, ()) if step.arrives]
         after = [step for step in chains.get(second, ()) if step.arrives]

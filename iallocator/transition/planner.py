@@ -36,7 +36,7 @@ __all__ = ["TransitionPlanner", "reasons", "stays_for_good"]
 
 
 def reasons(cluster: Cluster, result: ScheduleResult) -> dict[str, str]:
-    """Return what each instance that cannot move lacks, and the instances that use it."""
+    """Return instance that cannot move -> the capacity that it lacks, and the users of it."""
     waiting = set(result.left)
     heads: dict[str, Step] = {}
     for step in result.left:
@@ -84,7 +84,10 @@ def reasons(cluster: Cluster, result: ScheduleResult) -> dict[str, str]:
 
 
 def _shortest_cycle(start: str, holders: dict[str, set[str]]) -> list[str]:
-    """Return the shortest cycle of waiting instances from an instance back to itself."""
+    """Return the shortest cycle of instances that wait for each other, from `start` on.
+
+    `holders`: instance -> the instances that hold the capacity for which it waits.
+    """
     paths = [[start]]
     seen: set[str] = set()
     while paths:
@@ -99,14 +102,14 @@ def _shortest_cycle(start: str, holders: dict[str, set[str]]) -> list[str]:
 
 
 RETRIED = 40
-"""How many of the instances that were given up are tried again, one by one."""
+"""The most instances that are tried again one by one after they were given up."""
 
 MANY_STEPS = 150
-"""For more steps than this, only one sequence is found."""
+"""The number of steps above which only one sequence is searched for."""
 
 
 class TransitionPlanner(PlanningState):
-    """Finds the route of every instance, and a sequence in which all of them fit."""
+    """Find the route of every instance, and a sequence of steps in which all of them fit."""
 
     def __init__(
         self,
@@ -140,7 +143,7 @@ class TransitionPlanner(PlanningState):
         self._best: list[Step] = []
 
     def plan(self) -> list[list[Step]]:
-        """Return legal sequences of the same steps; `left` has the steps that they leave out."""
+        """Return legal sequences of one set of steps; `left` has the instances that cannot move."""
         fence_for_stuck(self)
         self._keep_powered()
         given_up: dict[str, Route] = {}
@@ -197,7 +200,7 @@ class TransitionPlanner(PlanningState):
         return sequences
 
     def _begin(self, instance: Instance, nodes: tuple[int, ...] | None) -> None:
-        """Record the route that takes `instance` straight to `nodes`; None for `nodes` stops it."""
+        """Record the direct route of `instance` to `nodes`; if `nodes` is None, it is stopped."""
         name = instance.name
         present = self.state.where.get(name)
         if present is None:
@@ -225,8 +228,7 @@ class TransitionPlanner(PlanningState):
         self.routes[name] = Route(instance, place, nodes, steps)
 
     def _way(self, instance: Instance, place: Place, nodes: Nodes) -> list[ElementaryMove]:
-        """Return the shortest route that migration tags allow; nodes where it must not be are
-        avoided.
+        """Return the shortest route from `place` to `nodes` that migration tags allow.
 
         Raises
         ------
@@ -277,7 +279,7 @@ class TransitionPlanner(PlanningState):
         return True
 
     def _keep_powered(self) -> None:
-        """Do not power off nodes on which an instance stays."""
+        """Cancel the power-off of nodes on which an instance stays, and record the reason."""
         cluster = self.state.cluster
         for index in self.demands.nodes.power_off:
             stays = []
@@ -293,11 +295,11 @@ class TransitionPlanner(PlanningState):
 
 
 def fence_for_stuck(planning: PlanningState) -> None:
-    """Decide whether the nodes of instances that cannot be stopped, but should move, are fenced.
+    """Decide for instances that should move, but cannot be stopped, whether their nodes are fenced.
 
-    If an instance that must keep running depends on it, directly or not, its node is fenced after
-    everything else has left it; instances that were to stay there leave, too. Otherwise the
-    instance stays where it is.
+    If another instance that must keep running depends on such an instance, even indirectly, the
+    node is fenced after all other instances have left it; this includes instances that were to stay
+    on the node. Otherwise, the instance stays on its nodes.
     """
     demands, cluster = planning.demands, planning.state.cluster
     for name in sorted(demands.stops.stuck):
@@ -339,18 +341,22 @@ def fence_for_stuck(planning: PlanningState) -> None:
 
 
 def stays_for_good(demands: Demands | None, name: str) -> bool:
-    """Return whether a running instance cannot be moved, and its node is not to be fenced."""
+    """Return whether the instance `name` cannot be stopped, and its node must not be fenced."""
     return demands is not None and name in demands.stops.stuck and not _needing(demands, name)
 
 
 def _needing(demands: Demands, name: str) -> list[str]:
-    """Return the instances that must keep running and start after `name`, directly or not."""
+    """Return the instances that must keep running and must start after `name`, even indirectly."""
     hard = [order for order in demands.orders if order[2] == MUST]
     return [one for one in dependents(hard, name) if one in demands.stops.keep_running]
 
 
 def _elsewhere(planning: PlanningState, instance: Instance, node: int) -> Route | None:
-    """Return a route from `node` to nodes with enough capacity in the end, the first by name."""
+    """Return a route of `instance` away from `node`, which will be fenced; None if none fits.
+
+    The new nodes must have enough capacity after all requested changes. The secondary is tried
+    first, then the nodes of the group by name.
+    """
     if not instance.kind.relocatable or instance.name in planning.demands.stops.stuck:
         return None
     # The free amounts of every node after all requested changes

@@ -1,4 +1,4 @@
-"""The state of the planning of a transition: the routes, what was given up, and the cost so far."""
+"""The state of the planning of a transition: routes, given-up instances, and the cost so far."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["PlanningState"]
 
 ENOUGH = 1_000_000
-"""Tests of whether a step fits after which no more routes are tried: about a few seconds."""
+"""The number of tests of steps after which no more routes are tried: about a few seconds."""
 
 
 class PlanningState:
@@ -36,15 +36,17 @@ class PlanningState:
     Attributes
     ----------
     left, remarks:
-        As in `Transition`.
+        (instance or node, reason) of changes that cannot be made; messages about the transition.
     routes:
         Name of an instance -> its route.
     orders:
         The orders of starts that are enforced.
     new, room:
-        The instances that do not exist yet, by name; the free amounts of the nodes at first.
+        The instances that do not exist yet, by name; the free amounts of the nodes before all
+        steps.
     separations:
-        Which instances must not share a node on their way; `room` includes their amounts.
+        The instances that must not share a node during the transition; `room` includes their
+        amounts.
     looks:
         How often the search has tested a step so far.
     """
@@ -69,7 +71,7 @@ class PlanningState:
 
     @property
     def exhausted(self) -> bool:
-        """Return whether enough routes were tried; a clock has no influence on it."""
+        """Return whether enough routes were tried, by the number of tests, not by the time."""
         return self.looks > ENOUGH
 
     def online(self, index: int) -> bool:
@@ -79,21 +81,21 @@ class PlanningState:
         return self.state.cluster.nodes[index].online and index not in self.demands.nodes.power_off
 
     def drop(self, name: str, reason: str) -> None:
-        """Leave an instance as it is, with the instances that cannot start without it."""
+        """Give up the change of an instance, and of the instances that cannot start without it."""
         route = self.routes.pop(name, None)
         self.left.append((name, reason))
         if name in self.new or (route is not None and route.wanted is None):
             self.without(name)
 
     def without(self, name: str) -> None:
-        """Give up the instances that must start after `name`, which does not run in the end."""
+        """Give up the new instances that must start after `name`, which does not run at the end."""
         for first, second, strength in self.demands.orders:
             after = self.routes.get(second)
             if first == name and strength == MUST and after and after.present is None:
                 self.drop(second, f"must start after {name}, which does not start")
 
     def built(self, routes: Mapping[str, Route], orders: Orders) -> list[Step]:
-        """Return all steps on these routes, with the steps that each needs."""
+        """Return all steps of `routes`, with their dependencies that do not come from capacity."""
         made = build(self.state.cluster, routes, self.demands, orders)
         self.separations.charge(made)
         return made
@@ -105,7 +107,11 @@ class PlanningState:
         branches: int = MOST_CHOICES,
         begin: Sequence[Step] = (),
     ) -> ScheduleResult:
-        """Return the longest sequence on these routes; `begin`: a sequence to continue."""
+        """Return the longest legal sequence of the steps of `routes`.
+
+        `orders`: the orders of starts to meet; None for `self.orders`. `branches`: the most
+        branches of the search. `begin`: an earlier sequence, which is tried as the beginning.
+        """
         chosen = self.orders if orders is None else orders
         steps = self.built(routes, chosen)
         result = schedule(steps, self.room, branches)
@@ -122,7 +128,7 @@ class PlanningState:
         return not move_rejections(self.state.cluster, source, (target,))
 
     def lacks_tags(self, place: Place, steps: Sequence[tuple[str, int]]) -> bool:
-        """Return whether migration tags forbid a migration on this route."""
+        """Return whether migration tags forbid a migration on the route of `steps` from `place`."""
         nodes = place.nodes
         for step in steps:
             after = places_after(nodes, [step])

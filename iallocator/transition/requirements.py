@@ -43,13 +43,13 @@ def no_pairs(instances: Iterable[str]) -> Sequence[tuple[str, str, str]]:
 
 
 def itself(node: int, domain: str) -> Sequence[str]:
-    """Return the node itself as its only failure domain."""
+    """Return the node as its only failure domain: no failure domains are known."""
     return [str(node)]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChanges:
-    """Represent what a transition does with nodes.
+    """Represent the changes of nodes in a transition.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class NodeChanges:
     power_off:
         Indices of nodes to drain, empty, set offline and power off.
     drain:
-        Indices of nodes only to drain.
+        Indices of nodes that are only drained.
     dead:
         Indices of nodes to fence before an instance leaves them, and to set offline if they are in
         `unmarked`.
     unmarked:
-        Indices of those of `dead` that Ganeti does not know to be offline.
+        Indices of the nodes in `dead` that are not marked offline in Ganeti.
     add_tags, remove_tags:
         Node index -> tags. Tags are added after the node is offline and powered off, and removed
         after it is online again. If the node does neither, they are changed at once.
@@ -109,17 +109,17 @@ class Demands:
     Attributes
     ----------
     orders:
-        (before, after, strength): names of instances. The first starts or arrives before the
-        second, and stops after it. The strength is `MUST` or `SHOULD`; a `SHOULD` is dropped if it
-        prevents a step, the last ones first.
+        (before, after, strength): the instance `before` starts or arrives before the instance
+        `after`, and stops after it. The strength is `MUST` or `SHOULD`. If orders prevent a step,
+        those with `SHOULD` are dropped, the last one first.
     apart:
         Returns the pairs of instances that must never share a node or failure domain, for the pairs
         with at least one of the given names: (instance, instance, prefix of failure domains or "").
     sites:
-        Returns the failure domains with a prefix that contain the node with an index. A node in
-        none is its own domain.
+        Returns the failure domains with a prefix that contain the node with an index. A node in no
+        failure domain is its own domain.
     stops:
-        Which instances may be stopped.
+        The instances that must not be stopped.
     nodes:
         The changes of nodes.
     limits:
@@ -127,7 +127,7 @@ class Demands:
         `HARD`, and those of `SOFT` that are enforced, too.
     may_pass:
         Returns whether an instance may be on a node temporarily, given the nodes of the others at
-        that time (name -> nodes, primary first). It is asked for temporary moves.
+        that time (name -> nodes, primary first). It is called for temporary moves.
     """
 
     orders: Sequence[tuple[str, str, str]] = ()
@@ -140,7 +140,7 @@ class Demands:
 
 
 def demands_of(relations: Relations | None) -> Demands:
-    """Return the orders, separations, instances not to stop, and nodes that no step may use."""
+    """Return the requirements of a transition that come from the constraints between instances."""
     if relations is None:
         return Demands()
     orders = [

@@ -1,9 +1,9 @@
-"""The amounts that a step takes from a node and frees.
+"""Compute the amounts that a step takes from a node, and that it frees.
 
-A `Place` states where an instance is and whether it runs. Its footprint there is one amount per
-node and dimension. At its beginning, a step takes the amounts by which the new footprint is larger.
-At its end, it frees the amounts by which the new footprint is smaller. During the step the instance
-holds both.
+A `Place` has the nodes of an instance, and whether the instance runs. The footprint of an instance
+at a place is one amount per node and dimension. At its beginning, a step takes the amounts by which
+the new footprint is larger. At its end, it frees the amounts by which the new footprint is smaller.
+During the step the instance holds both.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OWN_SPINDLES = "own spindles"
 HARD = tuple(resource.name for resource in resources_of(FORCED_LIMITS))
 """The dimensions that no step may overcommit.
 
-The free space of a storage pool that nodes report, in MiB, is such a dimension, too.
+The free space of each storage pool that nodes report, in MiB, is another such dimension.
 """
 
 SOFT = tuple(resource.name for resource in RESOURCES if resource.name not in HARD)
@@ -49,7 +49,7 @@ SOFT = tuple(resource.name for resource in RESOURCES if resource.name not in HAR
 
 
 class Place:
-    """Represent where an instance is: its nodes, primary first, and whether it runs there."""
+    """Represent the place of an instance: its nodes, primary first, and whether it runs."""
 
     __slots__ = ("nodes", "running")
 
@@ -114,10 +114,10 @@ def footprint(instance: Instance, place: Place | None) -> Amounts:
 def change(
     instance: Instance, before: Place | None, after: Place | None
 ) -> tuple[Amounts, Amounts]:
-    """Return the amounts that a change of place takes first, and those that it frees at its end.
+    """Return the amounts that a change of place takes at its beginning, and frees at its end.
 
-    A role that is new on a node is in the first even if it takes nothing: it must not be placed on
-    a node that is overcommitted.
+    The amounts taken include each dimension of a node on which the instance gets a new role, even
+    if the amount is 0: no role must be added to an overcommitted node.
     """
     old, new = footprint(instance, before), footprint(instance, after)
     takes = {key: amount - old.get(key, 0) for key, amount in new.items()}

@@ -1,4 +1,4 @@
-"""Find legal sequences: capacity is freed before it is taken.
+"""Find legal sequences of steps: capacity is freed before it is taken.
 
 `schedule` finds a sequence of steps by depth-first search, `arrange` an order of moves that meets
 orders between instances.
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["MOST_CHOICES", "TIE_BREAKS", "Arranged", "ScheduleResult", "arrange", "schedule"]
 
 MOST_CHOICES = 400
-"""How often a search chooses between steps that compete before it gives up."""
+"""The most choices between competing steps before a search gives up."""
 
 TIE_BREAKS = ((True, 1), (True, -1), (False, 1), (False, -1))
-"""Of steps that compete, whether those are first that free what others lack; then the smallest (1)
-or the largest (-1)."""
+"""Orders of competing steps: whether steps that free lacking capacity come first; smallest (1) or
+largest (-1) first."""
 
 
 class ScheduleResult:
@@ -42,9 +42,9 @@ class ScheduleResult:
     order:
         The longest legal sequence found.
     left:
-        The steps that are not in it; empty if all can be done.
+        The steps that are not in `order`; empty if all can be done.
     room:
-        The free amounts of every node after it.
+        The free amounts of every node after the sequence.
     looks:
         How many steps were tested: the cost of the search.
     """
@@ -82,7 +82,7 @@ class _Progress:
 
 
 class _Search:
-    """Searches depth first over the order of steps that compete; all others are done at once."""
+    """Search depth first for an order of competing steps; all other steps are done at once."""
 
     def __init__(self, steps: Sequence[Step], tie_break: int) -> None:
         self.steps = steps
@@ -113,7 +113,7 @@ class _Search:
         return all(room[key] >= more for key, more in self.steps[k].takes.items() if key in room)
 
     def harmless(self, progress: _Progress, k: int) -> bool:
-        """Return whether all amounts that are still required of its nodes fit beside it."""
+        """Return whether step `k` prevents no other: all open demands for its capacity fit."""
         room, asked = progress.room, progress.asked
         return all(
             not more or asked[key] <= room[key]
@@ -122,7 +122,7 @@ class _Search:
         )
 
     def begin(self, progress: _Progress, k: int) -> None:
-        """Take the capacity of a step."""
+        """Take the capacity of step `k`, and record the step as done."""
         room = progress.room
         for key, more in self.steps[k].takes.items():
             if key in room:
@@ -133,9 +133,9 @@ class _Search:
         progress.ready.remove(k)
 
     def end(self, progress: _Progress, k: int) -> set[int]:
-        """Free the capacity of a step, and let others follow it.
+        """Free the capacity of step `k`, and return the steps to test again.
 
-        Returns the steps that waited for that: its followers, and all that take what is free now.
+        These are the steps that depend on it, and all steps that take capacity that it frees.
         """
         room = progress.room
         waited = set(self.followers[k])
@@ -152,9 +152,9 @@ class _Search:
     def advance(self, progress: _Progress, waited: Collection[int]) -> None:
         """Do all steps that cannot prevent others.
 
-        They are done in rounds: the steps of a round can run at the same time. `waited`: the steps
-        for which something has changed since they were tested last. All others that are ready still
-        do not fit.
+        The steps are done in rounds; the steps of a round can run at the same time. `waited`: the
+        steps for which something has changed since they were tested last. All other ready steps
+        still do not fit.
         """
         begun: list[int] = [0]
         while begun:
@@ -178,7 +178,7 @@ class _Search:
                     self.end(progress, k)
 
     def choices(self, progress: _Progress) -> list[int]:
-        """Return the steps that fit but compete; steps that free capacity for others come first."""
+        """Return the steps that fit but compete for capacity, in the order of the search."""
         scarce = {key for key, demand in progress.asked.items() if demand > progress.room[key]}
 
         helpful, weight = self.weight
@@ -199,13 +199,13 @@ def schedule(
     begin: Sequence[Step] = (),
     tie_break: int = 0,
 ) -> ScheduleResult:
-    """Return a sequence of `steps` in which each fits when it begins; ties go to the first of the
-    list.
+    """Return a sequence of `steps` in which each step fits when it begins.
 
-    A step holds its old capacity until it is done. If no sequence of all steps is found within so
-    many `branches`, the longest one is returned. `begin`: steps of an earlier attempt; equal steps
-    are done first, in their order, if they fit. `tie_break`: which competing step is tried first,
-    see `TIE_BREAKS`.
+    A step holds its old capacity until it is done. If no sequence of all steps is found within
+    `branches` branches, the longest sequence found is returned. `begin`: steps of an earlier
+    attempt; equal steps are done first, in their order, if they fit. `tie_break`: index in
+    `TIE_BREAKS` of the order in which competing steps are tried. Among equal steps, the first in
+    `steps` is tried first.
     """
     search = _Search(steps, tie_break)
     progress = search.start(room)
@@ -244,9 +244,9 @@ class Arranged:
     positions:
         Positions of the moves, in the order in which they are made.
     orders:
-        The orders between moving instances that this meets.
+        The orders between moving instances that these positions meet.
     remarks:
-        Messages about the others.
+        Messages about the orders that are not met.
     """
 
     __slots__ = ("orders", "positions", "remarks")
@@ -264,11 +264,11 @@ def arrange(
     orders: Orders,
     separations: Separations | None = None,
 ) -> Arranged:
-    """Return an order of `moves` that meets `orders`; they are legal as given, where `left` is
-    free.
+    """Return an order of `moves` that meets as many of `orders` as possible.
 
-    Moves without an order between them keep theirs, if possible. Orders that cannot be met are
-    dropped: soft ones first, and the last ones first.
+    The moves are legal in the given order if the amounts `left` are free. Moves without an order
+    between them keep their order, if possible. Orders that cannot be met are dropped: soft orders
+    first, and the last ones first.
     """
     names = {move.instance.name for move in moves}
     known_orders = [order for order in orders if order[0] in names and order[1] in names]
@@ -301,7 +301,10 @@ def arrange(
 def _sequence(
     moves: Sequence[Move], chains: Sequence[Sequence[Step]], left: Amounts, orders: Orders
 ) -> list[int] | None:
-    """Return positions of the moves, each the first that is possible then; None if one never is."""
+    """Return a legal order of the moves, as positions; None if no move is possible at some point.
+
+    At each point, the first possible move of `moves` is chosen.
+    """
     if not orders:
         return list(range(len(moves)))
     room = dict(left)
@@ -325,7 +328,7 @@ def _sequence(
 
 
 def _after(chained: Sequence[Step], room: Amounts) -> Amounts | None:
-    """Return the free amounts after the steps; None if one does not fit."""
+    """Return the free amounts after the steps `chained`; None if a step does not fit."""
     free = dict(room)
     for step in chained:
         for key, amount in step.takes.items():

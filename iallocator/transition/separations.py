@@ -1,5 +1,4 @@
-"""Separations as amounts: an instance waits for the departure of another one as it waits for
-memory.
+"""Represent separations as amounts, so that an instance waits for another one as for memory.
 
 A node has one unit for each exclusion tag. A node or failure domain has one unit for each pair of
 instances that must be separate. An instance holds its units where it runs, or may run while one of
@@ -25,34 +24,34 @@ if TYPE_CHECKING:
 __all__ = ["Separations"]
 
 MANY_UNITS = 20_000
-"""With more units than this, only those are looked at that some instance holds at first or in the
-end."""
+"""The number of units above which only those held before or after the transition are considered."""
 
 
 class Separations:
-    """Represent the units that the instances in `wanted` need during a transition from `state`.
+    """Represent the units that the instances in `wanted` hold during a transition from `state`.
 
     Parameters
     ----------
     state
         The initial state.
     wanted
-        Name -> its nodes in the end, primary first; None: stopped. Other instances stay.
+        Name of an instance -> its nodes at the end, primary first; None: it is stopped. Other
+        instances stay.
     demands
-        Names the instances that must be separate; exclusion tags are known without it.
+        Has the instances that must be separate. Exclusion tags are read from the instances.
     new
-        Instances that are created.
+        The instances that are created.
 
-    If more instances share a node in the end (soft limits are not enforced, or a hard constraint
-    was violated before), there are units for all of them.
+    If instances that must be separate share a node at the end (a limit is not enforced, or a hard
+    constraint was violated before), there is a unit for each of them.
 
     Attributes
     ----------
     room:
-        The free units at first, as in `iallocator.transition.resources.room`.
+        (index of a node, text) -> the units that are free before the transition.
     shares:
-        (instance, index of a node) of the instances that share it temporarily; see
-        `allow_meetings`.
+        (instance, index of a node) for instances that `allow_meetings` lets share a node
+        temporarily.
     """
 
     def __init__(
@@ -114,9 +113,9 @@ class Separations:
     def allow_meetings(self, sequence: Sequence[Step]) -> list[str]:
         """Let instances meet where `sequence` requires it; return a remark for each meeting.
 
-        The sequence has been verified by other code. It lets instances meet temporarily if they
-        leave an offline node, move as one group, or are allowed to on their way. These are recorded
-        in `shares`. All other steps wait for each other as before.
+        Other code has verified the sequence. In it, instances may meet temporarily if they leave an
+        offline node, move as one group, or if the constraint allows it during moves. Such meetings
+        are recorded in `shares`. The dependencies of all other steps are not changed.
         """
         left, remarks = dict(self.room), []
         guests: set[tuple[str, Key]] = set()
@@ -149,7 +148,7 @@ class Separations:
         """Yield (node, text) for the exclusive right to have `what` on a node or in its domains.
 
         If `domain` is not "", each failure domain of that kind to which `node` belongs has one
-        right. It is listed at the first node of the failure domain that was seen.
+        right. The right is listed at the node of the failure domain that was seen first.
         """
         if not domain:
             yield node, what
@@ -161,7 +160,7 @@ class Separations:
 def _needs(
     known: Mapping[str, Instance], wanted: Wanted, apart: Iterable[tuple[str, str, str]]
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return name -> (unit, failure domain) for moving instances and those they must not meet."""
+    """Return instance -> (unit, kind of failure domain), for instances that must not meet."""
     needs: dict[str, list[tuple[str, str]]] = {}
     movers = [known[name] for name in wanted if name in known]
     tags = {tag for mover in movers for tag in mover.exclusion}

@@ -39,8 +39,7 @@ TAG = "tag"
 UNTAG = "untag"
 
 ARRIVALS = (MIGRATE, FAILOVER, MOVE, CREATE, START)
-"""The kinds of steps after which an instance that is to run runs on a node where it did not run
-before."""
+"""The kinds of steps after which an instance runs on a node on which it did not run before."""
 
 
 class Step:
@@ -61,9 +60,9 @@ class Step:
     takes, frees:
         Amounts; see `iallocator.transition.resources`.
     needs:
-        The steps that must be done before it, whatever the amounts -> reason.
+        Step that must be done before this step, whatever the amounts -> reason.
     alone:
-        Whether it is a job of its own, so that it delays no step of another instance.
+        Whether the step is a job of its own, so that it delays no step of another instance.
     """
 
     __slots__ = (
@@ -112,7 +111,7 @@ class Step:
 
     @property
     def identity(self) -> tuple[str, str, Place | None, Place | None, int | None]:
-        """Return a key that is equal for equal steps of two attempts."""
+        """Return a key that is equal for equal steps in two searches."""
         return self.kind, self.name, self.before, self.after, self.node
 
     @property

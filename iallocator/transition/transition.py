@@ -1,4 +1,4 @@
-"""A transition: numbered steps, each with the steps that it waits for."""
+"""A transition: numbered steps, each with the steps on which it depends."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ class ScheduledStep:
     Attributes
     ----------
     number:
-        From 1 on; the steps that it waits for have lower numbers.
+        The number of the step, from 1 on; the steps on which it depends have lower numbers.
     level:
         The length of the longest chain of dependent steps that ends with it, at least 1.
     action:
-        What is done.
+        The change that the step makes.
     after:
-        Numbers of the steps that it waits for, ascending. Steps that one of these waits for are
-        left out.
+        Numbers of the steps on which it depends, ascending. Indirect dependencies are left out.
     because:
         For each number in `after`, the reason as text.
     position:
-        Its position in the legal sequence from which the transition was made.
+        The position of the step in the legal sequence from which the transition was made.
     """
 
     __slots__ = ("action", "after", "because", "level", "number", "position")
@@ -56,15 +55,17 @@ class Transition:
     left:
         (instance or node, reason): requested changes that cannot be made.
     pairs:
-        How many pairs of steps are ordered, directly or not; lower is better.
+        The number of pairs of steps of which one depends on the other, even indirectly; lower is
+        better.
     remarks:
         Messages: orders that were dropped, temporary moves.
     sequence:
-        For a transition made of moves: the positions of the moves, in an order in which they can be
-        made one after the other.
+        For a transition made from moves: the positions of the moves, in an order in which they are
+        legal one after the other.
     shares:
-        (instance, index of a node): the instance arrives there before instances have left from
-        which it must be separate, because the verified moves are in that order; see `remarks`.
+        (instance, index of a node): the instance arrives at the node before other instances have
+        left from which it must be separate, because the verified moves have that order. `remarks`
+        has a message about each.
     """
 
     __slots__ = ("cluster", "left", "pairs", "remarks", "sequence", "shares", "steps")
@@ -90,11 +91,10 @@ class Transition:
 
 
 def number(cluster: Cluster, sequence: Sequence[Step], room: Amounts) -> Transition:
-    """Return the transition with the steps of a legal `sequence`; `room`: the free amounts before
-    it.
+    """Return the transition with the steps of a legal `sequence`.
 
-    Steps are numbered by level: steps without dependencies first. Within a level the order of the
-    sequence is kept.
+    Steps are numbered by level: steps without dependencies first. Within a level, the order of the
+    sequence is kept. `room`: the free amounts before the sequence.
     """
     waits = find_waits(cluster, sequence, room)
     steps: list[ScheduledStep] = []

@@ -1,1 +1,1 @@
-"""Documents: the only code that sees the raw structures of requests and responses."""
+"""Read and write documents: only this package uses the raw JSON of requests and responses."""

@@ -1,12 +1,12 @@
 """Read and write JSON.
 
 Loading `json` (which loads `re`, `enum`, `functools` ...) takes longer than everything else that a
-small request needs.  The accelerators in `_json` do the work in either case, so they are used
-directly.  Where an interpreter has none, or a document is not plain JSON, `json` itself is used,
-which also has better error messages. Output contains no control characters for terminals.
+small request needs. `json` itself uses the accelerators in `_json`, so this module uses them
+directly. If an interpreter has none, or a document is not plain JSON, `json` is used, which also
+has better error messages. Output contains no control characters for terminals.
 
-Bytes that are not JSON are reported with a guess at their format.  Members that appear twice are
-reported, and are an error if they decide answers.
+Bytes that are not JSON are reported with a guess at their format. Members that appear twice in an
+object are reported; they are an error if they can affect answers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BOM = b"\xef\xbb\xbf"
 """Byte order mark that some editors put before a text; it is skipped."""
 
 _LARGE = 3_000_000
-"""Size in bytes from which the faster parser saves more time than loading it takes."""
+"""Size of a document in bytes from which the faster parser saves more time than it costs."""
 
 
 def decode(raw: bytes) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def decode(raw: bytes) -> dict[str, Any]:
     Raises
     ------
     RequestError
-        If it is empty, not UTF-8, not JSON, nested too deeply, or not an object.
+        If `raw` is empty, not UTF-8, not JSON, nested too deeply, or not an object.
     """
     value = decode_any(raw)
     if not isinstance(value, dict):
@@ -65,7 +65,7 @@ def decode_any(raw: bytes) -> Any:
     Raises
     ------
     RequestError
-        As `decode`, but not for another type.
+        If `raw` is empty, not UTF-8, not JSON, or nested too deeply.
     """
     if raw.startswith(BOM):
         raw = raw[len(BOM) :]
@@ -133,7 +133,7 @@ BLANKS = " \t\n\r"
 
 
 class _Rules:
-    """Represent the options of the scanner: plain objects and numbers, only what JSON allows."""
+    """Represent the options of the JSON scanner: plain objects and numbers, no extensions."""
 
     strict = True
     object_hook = None
@@ -148,14 +148,14 @@ class _Rules:
 
 
 def loads(text: str, object_of: Pairs | None = None) -> Any:
-    """Return the value of a JSON document; `object_of` makes objects of their members.
+    """Return the value of a JSON document; `object_of` makes an object from its members.
 
     Raises
     ------
     ValueError
-        If it is not JSON.
+        If `text` is not JSON.
     RecursionError
-        If it is nested too deeply.
+        If `text` is nested too deeply.
     """
     try:
         from _json import make_scanner
@@ -204,7 +204,7 @@ def dumps(value: Any, comma: str = ",", colon: str = ":") -> str:
 def encode(reply: Reply, extended: bool = True) -> bytes:
     """Return the response document as compact JSON on one line.
 
-    `extended`: whether it has the members that hail does not print.
+    `extended`: whether the document includes the members that hail does not print.
     """
     document = reply.document()
     if not extended:
@@ -213,12 +213,18 @@ def encode(reply: Reply, extended: bool = True) -> bytes:
 
 
 def on_one_line(document: object) -> str:
-    """Return `document` as readable JSON on one line; errors as `dumps`."""
+    """Return `document` as readable JSON on one line.
+
+    Raises
+    ------
+    ValueError
+        If a number is infinite or NaN, which JSON does not have.
+    """
     return _escaped(dumps(document, ", ", ": "))
 
 
 def infinite_number(value: object, path: str = "") -> tuple[str, str]:
-    """Return the path of the first infinite number (or NaN) in `value`, and what is wrong with it.
+    """Return the path of the first infinite number (or NaN) in `value`, and the error message.
 
     Both are empty if all numbers are finite. JSON has no infinite numbers, but a number like 1e400
     is read as one.
@@ -238,7 +244,10 @@ def infinite_number(value: object, path: str = "") -> tuple[str, str]:
 
 
 def pretty(document: object, finite: bool = False) -> str:
-    """Return `document` as `pretty_bytes` does, as text."""
+    """Return `document` as JSON text with one member per line.
+
+    `finite`: all numbers are known to be finite, and are not checked.
+    """
     return pretty_bytes(document, finite).decode()
 
 
@@ -298,7 +307,7 @@ def _printable(text: str) -> str:
 def _escaped(line: str) -> str:
     r"""Return a line of JSON with codes (``\u202e``) for characters that do not print.
 
-    They can be in strings only.  A character beyond the first 65536 becomes two codes.
+    Such characters can only be in strings. A character beyond the first 65536 becomes two codes.
     """
     if line.isprintable():
         return line
@@ -313,14 +322,14 @@ def _escaped(line: str) -> str:
 
 
 DECIDING = frozenset({"nodes", "instances", "nodegroups", "request", "ipolicy", "cluster_tags"})
-"""Members of a document that affect answers."""
+"""Members of a document in which a repeated member is an error, because it may affect answers."""
 
 FIELDS = 3
-"""Fewest fields of a line of htools' text format."""
+"""The fewest fields of a line that looks like htools' text format."""
 
 
 class _Members(list[tuple[str, "Any"]]):
-    """Represent the members of an object, including two of one name."""
+    """Represent the members of a JSON object, including members with one name."""
 
 
 def looks_like(raw: bytes) -> str:
@@ -332,7 +341,7 @@ def looks_like(raw: bytes) -> str:
 
 
 def check_duplicates(text: str) -> None:
-    """Report members of the JSON document `text` that have the name of another member.
+    """Report members of the JSON document `text` that repeat the name of another member.
 
     A repeated member is an error in nodes, groups, instances and the request, and in any value in
     them. Of other repeated members of the document itself, the last one is used, with a warning.

@@ -1,7 +1,7 @@
 """Report errors that a schema cannot express: unknown names, and numbers of disk templates.
 
-These checks read raw documents, which may have other errors. A value of a wrong type is skipped
-here: the schema reports it. The messages are those of the parser, which stops at the first error.
+These checks read raw documents, which may have other errors. A value of a wrong type is skipped,
+because the schema reports it. The messages are those of the parser, which stops at the first error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["inconsistencies"]
 
 
 def inconsistencies(document: Raw) -> Iterator[RequestError]:
-    """Yield every name in `document` that does not exist, and every number that does not fit."""
+    """Yield an error for each unknown name in `document`, and for each number that does not fit."""
     yield from doubtful_facts(document)
     for key in ("nodegroups", "nodes", "instances"):
         value = document.get(key)
@@ -85,14 +85,14 @@ def inconsistencies(document: Raw) -> Iterator[RequestError]:
 
 
 def _members(document: Raw, key: str) -> list[tuple[str, Raw]]:
-    """Return the members of an object that are objects themselves."""
+    """Return the members of the object `document[key]` that are objects, as (name, object)."""
     value = document.get(key)
     members = value.items() if type(value) is dict else ()
     return [(name, item) for name, item in members if type(item) is dict]
 
 
 def _names(raw: Raw, key: str) -> list[tuple[int, str]]:
-    """Return the names in a list, with their positions."""
+    """Return (position, name) for each name in the list `raw[key]`."""
     value = raw.get(key)
     names = value if type(value) is list else []
     return [(position, name) for position, name in enumerate(names) if type(name) is str and name]
@@ -106,7 +106,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _template_nodes(raw: Raw) -> int | None:
-    """Return how many nodes the disk template needs; None for an unknown template."""
+    """Return how many nodes the disk template of an instance requires; None if it is unknown."""
     template = raw.get("disk_template")
     if type(template) is not str or template not in TEMPLATES:
         return None
@@ -141,7 +141,11 @@ def _places(instance: Raw, document: Raw) -> Iterator[RequestError]:
 def _known(
     raw: Raw, key: str, known: Collection[str] | Any, expected: str
 ) -> Iterator[RequestError]:
-    """Yield the names in the list `key` that are not in `known`, which may be invalid itself."""
+    """Yield an error for each name in the list `raw[key]` that is not in `known`.
+
+    `known` may be a value of a wrong type; then nothing is checked. `expected`: the expected kind
+    of name, for messages.
+    """
     if type(known) is not dict:
         return
     for position, name in _names(raw, key):
@@ -197,7 +201,7 @@ def _subject(request: Raw, document: Raw) -> tuple[Raw, list[str]]:
 
 
 def _relocation(request: Raw, document: Raw) -> Iterator[RequestError]:
-    """Check that one node is relocated from: the one that this template can leave."""
+    """Check that ``relocate_from`` has one node, which the instance can leave by its template."""
     required = _whole(request.get("required_nodes"))
     if required is not None and required != 1:
         yield RequestError("required_nodes", f"expected 1, got {required}")
@@ -250,4 +254,4 @@ _CHECKS: dict[str, tuple[Check, ...]] = {
     "change-group": (_named_instances, _target_groups),
     "multi-evacuate": (_named_nodes("evac_nodes"),),
 }
-"""Request type -> what is checked beyond its schema."""
+"""Request type -> the checks in addition to its schema."""

@@ -89,9 +89,9 @@ ADMIN_STATES = ("up", "down", "offline")
 
 
 def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
-    """Return the new instance of a request, in its place in the order of `cluster`.
+    """Return the new instance of a request, with its position in the order of `cluster`.
 
-    It has no nodes yet. It counts as running, whatever state the description has.
+    It has no nodes yet. It counts as running, whatever state `raw` contains.
     """
     instance = read_instance(name_of(raw, "name"), raw, reading, new=True)
     reading.place(instance, cluster)
@@ -106,7 +106,7 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
 
 
 def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Instance:
-    """Return the instance in `raw`, without nodes; `new`: it is from a request."""
+    """Return the instance `name` in `raw`, without its nodes; `new`: it is from a request."""
     sizes: list[int] = []
     spindles: int | None = 0  # of all disks; None if a disk names none
     for position, disk in enumerate(objects(raw, "disks", [])):
@@ -163,7 +163,7 @@ def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> I
 def read_keys(raw: Raw, level: str = "server") -> tuple[PlacementKey, ...]:
     """Return the ``placement_keys`` of a cluster, an instance or a request, in their order.
 
-    `level` is the level of keys that name none.
+    `level`: the level of keys that have no member ``level``.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def read_keys(raw: Raw, level: str = "server") -> tuple[PlacementKey, ...]:
 
 
 def _signed(raw: Raw, key: str) -> float:
-    """Return a number of either sign."""
+    """Return the number `raw[key]`, which may be negative."""
     value = raw.get(key, absent)
     if (type(value) is int or type(value) is float) and -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
         return value
@@ -198,7 +198,7 @@ def _signed(raw: Raw, key: str) -> float:
 
 
 def cluster_policy(document: Raw) -> Policy:
-    """Return the policy of the whole cluster."""
+    """Return the instance policy of the whole cluster in `document`."""
     return read_policy(document, "ipolicy", Policy(), partial=True)
 
 
@@ -318,14 +318,15 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
 
 
 RESERVE_SLACK = 2.0**-30
-"""MiB: enough to make two equal amounts different, and too little to change a score."""
+"""An amount of MiB that makes two equal amounts different, and is too small to change a score."""
 
 
 def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
     """Read into `cluster` the placement restrictions by tags and storage pools in `document`.
 
-    Every source of a cluster calls it.  `document` has the members that are read by
-    `iallocator.wire.pools`; those of nodes, groups and instances may be left out, but for tags.
+    Every source of a cluster calls this function. `document` has the members that
+    `iallocator.wire.pools` reads. Members of nodes, groups and instances may be missing, except
+    their tags.
     """
     interpret_tags(cluster, reading.exclusion)
     if not reading.behaviour.counts_new_statistics:
@@ -367,12 +368,12 @@ def _instance_mentions_pools(raw: Raw) -> bool:
 
 
 def _names_pool(raw: Raw) -> bool:
-    """Return whether a tag names a storage pool."""
+    """Return whether a tag of the object `raw` names a storage pool."""
     return any(tag.startswith(POOL_TAG) for tag in raw.get("tags") or ())
 
 
 def doubtful_facts(document: Raw) -> Iterator[RequestError]:
-    """Yield doubtful facts: an unknown version, group names that occur twice.
+    """Yield doubtful facts in `document`: an unknown version, group names that occur twice.
 
     Other parts of `document` may be invalid.
     """
@@ -467,4 +468,4 @@ REPORTED = frozenset({
     "total_memory", "reserved_memory", "free_memory", "total_disk", "free_disk",
     "total_cpus", "reserved_cpus", "total_spindles", "free_spindles",
 })  # fmt: skip
-"""Fields that only a node that answers can report."""
+"""Fields of a node that are known only if the node answers Ganeti."""

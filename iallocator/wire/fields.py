@@ -24,16 +24,16 @@ __all__ = [
 ]  # fmt: skip
 
 POOL_TAG = "iallocator:pool:"
-"""Prefix of tags that name a pool; its type and, after a colon, its name follow."""
+"""The beginning of a tag that names a storage pool: ``iallocator:pool:TYPE:NAME``."""
 
 NAMELESS = "expected a name for each member, got an empty string"
 
 absent: Any = object()
-"""Default value that marks a required field."""
+"""The default that means that a field is required."""
 
 
 LONGEST_TEXT = 40
-"""Characters of a text in an error message."""
+"""The most characters of a value's text in an error message."""
 
 
 def describe(value: Any) -> str:
@@ -61,7 +61,7 @@ def _default(raw: Raw, key: str, default: Any, expected: str) -> Any:
 
 
 def integer(raw: Raw, key: str, default: Any = absent) -> int:
-    """Return a whole number from 0 to 2^53; floats without fraction are allowed."""
+    """Return the member `key` as a whole number, 0 to 2^53; floats without fraction are allowed."""
     value = raw.get(key)
     if type(value) is int and 0 <= value <= LARGEST_NUMBER:
         return value
@@ -73,7 +73,7 @@ def integer(raw: Raw, key: str, default: Any = absent) -> int:
 
 
 def number(raw: Raw, key: str, default: Any = absent) -> float:
-    """Return a number from 0 to 2^53."""
+    """Return the member `key` as a number from 0 to 2^53."""
     value = raw.get(key)
     if (type(value) is int or type(value) is float) and 0 <= value <= LARGEST_NUMBER:
         return value
@@ -81,7 +81,7 @@ def number(raw: Raw, key: str, default: Any = absent) -> float:
 
 
 def factor(raw: Raw, key: str, default: Any = absent) -> float:
-    """Return a divisor: 0 (unknown), or a number from 1e-6 to 2^53."""
+    """Return the member `key` as a divisor: 0 (unknown), or a number from 1e-6 to 2^53."""
     value = raw.get(key)
     if (type(value) is int or type(value) is float) and is_factor(value):
         return value
@@ -95,7 +95,7 @@ def is_factor(value: float) -> bool:
 
 
 def boolean(raw: Raw, key: str, default: Any = absent) -> bool:
-    """Return true or false."""
+    """Return the member `key`, which must be true or false."""
     value = raw.get(key)
     if value is True or value is False:
         return value
@@ -103,7 +103,7 @@ def boolean(raw: Raw, key: str, default: Any = absent) -> bool:
 
 
 def text(raw: Raw, key: str, default: Any = absent) -> str:
-    """Return a string; null counts as absent if there is a default."""
+    """Return the member `key` as a string; null counts as absent if there is a default."""
     value = raw.get(key)
     if type(value) is str:
         return value
@@ -113,7 +113,7 @@ def text(raw: Raw, key: str, default: Any = absent) -> str:
 
 
 def name_of(raw: Raw, key: str) -> str:
-    """Return a string that is not empty."""
+    """Return the member `key`, which must be a string that is not empty."""
     name = text(raw, key)
     if not name:
         raise RequestError(key, "expected a name, got an empty string")
@@ -121,7 +121,7 @@ def name_of(raw: Raw, key: str) -> str:
 
 
 def one_of(raw: Raw, key: str, choices: Collection[str], default: Any = absent) -> str:
-    """Return one of a few strings."""
+    """Return the member `key`, which must be one of the strings in `choices`."""
     value = raw.get(key)
     if type(value) is str and value in choices:
         return value
@@ -130,7 +130,7 @@ def one_of(raw: Raw, key: str, choices: Collection[str], default: Any = absent) 
 
 
 def strings(raw: Raw, key: str, default: Any = absent) -> list[str]:
-    """Return a list of strings; null counts as absent if there is a default."""
+    """Return the member `key` as a list of strings; null counts as absent if there is a default."""
     value = raw.get(key)
     if type(value) is list:
         for position, item in enumerate(value):
@@ -143,7 +143,7 @@ def strings(raw: Raw, key: str, default: Any = absent) -> list[str]:
 
 
 def names(raw: Raw, key: str, default: Any = absent) -> list[str]:
-    """Return a list of non-empty strings."""
+    """Return the member `key` as a list of non-empty strings."""
     value = strings(raw, key, default)
     for position, item in enumerate(value):
         if not item:
@@ -152,7 +152,7 @@ def names(raw: Raw, key: str, default: Any = absent) -> list[str]:
 
 
 def objects(raw: Raw, key: str, default: Any = absent) -> list[Raw]:
-    """Return a list of objects."""
+    """Return the member `key` as a list of objects."""
     value = raw.get(key)
     if type(value) is list:
         for position, item in enumerate(value):
@@ -163,7 +163,7 @@ def objects(raw: Raw, key: str, default: Any = absent) -> list[Raw]:
 
 
 def child(raw: Raw, key: str, default: Any = absent) -> Raw:
-    """Return an object."""
+    """Return the member `key` as an object."""
     value = raw.get(key)
     if type(value) is dict:
         return value
@@ -171,7 +171,7 @@ def child(raw: Raw, key: str, default: Any = absent) -> Raw:
 
 
 def members(raw: Raw, key: str, default: Any = absent) -> dict[str, Raw]:
-    """Return an object of objects; no member has an empty name."""
+    """Return the member `key` as an object with objects as members; no name may be empty."""
     value = child(raw, key, default)
     if "" in value:
         raise RequestError(key, NAMELESS)

@@ -1,6 +1,6 @@
 """Read storage pools from the fields, tags and disks of a document.
 
-The pool of an instance is the first that is named in this list:
+The pool of an instance is the first pool that one of these sources names, in this order:
 
 ======================================  =============================================
 ``storage_type``, ``storage_pool``      of the instance; one may be missing
@@ -64,9 +64,9 @@ VG_KEYS = ("vg", "metavg")
 
 
 def _listed(raw: Raw, key: str, known: Sizes | None = None) -> Sizes | None:
-    """Return the pools that a node lists in `key`; None without that member.
+    """Return the pools and sizes that a node lists in `key`; None without that member.
 
-    `key`: ``storage_pools``, or ``volume_groups``: its entries have no type. `known`: pools that
+    `key`: ``storage_pools``, or ``volume_groups`` with entries without a type. `known`: pools that
     must not be listed again.
     """
     if raw.get(key) is None:
@@ -104,7 +104,7 @@ def _tagged(tags: Iterable[str]) -> list[Pool]:
 
 
 def _parameter_pools(raw: Raw) -> dict[str, Pool]:
-    """Return each disk template -> the pool that ``diskparams`` name for it."""
+    """Return disk template -> the pool that the member ``diskparams`` of `raw` names for it."""
     if raw.get("diskparams") is None:
         return {}
     pools: dict[str, Pool] = {}
@@ -200,10 +200,11 @@ def _groups_of_disks(raw: Raw) -> set[Pool]:
 
 
 def _reported(nodes: Sequence[Node], access: Sequence[NodePools | None]) -> list[Pool]:
-    """Return the pools that free disk describes: ``lvm``, and the volume group that equals it.
+    """Return the pools to which the free disk of nodes refers: ``lvm``, and one volume group.
 
-    A single volume group equals it. If there are several and ``lvm`` is not one of them, it is the
-    one with the sizes of the node itself, on every node that measures it.
+    If there is only one volume group, it is that group. If there are several and ``lvm`` is not one
+    of them, it is the group with the disk sizes of the node itself, on every node that reports the
+    group.
     """
     known = [(node, one) for node, one in zip(nodes, access) if one is not None]
     named = {pool for _, one in known for pool in one.pools}
@@ -222,7 +223,7 @@ def _reported(nodes: Sequence[Node], access: Sequence[NodePools | None]) -> list
 
 
 def resolve_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
-    """Set the pools of a new instance; if groups differ, its pool depends on the group."""
+    """Set the pools of a new instance; if pools differ between node groups, for each group."""
     storage = cluster.storage or Storage([None] * len(cluster.nodes))
     if storage.volume_groups:
         storage.volume_groups |= _groups_of_disks(raw)
@@ -242,10 +243,10 @@ def _resolve(
     usual: Pool | None,
     anywhere: bool = False,
 ) -> bool:
-    """Set the pools of an instance; return whether some are new.
+    """Set the pools of an instance; return whether pools were added to `storage`.
 
-    `usual` is the pool of its disk template, if disk parameters name one; `anywhere`: they name
-    different pools.
+    `usual`: the pool of its disk template, if disk parameters name one. `anywhere`: whether the
+    disk parameters of groups name different pools.
     """
     disks = raw.get("disks") or []
     kind = TEMPLATES[instance.template]
@@ -307,9 +308,9 @@ def _volume_groups(
 ) -> list[Pool]:
     """Return the storage pool of each disk; of drbd, also the pool of its metadata.
 
-    `stated`: the pools that tags name. A volume group among them is that of disks that name none.
-    If nodes have tags only, a volume group that no tag names is part of ``lvm``: Ganeti names the
-    volume group of each new disk.
+    `stated`: the pools that tags name. A volume group among them applies to disks that name none.
+    If nodes name pools only in tags, a volume group that no tag names is part of ``lvm``, because
+    Ganeti names the volume group of each new disk.
     """
     listed = storage.volume_groups
     usual = next((pool for pool in stated if pool in listed), LVM)

@@ -1,4 +1,4 @@
-"""Options for reading documents: which members are used, and the order of objects."""
+"""Options for reading documents: the members to use, and the order of objects."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Reading:
     Attributes
     ----------
     behaviour:
-        Which members are used, and how ties are decided.
+        The differences between this program and hail: the members to use, and the decision of ties.
     static_kvm_memory:
-        MiB that a node itself uses if the first hypervisor is kvm; 0: as reported.
+        MiB that a node itself uses if the first hypervisor is kvm; 0: the reported amount.
     ignore_load:
         If true, instances have no dynamic utilisation.
     exclusion:
@@ -35,8 +35,8 @@ class Reading:
     tag_prefix:
         The beginning of the tags of this program.
     reads_auto_balance, reads_cpu_speed:
-        If true, this field is used. hail ignores both; other programs of htools use them, but read
-        other sources.
+        Whether the field ``auto_balance``, or the cpu speed of nodes, is used. hail ignores both
+        fields. Other programs of htools use them, because they read other sources.
     """
 
     __slots__ = (
@@ -73,19 +73,19 @@ class Reading:
         return NO_LOAD if self.ignore_load else UNIT_LOAD
 
     def ordered(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
-        """Return the members of `raw`; of a tie, the first wins."""
+        """Return (name, object) for the nodes or instances in `raw`; the first wins a tie."""
         if not self.behaviour.orders_by_name:
             return list(raw.items())[:: -1 if self.behaviour.reverses_order else 1]
         return sorted(raw.items())
 
     def groups(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
-        """Return the groups in `raw`, in their order or sorted by name."""
+        """Return the node groups in `raw` (uuid, group), sorted by name unless hail is followed."""
         if not self.behaviour.orders_by_name:
             return list(raw.items())
         return sorted(raw.items(), key=lambda item: (str(item[1].get("name")), item[0]))
 
     def place(self, instance: Instance, cluster: Cluster) -> None:
-        """Set the order of a new instance, and the meaning of its tags."""
+        """Set the position of a new instance in the order of the cluster, and read its tags."""
         from _bisect import bisect_right
         from _operator import attrgetter
 

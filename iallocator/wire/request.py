@@ -1,6 +1,6 @@
 """Convert the ``request`` member of a document, with its options, to a request.
 
-A key of the request can set an option: the key has the name of the option.
+A key of the request with the name of an option sets this option.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
     Raises
     ------
     RequestError
-        If it is invalid, or names an object that `cluster` does not have.
+        If the request is invalid, or names an object that `cluster` does not have.
     """
     raw = child(document, "request")
     try:
@@ -196,13 +196,13 @@ READERS: dict[str, Callable[[Raw, Cluster, Reading], Request]] = {
     "change-group": _change_group,
     "multi-evacuate": _multi_evacuate,
 }
-"""Request type -> reader."""
+"""Request type -> the function that reads such a request."""
 
 
 def read_settings(raw: Raw) -> dict[str, Any]:
-    """Return the settings in the keys of the request, by attribute of `Settings`.
+    """Return attribute of `Settings` -> value, for the keys of the request that set options.
 
-    The table of options states of which kind each value must be. Numbers may have any size:
+    The table of options has the kind of value of each option. Numbers may have any size:
     `iallocator.settings` compares them with the bounds of their options.
 
     Raises

@@ -1,9 +1,9 @@
-"""Report every problem of a document, where the parser stops at the first one.
+"""Report every problem of a document, while the parser stops at the first problem.
 
 The published schemas are in ``schemas/`` beside the package in a checkout and in an editable
 install, and inside the package in a wheel.  The keywords that the schemas use for values are
-redefined here, so that an error of the schema has the words of `iallocator.wire.fields`.  Only
-this module imports jsonschema, which takes longer to load than an answer takes.  It is loaded for
+redefined here, so that an error of the schema has the words of `iallocator.wire.fields`.  Only this
+module imports jsonschema, which takes longer to load than an answer takes.  It is loaded for
 ``--validate`` only.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _missing: Any = object()
-"""Stands for a missing required member; it has no JSON type, so no type matches."""
+"""The value in place of a missing required member. It has no JSON type, so no schema accepts it."""
 
 _ANNOTATIONS = frozenset({"title", "description", "default"})
 _PLURALS = {"a string": "strings", "an object": "objects"}
@@ -120,7 +120,7 @@ def _range(schema: Raw) -> str:
 
 
 def _items(validator: Any, schema: Raw) -> str:
-    """Return the name of the items of a list, for the error about a missing item."""
+    """Return the noun for the items of a list, for the error about a missing item."""
     for error in validator.descend(_missing, schema.get("items", True)):
         for singular, plural in _PLURALS.items():
             if error.message.startswith(f"expected {singular},"):
@@ -180,7 +180,7 @@ _Validator: Any = extend(Draft202012Validator, _KEYWORDS)  # type: ignore[no-unt
 
 
 NEEDED, OPTIONAL, UNREAD = "needed", "optional", ""
-"""How a caller uses the request of a document; some read only the cluster."""
+"""The use of the request in a document by a caller; `UNREAD`: only the cluster is read."""
 
 _WORDED_BETTER = frozenset({"minItems", "maxItems", "uniqueItems"})
 """Keywords that `iallocator.wire.consistency` checks, too, with better messages."""
@@ -190,9 +190,9 @@ def problems(raw: bytes, request: str = NEEDED) -> list[str]:
     """Return every problem of the request document `raw`, sorted; empty if it can be answered.
 
     `request`: whether the request is required, and is checked. Each problem is ``path: expected
-    ..., got ...``, as in the error that the parser raises for the first problem. A document that
-    cannot be decoded has that problem only. Cost: a tenth of a second to load jsonschema, then a
-    third of a second per MB.
+    ..., got ...``, as in the error that the parser raises for the first problem. If a document
+    cannot be decoded, that is the only problem reported. Cost: a tenth of a second to load
+    jsonschema, then a third of a second per MB.
     """
     try:
         document = decode(raw)
@@ -224,7 +224,7 @@ def directory() -> Path:
     Raises
     ------
     IallocatorError
-        If they are not installed.
+        If the schemas are not installed.
     """
     for place in _PLACES:
         if (place / f"request{_SUFFIX}").is_file():

@@ -21,15 +21,15 @@ __all__ = [
 ]  # fmt: skip
 
 Record = dict[str, Any]
-"""Field (as in LUXI) -> value; None if there is no value."""
+"""An object in an answer: field, named as in LUXI -> value; None if there is no value."""
 
 
 OWN = "lvm"
-"""The name in documents of the volume group of the cluster, which free disk describes."""
+"""The name in documents of the cluster's own volume group, to which free disk refers."""
 
 
 class VolumeGroups(NamedTuple):
-    """Represent the volume groups of a cluster; that of the cluster is called `OWN`.
+    """Represent the volume groups of nodes and disks; the cluster's own group is called `OWN`.
 
     Attributes
     ----------
@@ -46,18 +46,18 @@ class VolumeGroups(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Represent the answers to all questions, which were asked one after the other.
+    """Represent the answers to all questions; they were received one after the other.
 
     Attributes
     ----------
     where:
         The socket, address or folder of the answers.
     info:
-        The cluster.
+        The fields of the cluster.
     groups, nodes, instances, networks:
-        Their fields, in the order of the answers.
+        The fields of each object, in the order of the answers.
     volume_groups:
-        Those of nodes and disks; None if they are not asked for.
+        The volume groups of nodes and disks; None if they are not requested.
     """
 
     where: str
@@ -123,14 +123,14 @@ NEEDED = {
     "total_cpus": "ctotal",
     "reserved_cpus": "cnos",
 }
-"""Amounts that an online node must report itself -> their fields in the answer."""
+"""Amount that an online node itself must report -> its field in the answer."""
 
 WHERE_KNOWN = {"total_disk": "dtotal", "free_disk": "dfree", "free_spindles": "spfree"}
-"""Amounts that are 0 without a volume group, or without spindles -> their fields."""
+"""Amount that is 0 without a volume group, or without spindles -> its field in the answer."""
 
 
 def captured(answers: Answers) -> Record:
-    """Return the document, without a request.
+    """Return the document of the cluster, without a request.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def _name(raw: Record, what: str, key: str = "name") -> str:
 
 
 def _pool_names(parameters: Any) -> Record:
-    """Return the members of disk `parameters` that name storage pools."""
+    """Return disk template -> its disk `parameters` that name storage pools."""
     known = parameters if isinstance(parameters, dict) else {}
     return {
         name: {key: known[name][key]}

@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 AGAIN = 3
-"""Number of repetitions of all queries."""
+"""How often all queries are repeated if the answers do not agree."""
 
 
 def reading_deadline(settings: Settings, in_run: bool) -> Deadline:
@@ -74,12 +74,12 @@ def read_live(
 ) -> tuple[Cluster, Policy, str, Record]:
     """Return the cluster that ``-L`` or ``-m`` names, its policy, its master, and its document.
 
-    `in_run`: as in `reading_deadline`.
+    `in_run`: whether the time limit of the run applies, too.
 
     Raises
     ------
     LiveError, UsageError
-        If the cluster is not reached, or its answers are invalid.
+        If the cluster cannot be reached, or its answers are invalid.
     """
     answers = ask(settings, reading_deadline(settings, in_run))
     return understood(answers, reading, through_luxi=settings.luxi is not None)
@@ -88,7 +88,10 @@ def read_live(
 def understood(
     answers: Answers, reading: Reading, through_luxi: bool
 ) -> tuple[Cluster, Policy, str, Record]:
-    """Return the model and the document from `answers`; errors name the source of the answers."""
+    """Return the cluster, its policy, its master and its document from `answers`.
+
+    Errors contain the source of the answers.
+    """
     own = copy(reading)
     own.reads_auto_balance = True
     own.reads_cpu_speed = through_luxi or reading.behaviour.reads_cpu_speed_by_rapi
@@ -248,7 +251,7 @@ def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
 
 
 FILE = "file://"
-"""Prefix of an address that is a folder."""
+"""The prefix of an address that is a folder with stored answers."""
 
 QUESTIONS = {
     "info": "/2/info",
@@ -257,7 +260,7 @@ QUESTIONS = {
     "instances": "/2/instances?bulk=1",
     "networks": "/2/networks?bulk=1",
 }
-"""Name of the question, and of its file -> its path in RAPI."""
+"""Name of a question, and of the file with its stored answer -> its path in RAPI."""
 
 
 class AnswerSource(Protocol):
@@ -272,7 +275,7 @@ class AnswerSource(Protocol):
 class StoredAnswers:
     """Read answers from the folder of an address ``file://FOLDER``; networks may be missing there.
 
-    Each file is read on demand, so that the error for a damaged file names it.
+    Each file is read on demand, so that the error about a damaged file contains its name.
     """
 
     def __init__(self, address: str, limit: int) -> None:

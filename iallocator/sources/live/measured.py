@@ -1,9 +1,9 @@
-"""Measured utilisation of nodes and instances, from their monitoring daemons or from a file.
+"""Read the measured utilisation of nodes and instances from monitoring daemons or a file.
 
-``cpu-avg-load`` is measured per node and divided among cpus: the virtual cpus of its instances, and
-the cpus of the node itself. As in hbal, the node's own part stays when instances move.
+``cpu-avg-load`` is measured per node. It is divided among the virtual cpus of the instances on the
+node, and the cpus of the node itself. As in hbal, the node's own part stays when instances move.
 ``xen-cpu-avg-load`` is measured per instance. If one online node, or an instance on it, has no
-measurement, none is used: a mixture would move instances for no reason.
+measurement, no measurement is used: a mixture would move instances for no reason.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ PORT = 1815
 """Port of the monitoring daemon."""
 
 LARGEST_REPORT = 2**20
-"""Bytes of a report, at most: the loads of more than 10 000 instances."""
+"""The largest accepted report, in bytes: enough for the loads of more than 10 000 instances."""
 
 AT_ONCE = 16
 """Daemons that are asked at a time."""
 
 LATER = 0.1
-"""Seconds after the deadline in which the threads, which know more, say what was late."""
+"""Seconds after the deadline in which the threads can still report which daemon was late."""
 
 
 class MissingError(IallocatorError):
@@ -97,7 +97,7 @@ def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
 
 
 def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str, Report | None]:
-    """Return each node -> its report.
+    """Return node -> its report of the type `kind`; None for a missing report.
 
     Raises
     ------
@@ -208,13 +208,14 @@ def _ask_daemons(
 ) -> dict[str, Report]:
     """Return node -> the report of its daemon that is called `report`.
 
-    Any node can make its daemon say anything, so time and size of the answers are limited.
+    A node that has been broken into can send any answer. Therefore, the time and the size of
+    answers are limited.
 
     Raises
     ------
     MissingError
-        As soon as one daemon does not answer as it should, because a part of the reports is of no
-        use; with `every`, after all others were asked.
+        If a daemon does not answer, or its answer is invalid. The error is raised at once, because
+        incomplete reports are not used; with `every`, after all other daemons were asked.
     """
 
     def question(node: str) -> Report:

@@ -1,6 +1,6 @@
 """Ask a running cluster for the volume groups of its nodes, and those of the disks of instances.
 
-Ganeti's queries contain one volume group only, that of the cluster. Two kinds of jobs know the
+Ganeti's queries contain only one volume group, that of the cluster. Two kinds of jobs report the
 others. ``OP_NODE_QUERY_STORAGE`` waits for shared locks of the nodes, and runs ``vgs`` on each.
 ``OP_INSTANCE_QUERY_DATA`` reads the configuration and needs no locks; it runs only if some node has
 another volume group. LUXI runs one job of each kind. RAPI runs one job per node, and one per
@@ -39,7 +39,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two questions about a job: the first pause, and the longest one."""
 
 AT_ONCE = 20
-"""Number of jobs that are submitted before the first of them is waited for."""
+"""The most jobs that run at the same time."""
 
 
 def volume_groups_by_luxi(answers: Answers, client: LuxiClient, deadline: Deadline) -> VolumeGroups:
@@ -83,12 +83,12 @@ def _opcode(kind: str, **parameters: Any) -> Record:
 def volume_groups_by_rapi(answers: Answers, client: RapiClient, deadline: Deadline) -> VolumeGroups:
     """Return the volume groups of the cluster of `answers`, before `deadline`.
 
-    The user of RAPI must have write access, because reading them runs jobs.
+    The user of RAPI must have write access, because the function runs jobs.
 
     Raises
     ------
     LiveError
-        As `volume_groups_by_luxi`.
+        If a job fails or is late, or its result is invalid.
     """
 
     def run(paths: Sequence[str]) -> list[Any]:
@@ -127,7 +127,10 @@ def _has_volumes(raw: Record) -> bool:
 def _result(
     where: str, job: Any, ask: Callable[[], tuple[Any, Any]], deadline: Deadline
 ) -> list[Any]:
-    """Return the results of the opcodes of `job`, when it has ended; `ask` returns its state."""
+    """Wait until `job` has ended, and return the results of its opcodes.
+
+    `ask` returns the state of the job and the results. `where`: the cluster, for messages.
+    """
     known: tuple[Any, Any] | None = None  # the last answer
     seconds = FIRST_PAUSE
     while known is None or known[0] in UNFINISHED:
@@ -158,7 +161,10 @@ def _assembled(
     sizes: Callable[[], list[Any]],
     disks: Callable[[], list[Any]],
 ) -> VolumeGroups:
-    """Return what the jobs report; `sizes` and `disks` run them, and return one result for each."""
+    """Return the volume groups that jobs report.
+
+    `sizes` and `disks` run the jobs about nodes and instances, and return one result for each job.
+    """
     own = answers.info.get("volume_group_name")
     try:
         of_nodes: dict[str, list[Record]] = {}
