@@ -1,1 +1,1 @@
-"""Planners for a whole cluster: the moves, their order, and their cost."""
+"""Plan changes of a whole cluster: the moves, their order, and the amount of data to copy."""

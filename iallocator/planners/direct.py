@@ -1,20 +1,21 @@
-"""Plans with other moves and the same end: fewer copies, and two plans as one.
+"""Make plans shorter without changing their last placement: fewer copies, and two plans as one.
 
-A search makes the move that helps most at the time. It may move an instance on, or back, when other
-instances have left. Only the placement after the plan matters, so copies before the last move are
-needless.
+A search makes the move that helps most at the time. Later in the plan, the search may move the
+instance again, to another node or back. Only the placement after the plan matters, so every copy of
+a disk before the last move of its instance is needless.
 
-Algorithm of `direct_moves`: for each instance that moves more than once, try the shortest ways from
-its first to its last place, at several times between its first and its last move. Keep a way if it
-copies less, or copies as much in fewer moves, and if every move of the plan is still legal. Repeat
-until nothing changes. Cost: one pass over the moves for each way and time, with at most
+Algorithm of `direct_moves`: for each instance that moves more than once, find the shortest
+sequences of moves from the first to the last nodes of the instance. Try each sequence at several
+positions between the first and the last move of the instance. Keep a sequence if it copies less, or
+copies as much in fewer moves, and if every move of the plan is still legal. Repeat until nothing
+changes. Cost: one pass over the moves of the plan for each sequence and position, with at most
 `MOST_MOVES_TRIED` moves in all.
 
 Algorithm of `merge_moves`, for two plans that follow each other: pass over the instances that are
-not at their last place, and move each one that can go there legally now. If a pass moves none, make
-the next legal move of the two plans instead. The first plan may move instances to nodes that the
-second one frees; such nodes are drained before anything moves, so that no instance may come there.
-Cost: a check of the limits for each instance and pass.
+not on their last nodes, and move each instance that can move there legally now. If a pass moves
+none, make the next legal move of the two plans instead. The first plan may move instances to nodes
+that the second plan frees. Such nodes are drained before the first move, so no instance may move to
+them. Cost: a check of the limits for each instance and pass.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ if TYPE_CHECKING:
 
 
 MOST_MOVES_TRIED = 15_000
-"""Moves of plans that are looked at in all."""
+"""The largest number of moves, over all plans tried, that `direct_moves` examines."""
 
 TIMES = 12
-"""Between its first and its last move, at so many times an instance may go directly."""
+"""The largest number of positions in a plan at which a shorter sequence of moves is tried."""
 
 
 def direct_moves(
@@ -69,20 +70,20 @@ def direct_moves(
 ) -> list[Entries] | None:
     """Return the moves of each plan of `done` without needless copies; None if nothing changes.
 
-    The moves of colocation groups stay as they are.
+    Moves of colocation groups are not changed. Moves that change have a score of 0; `rescore_all`
+    computes their scores.
 
     Parameters
     ----------
     done:
-        What the planner found; it is left as it is.
+        The plans that the planner found; they are not changed.
     limits, failures:
-        What the plan is checked against. The plan of `done` must have passed that check.
+        The limits and the N+1 results against which a shorter plan is verified. The plans of
+        `done` must have passed this verification.
     rules:
-        Which kinds of moves the planner may make.
+        The kinds of moves that the planner may make.
     over:
-        Whether time is up; the moves that are found until then are kept.
-
-    The scores of the moves that change are not known; see `rescore_all`.
+        Returns whether time is up. The shorter plans found until then are kept.
     """
     for each in (False, True):
         work = _Shortening(done, limits, failures, over)
@@ -105,14 +106,16 @@ def direct_moves(
 
 
 class _Shortening:
-    """The plans that are made shorter.
+    """The plans of all groups while they are made shorter; the state of a local search.
 
     Attributes
     ----------
-    plans, number:
-        The moves of each plan, and which of the plans is made shorter now.
+    plans:
+        The moves of each plan.
+    number:
+        Position in `plans` of the plan that is made shorter now.
     rules:
-        Which kinds of moves that plan may make.
+        The kinds of moves that this plan may make.
     changed:
         Whether a plan has become shorter.
     """
@@ -138,18 +141,18 @@ class _Shortening:
         return self.plans[self.number]
 
     def spend(self, moves: int) -> bool:
-        """Return whether the budget allows trying a plan of that many moves, and subtract them."""
+        """Subtract `moves` from the budget of moves; return whether budget and time are left."""
         self._left -= moves
         return self._left >= 0 and not self._over()
 
     def problems(self, entries: Entries) -> list[Problem]:
-        """Return what is wrong with all plans if `entries` are the moves of the present one."""
+        """Return the problems of all plans together if `entries` replace the plan at `number`."""
         plans = (*self.plans[: self.number], entries, *self.plans[self.number + 1 :])
         every = [entry for plan in plans for entry in plan]
         return verify_moves(self.before, every, self._limits, self._failures)
 
     def passes(self, shorter: _ShorterPlan) -> bool:
-        """Return whether each move is legal when it is made, and the verifier accepts them all."""
+        """Return whether each move is legal when it is made, and the verifier accepts all plans."""
         return self.is_legal(shorter) and not self.problems(shorter.entries)
 
     def is_legal(self, shorter: _ShorterPlan) -> bool:
@@ -187,16 +190,16 @@ class _ShorterPlan:
         self.entries = entries
 
     def apply(self, state: _Shortening) -> None:
-        """Replace the present plan of `state` by the shorter one of this step."""
+        """Replace the plan that `state` makes shorter now by this plan."""
         state.plans[state.number] = self.entries
         state.changed = True
 
 
 class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
-    """The first plan in which one instance moves less, or copies less.
+    """Plans in which one instance moves fewer times, or copies less; the first one is used.
 
-    All moves of an instance are replaced first, then shorter runs of them. Plans in which the
-    instance moves late come first.
+    For each instance, plans that replace all its moves come first, then plans that replace fewer of
+    its consecutive moves. Of these, plans in which the instance moves late come first.
     """
 
     name = "direct way"
@@ -204,7 +207,7 @@ class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
     def best(
         self, state: _Shortening, objective: Objective, allows: Callable[[_ShorterPlan], bool]
     ) -> _ShorterPlan | None:
-        """Return the first shorter plan that is allowed, as long as effort and time last."""
+        """Return the first shorter plan that `allows` accepts, as long as budget and time last."""
         for entries in self._shorter(state.before, state.plan, state.rules):
             if not state.spend(len(entries)):
                 return None
@@ -215,7 +218,10 @@ class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
 
     @staticmethod
     def _shorter(state: State, plan: Entries, rules: MoveRules) -> Iterator[Entries]:
-        """Yield the plans with less effort for an instance that moves alone, and several times."""
+        """Yield plans with less effort for one instance that moves several times.
+
+        Instances that move together with their colocation group are left out.
+        """
         own: dict[str, list[int]] = {}
         for k, entry in enumerate(plan):
             own.setdefault(entry.move.instance.name, []).append(k)
@@ -249,7 +255,7 @@ class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
 
 
 def rescore_all(done: GroupPlans, limits: PlanLimits) -> None:
-    """Note at each move of `done` the score of its group after it."""
+    """Set the score of each move of `done`: the score of its group after the move."""
     fixed = Capacities(done.cluster.nodes, limits.min_disk)
     state = done.before.copy()
     with Switched(done.cluster, limits.power.off, limits.power.on):
@@ -261,9 +267,9 @@ def rescore_all(done: GroupPlans, limits: PlanLimits) -> None:
 
 
 def rescore(problem: BalanceProblem, entries: Sequence[PlanEntry]) -> float:
-    """Note at each move of `entries` the score after it, and return the last.
+    """Set the score of each move of `entries`, and return the score after the last move.
 
-    They are made in the state of `problem`, which needs no instances for that.
+    The moves are made in the state of `problem`, which may have no instances to move.
     """
     scan, scores = problem.scan(), []
     for entry in entries:
@@ -288,7 +294,11 @@ def _effort(moves: Iterable[Move]) -> tuple[int, int, int]:
 def shortest_ways(
     state: State, instance: Instance, before: Nodes, after: Nodes, rules: MoveRules
 ) -> Iterator[Moves]:
-    """Return the shortest ways that `rules` allow; [] if both places are equal."""
+    """Yield the shortest sequences of moves that bring `instance` from `before` to `after`.
+
+    Each sequence consists of kinds of moves that `rules` allow; it is empty if both places are
+    equal. A drbd instance needs at most two moves.
+    """
     nodes = state.cluster.nodes
     if before == after:
         yield []
@@ -320,10 +330,10 @@ def merge_moves(
     relations: Relations | None,
     over: Callable[[], bool],
 ) -> list[PlanEntry] | None:
-    """Return moves with the same end as `moves`; None if no legal order is found, or time is up.
+    """Return moves that reach the same placement as `moves` reach from `state`.
 
-    The moves begin at `state`, which is left as it is, and go to online nodes only. Their scores
-    are not known.
+    None if no legal order of moves is found, or if `over` returns that time is up. Instances move
+    only to nodes that are online. `state` is not changed. The scores of the moves are 0.
     """
     routes = _Routes(state, moves, fixed, rules, relations)
     with state.trial():
@@ -331,7 +341,10 @@ def merge_moves(
 
 
 class _Routes:
-    """Finds moves of all instances to their final nodes, and makes them in the state."""
+    """Finds a sequence of legal moves that brings every instance to its final nodes.
+
+    The methods make the moves in the state.
+    """
 
     def __init__(
         self,
@@ -352,7 +365,7 @@ class _Routes:
         self._left = list(moves)
 
     def find(self, over: Callable[[], bool]) -> list[PlanEntry] | None:
-        """Find moves of every instance to its final nodes."""
+        """Return moves that bring every instance to its final nodes; None if they are not found."""
         made: list[Move] = []
         waiting = list(dict.fromkeys(self._unit(name) for name in self._own))
         while waiting := [unit for unit in waiting if self._away(unit)]:
@@ -371,7 +384,7 @@ class _Routes:
         return entries
 
     def _unit(self, name: str) -> tuple[str, ...]:
-        """Return the instances that move together with `name`."""
+        """Return the moving members of the colocation group of `name`; only `name` without one."""
         return tuple(one for one in self._units.get(name, (name,)) if one in self._own)
 
     def _away(self, unit: Sequence[str]) -> list[str]:
@@ -379,7 +392,7 @@ class _Routes:
         return [name for name in unit if self._state.where[name] != self._own[name][-1].after]
 
     def _whole_way(self, unit: Sequence[str]) -> list[Move]:
-        """Return moves of all of `unit` to their final nodes; [] if one of them breaks a limit."""
+        """Move all of `unit` to their final nodes; return the moves, or [] if one is not legal."""
         made: list[Move] = []
         with self._state.trial():
             for name in self._away(unit):
@@ -408,7 +421,7 @@ class _Routes:
         return []
 
     def _legal(self, moves: Sequence[Move]) -> bool:
-        """Return whether the limits allow `moves` of one instance."""
+        """Return whether the limits allow to make `moves` of one instance in the present state."""
         with self._state.trial():
             return all(possible(self._state, self._fixed, move, self._rules) for move in moves)
 

@@ -1,4 +1,4 @@
-"""The nodes, groups and instances that a planner may change, by the options of its command."""
+"""Find the nodes, groups and instances that a planner may change, by the options of its command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,15 @@ __all__ = [
 
 
 def nodes_named(cluster: Cluster, words: Collection[str], option: str) -> list[str]:
-    """Return the names of the nodes that `words` mean; see `iallocator.names.whole_names`."""
+    """Return the names of the nodes that `words`, the values of `option`, mean.
+
+    A word is the name of a node or a unique beginning of one, see `iallocator.names.whole_names`.
+
+    Raises
+    ------
+    NotFoundError
+        If a word means no node.
+    """
     return whole_names(words, [node.name for node in cluster.nodes], option, "node")
 
 
@@ -79,9 +87,12 @@ def movable(
 ) -> list[Instance]:
     """Return the instances of `group` that a planner may move, in the order that decides ties.
 
-    An instance may not be moved if its disks cannot be, if it is not auto-balanced, or if its nodes
-    are in two groups. hbal also leaves out diskless instances. `selected` None: all instances.
-    `unbalanced`: include instances that are not auto-balanced.
+    An instance may not be moved if its disks cannot be moved, if it is not auto-balanced, or if its
+    nodes are in two groups. hbal also leaves out diskless instances.
+
+    `selected`: names, only these instances may be moved; None: all. `excluded`: names, these
+    instances may not be moved. `unbalanced`: instances that are not auto-balanced may be moved,
+    too. `behaviour`: the program to follow for diskless instances and for the order.
     """
     chosen = [
         i
@@ -98,9 +109,9 @@ def movable(
 
 
 def in_order(things: Sequence[Thing], behaviour: Behaviour) -> list[Thing]:
-    """Return nodes or instances in the order that decides ties: the first of equals is used.
+    """Return nodes or instances in the order that decides ties: planners use the first of equals.
 
-    hbal uses the first of the document. This program and hail use the last.
+    hbal uses the first one of the document. This program and hail use the last one.
     """
     return list(things)[::-1] if behaviour.plans_by_document else list(things)
 

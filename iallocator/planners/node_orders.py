@@ -1,15 +1,15 @@
-"""Greedy packing into a state, and the orders in which it tries nodes.
+"""Pack instances greedily into a state, and order the nodes that the packing tries.
 
 `GreedyPacking` moves one instance after the other, each to the first place that is allowed. The
-orders are worst fit, best fit, and two that keep N+1.
+orders of nodes are worst fit, best fit, and two that keep N+1.
 
-An order is updated as instances move: a node that has changed is sorted again.  Cost: a key, a
-search and two shifts of a list for each node that has changed.
+An order is updated as instances move: each node that has changed is sorted again.  Cost: a key, a
+search and two shifts of a list for each such node.
 
-Squeeze empties nodes by `WorstFitBesideReserve`.  The planners between groups try several orders,
-two of which keep N+1 by construction:
+Squeeze empties nodes in the order `WorstFitBesideReserve`.  The planners between groups try several
+orders. Two of them keep N+1 by construction:
 
-* `ReserveFirst` (drbd): no instance takes the memory that a node keeps for failovers.
+* `ReserveFirst` (drbd): no instance takes the memory that a node reserves for failovers.
 * `FailoverSafe` (shared storage): no instance takes memory that a failover plan needs.
 """
 
@@ -41,7 +41,10 @@ NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
 
 
 class NodeOrder:
-    """Nodes by increasing `key`, equal nodes in the order given; by default all nodes."""
+    """A sorted list of nodes, by increasing `key`; nodes with equal keys keep the order given.
+
+    `nodes` are the nodes of the list; None: all nodes of the cluster.
+    """
 
     __slots__ = ("_entries", "_order", "_state")
 
@@ -56,7 +59,7 @@ class NodeOrder:
         raise NotImplementedError
 
     def renew(self, nodes: Iterable[int]) -> None:
-        """Sort those of `nodes` again that are in the order: they have changed."""
+        """Sort those of `nodes` again that are in the list, because their keys may have changed."""
         for index in self._entries.keys() & nodes:
             entry = self._entries[index]
             del self._order[bisect_left(self._order, entry)]
@@ -73,19 +76,22 @@ class NodeOrder:
         return self.in_order()
 
     def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
-        """Note that `instance` has moved from the nodes `before` to `nodes`."""
+        """Update the order after `instance` has moved from the nodes `before` to `nodes`."""
         self.renew((*before, *nodes))
 
     def _memory(self, index: int) -> float:
-        """Return the free MiB less the reserve; a node with less than its reserve ignores it."""
+        """Return the free MiB of a node beyond its reserve, or all free MiB if these are fewer.
+
+        Only a node with more free memory than its reserve has free MiB beyond the reserve.
+        """
         free, reserved = self._state.columns[MEMORY][index], self._state.reserved[index]
         return free - reserved if free > reserved else free
 
 
 class GreedyPacking:
-    """Moves instances on `state` in turn, each to the first place that is allowed.
+    """Moves instances on `state` one after the other, each to the first place that is allowed.
 
-    A subclass lists the places of an instance in `order`, and checks them.
+    A subclass takes the places of an instance from `order`, and checks them.
     """
 
     __slots__ = ("order", "state")
@@ -112,10 +118,10 @@ class GreedyPacking:
 
 
 class WorstFitBesideReserve(NodeOrder):
-    """The nodes with most free capacity beside a reserve first: the share of the scarcest resource.
+    """Order nodes by the free share of their scarcest resource beside a reserve, largest first.
 
-    The resources are memory now, memory with all instances running, and virtual cpus. `reserve`:
-    the instance that each of the `nodes` must be able to take in the end.
+    The resources are memory now, memory with all instances running, and virtual cpus. `reserve` is
+    an instance for which each of the `nodes` must have capacity after all moves.
     """
 
     __slots__ = ("_cpus", "_needed", "_sizes")
@@ -132,7 +138,11 @@ class WorstFitBesideReserve(NodeOrder):
         return -self.of(index)
 
     def of(self, index: int, more: Sequence[float] = NOTHING, reserved: float = 0) -> float:
-        """Return the free capacity of a node with `more` added and `reserved` MiB reserved."""
+        """Return the free share of the scarcest resource of node `index` beside the reserve.
+
+        `more`: amounts by column that are added first, as if an instance left or came. `reserved`:
+        the least MiB that the node reserves for failovers.
+        """
         columns, kept = self._state.columns, self._state.reserved[index]
         total, size = self._sizes[index]
         memory = columns[MEMORY][index] + more[MEMORY] - (kept if kept > reserved else reserved)
@@ -144,9 +154,9 @@ class WorstFitBesideReserve(NodeOrder):
 
 
 class WorstFit(NodeOrder):
-    """The nodes with most free capacity first, as a share of the scarcest resource there.
+    """Order nodes by the free share of their scarcest resource, largest first.
 
-    The resources are memory beside the reserve, cpus, and disk if `local`.
+    The resources are memory beside the reserve, virtual cpus, and disk if `local`.
     """
 
     __slots__ = ("_local",)
@@ -165,9 +175,9 @@ class WorstFit(NodeOrder):
 
 
 class BestFit(NodeOrder):
-    """The nodes with least memory beside their reserve first, without those in `spare`.
+    """Order nodes by their free memory beside the reserve, least first, without those in `spare`.
 
-    Large free capacities stay for large instances.
+    So large free capacities remain for large instances.
     """
 
     __slots__ = ("_spare",)
@@ -180,15 +190,16 @@ class BestFit(NodeOrder):
         return self._memory(index)
 
     def ranked(self, instance: Instance) -> Iterator[int]:
-        """Return the nodes that have the memory of `instance`, in this order."""
+        """Return, in this order, the nodes with enough free memory for `instance`."""
         return (index for index in self.in_order(instance.memory) if index not in self._spare)
 
 
 class ReserveFirst(NodeOrder):
     """Order nodes by free memory beyond the reserve for the worst failure of a peer, least first.
 
-    Nodes that could not keep that memory with the instance are left out.  The failures of the
-    nodes in `lost` are not counted.
+    A peer of a node is the primary node of an instance with its secondary there. Nodes on which the
+    instance would use memory of this reserve are left out.  Failures of the nodes in `lost` are
+    ignored.
     """
 
     __slots__ = ("lost",)
@@ -198,7 +209,7 @@ class ReserveFirst(NodeOrder):
         super().__init__(state)
 
     def kept(self, index: int) -> float:
-        """Return the MiB that the worst failure of a peer requires on a node."""
+        """Return the MiB that the worst failure of a peer requires on node `index`."""
         if not self.lost:
             return self._state.reserved[index]
         peers = self._state.peers[index].items()
@@ -211,12 +222,15 @@ class ReserveFirst(NodeOrder):
         return self._memory(index)
 
     def ranked(self, instance: Instance) -> Iterator[int]:
-        """Return the nodes that have the memory of `instance`, in this order."""
+        """Return, in this order, the nodes with the memory of `instance` beyond the reserve."""
         return self.in_order(instance.memory + 1)
 
 
 class ExactFill(ReserveFirst):
-    """Orders the nodes that `places` has for the memory first, then as `ReserveFirst`."""
+    """Order the nodes first that a given packing has for the instance, then as `ReserveFirst`.
+
+    `places`: MiB of an instance -> the nodes of the packing for instances of this size.
+    """
 
     __slots__ = ("_places",)
 
@@ -238,9 +252,10 @@ class ExactFill(ReserveFirst):
 
 
 class FailoverSafe(NodeOrder):
-    """The nodes with least memory beside what failover plans (`plans`, by group) need first.
+    """Order nodes by free memory beyond what failover plans need there, least first.
 
-    Nodes are left out if a failure would lose an instance because of the move.
+    Nodes are left out if, after the move, an instance could not be restarted after a failure.
+    `plans`: index of a group -> its failover plan.
     """
 
     __slots__ = ("_plans",)
@@ -268,5 +283,5 @@ class FailoverSafe(NodeOrder):
 
 
 def memory_used(instance: Instance) -> int:
-    """Return the MiB that `instance` uses on its primary."""
+    """Return the MiB that `instance` uses on its primary; 0 if it uses none."""
     return instance.memory if instance.uses_memory else 0

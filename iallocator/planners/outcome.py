@@ -1,4 +1,4 @@
-"""Compare the final state of a plan with its initial state: which limits became worse."""
+"""Compare the final state of a plan with its initial state, to find limits that became worse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.planners.plan_limits import PlanLimits
 
     Found = tuple[str, str]
-    """The name of an instance, or "", and what is wrong with it."""
+    """The name of an instance, or "", and a description of its problem."""
 
 __all__ = ["Failures", "Outcome"]
 
@@ -30,8 +30,9 @@ __all__ = ["Failures", "Outcome"]
 class Failures:
     """The failures that are not tolerated at the end of a plan, compared with its beginning.
 
-    One object serves all checks of moves and steps that begin in one state.  What was simulated at
-    one end is kept for the next end, as far as the nodes concerned hold the same instances.
+    One object serves all checks of moves and steps that begin in one state.  It keeps the result of
+    a simulated failure for later end states, as long as the nodes concerned have the same
+    instances.
     """
 
     __slots__ = (
@@ -49,14 +50,15 @@ class Failures:
         self._losses: dict[Failure, Loss] = {}
 
     def begin(self, state: State) -> None:
-        """Keep a copy of `state`, in which the plan begins."""
+        """Keep a copy of the first `state` that is given, as the initial state of the plan."""
         if self._begin is None:
             self._begin = state.copy()
 
     def lost(self, state: State, group: Group, change: int) -> list[Failure]:
-        """Return the failures that must be tolerated at the end, which is `state`, and are not.
+        """Return the failures in `group` that must be tolerated in the final `state`, and are not.
 
-        `change`: LEFT, MOVED or CAME.
+        `change` is the largest change of the group by the plan: LEFT (instances only leave the
+        group), MOVED (they move inside it) or CAME (an instance enters it).
         """
         assert self._begin is not None
         limits, nodes = self._limits, state.cluster.nodes
@@ -115,7 +117,7 @@ class Failures:
         return broken
 
     def _drop_changed(self, state: State) -> None:
-        """Drop the kept results of node failures if instances on the nodes have changed since."""
+        """Drop kept results of failures if the instances on the nodes concerned have changed."""
         if not self._contents:
             self._contents = [{} for _ in state.primaries]
         changed = {
@@ -145,9 +147,9 @@ class Failures:
 
 
 class Outcome:
-    """The initial state of a plan, with methods that check the final state against it.
+    """The initial state of a plan, with methods that check a final state against it.
 
-    `touched`: for each move or step, the name of its instance, and the nodes that it concerns.
+    `touched`: for each move or step, the name of its instance and the nodes that it concerns.
     `failures` keeps results of N+1 from one check to the next.
     """
 
@@ -176,7 +178,7 @@ class Outcome:
         self._failures.begin(state)
 
     def of_instances(self, state: State) -> Iterator[Found]:
-        """Yield the limits of groups, and the hard constraints, that the moves violate.
+        """Yield limits of groups and hard constraints that moved instances violate in `state`.
 
         Hard constraints that were violated initially are left out.
         """
@@ -232,16 +234,16 @@ class Outcome:
                 yield f"its secondary must be {forbidden[index].text}"
 
     def of_nodes(self, state: State) -> Iterator[Found]:
-        """Yield a problem for each instance that is still on a node that the plan must empty."""
+        """Yield a problem for each instance in `state` that is on a node that the plan empties."""
         for index in sorted(self._limits.power.off):
             for instance in state.instances_on(index):
                 yield instance.name, f"{self._nodes[index].name} is not empty: {instance.name}"
 
     def soft(self, state: State) -> Iterator[Found]:
-        """Yield the soft limits that a node violates in the end, and did not initially.
+        """Yield the soft limits that a node violates in the final `state`, and did not initially.
 
-        This is for plans with steps in no fixed order.  Nodes with a forced or a forthcoming new
-        instance are left out.
+        This check is for plans with steps in no fixed order.  It leaves out nodes to which an
+        instance moved that may exceed soft limits, or that is forthcoming.
         """
         come: dict[int, list[tuple[Instance, int]]] = {}
         forced: set[int] = set()
@@ -263,7 +265,9 @@ class Outcome:
                     continue
                 for check in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
                     if check.forced or check.later or (here and check.local):
-                        continue  # checked at each step; not yet there; its disks were there
+                        # `forced` limits are checked at each step; `later` ones only once the
+                        # instance runs; a disk limit does not apply where the disks were before
+                        continue
                     if check.reason == "FailTags" and not instance.exclusion:
                         continue  # a conflict of another instance
                     fails = check.fails(first, last, instance)
@@ -272,7 +276,7 @@ class Outcome:
                         yield instance.name, f"{instance.name}: {self._nodes[index].name}: {text}"
 
     def lost(self, state: State) -> dict[Failure, str]:
-        """Return the failures that must be tolerated in the end and are not, with the reason."""
+        """Return failures that must be tolerated in the final `state` and are not -> the reason."""
         texts: dict[Failure, str] = {}
         for group in self._groups:
             change = self._change(state, group)
@@ -283,7 +287,7 @@ class Outcome:
         return texts
 
     def _change(self, state: State, group: Group) -> int:
-        """Return the largest change of a group by the plan: LEFT, MOVED or CAME."""
+        """Return the largest change of a group by the plan: LEFT, MOVED or CAME, see `Failures`."""
         if not self._limits.power.off.isdisjoint(group.nodes):
             return MOVED
         change = LEFT

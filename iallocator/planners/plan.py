@@ -32,11 +32,11 @@ class PlanEntry:
     score:
         The score of the balanced group or cluster after the move; lower is better.
     colocated:
-        The names of all instances of its colocation group that move together, itself among
-        them; () if it moves alone. Their moves are consecutive. Only after the last of them are all
-        hard constraints satisfied.
+        The names of all instances of its colocation group that move together, with its own
+        name; () if the instance moves alone. The moves of these instances are consecutive. All
+        hard constraints are satisfied only after the last of them.
     repairs:
-        Whether the move satisfies a violated hard constraint, whatever the score.
+        Whether the move is made to satisfy a violated hard constraint, even if the score rises.
     broken:
         The soft constraints that the instance violates after the move, in words; see `note_broken`.
     """
@@ -57,7 +57,7 @@ class PlanEntry:
         self.broken: list[str] = []
 
     def document(self, cluster: Cluster) -> dict[str, object]:
-        """Return the entry as plain data; see ``schemas/plan.schema.json``."""
+        """Return the entry as plain data, as defined in ``schemas/plan.schema.json``."""
         move = self.move
         result: dict[str, object] = {
             "instance": move.instance.name,

@@ -1,4 +1,4 @@
-"""The limits against which every plan is checked, and the criteria by which a balancing stops."""
+"""Define the limits against which every plan is checked, and when a balancing stops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ __all__ = ["PlanLimits", "PowerChanges", "StopCriteria", "lowest_score"]
 
 @dataclass(frozen=True)
 class PowerChanges:
-    """The nodes that a plan switches, by index: `off` are empty in the end, `on` are on first."""
+    """The nodes that a plan switches, by index.
+
+    Attributes
+    ----------
+    off:
+        Nodes that are empty at the end of the plan, and are then powered off.
+    on:
+        Nodes that are powered on before the first move.
+    """
 
     off: frozenset[int] = frozenset()
     on: frozenset[int] = frozenset()
@@ -64,7 +72,7 @@ class PlanLimits:
     returns: bool = False
 
     def of(self, group: Group) -> Settings:
-        """Return the settings of a group."""
+        """Return the settings of `group`, or those of the run if the group has none of its own."""
         return self.settings.by_group.get(group.index, self.settings)
 
     def forced(self, state: State, before: Sequence[int], target: int) -> bool:
@@ -78,22 +86,22 @@ class PlanLimits:
 
 
 class StopCriteria:
-    """When a balancing stops, and which moves are worth making.
+    """The criteria by which a balancing stops, and by which a move is worth making.
 
     Attributes
     ----------
     min_score:
-        The balancing stops if the score is not higher than the lowest possible score plus this.
+        The balancing stops if the score is at most the lowest possible score plus `min_score`.
     max_length:
         The maximum number of moves; None: any number.
     min_gain, min_gain_limit:
-        A move must gain `min_gain` once the score is at or below `min_gain_limit`.
+        While the score is at most `min_gain_limit`, a move must lower it by `min_gain` or more.
     cost:
-        The maximum amount to copy, in MiB; None: any amount.
+        The maximum amount of data to copy, in MiB; None: any amount.
     compound:
         Whether to try swaps and chains of several moves if no single move lowers the score.
     deadline:
-        Ends the search. It leaves time to check the moves that were found.
+        Ends the search early enough to verify the moves that were found.
     """
 
     __slots__ = (
@@ -120,21 +128,21 @@ class StopCriteria:
         self.deadline = deadline or Deadline(None)
 
     def gain_wanted(self, score: float) -> float:
-        """Return the gain that a move requires at this score; 0: any gain above 0."""
+        """Return by how much a move must lower `score`; 0: by any amount."""
         return 0.0 if score > self.min_gain_limit else self.min_gain
 
 
 def length_reached(most: int) -> str:
-    """Return the reason of a plan that ends at its largest number of moves."""
+    """Return in words that a plan ends at the maximum number of moves, which is `most`."""
     return f"limit of {most} {'move' if most == 1 else 'moves'} reached (--max-length)"
 
 
 def lowest_score(state: State, scope: Sequence[int]) -> float:
-    """Return the score of a perfectly balanced cluster; lower is better.
+    """Return a lower bound of the score of the nodes `scope`, reached by a perfect balance.
 
-    It is above 0 because some memory is reserved for secondaries. The memory of all mirrored
-    instances is spread evenly over the nodes by their size. If the largest node fails, the other
-    nodes must have the memory for its share.
+    The bound is above 0 because some memory is reserved for secondaries. In a perfect balance, the
+    memory of all mirrored instances is spread over the nodes in proportion to their memory. If the
+    largest node fails, the other nodes must have the memory for its share.
     """
     sizes = [state.cluster.nodes[index].total_memory for index in scope]
     total, largest = sum(sizes), max(sizes, default=0)

@@ -1,4 +1,4 @@
-"""Trial changes of a cluster: nodes that are powered off or on, and moves that are assumed."""
+"""Change a cluster on trial: nodes that are powered off or on, and moves that are assumed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["AssumedMoves", "Switched", "size_like"]
 def size_like(node: Node, others: Iterable[Node]) -> Node | None:
     """Give `node` the size of the smallest node of `others` if its own size is unknown.
 
-    The size of a node is unknown while it is off. Return the node from which the size was taken;
-    None if the size is known, or if no other size is known.
+    A node that is off reports no size. Return the node from which the size was taken; None if the
+    size of `node` is known, or if no size in `others` is known.
     """
     if node.total_memory:
         return None
@@ -41,7 +41,7 @@ def size_like(node: Node, others: Iterable[Node]) -> Node | None:
 
 
 class Switched:
-    """A ``with`` block in which the nodes `off` are offline and `on` online."""
+    """A ``with`` block in which the nodes `off` are offline and the nodes `on` are online."""
 
     __slots__ = ("_change", "_nodes", "_saved")
 
@@ -66,9 +66,10 @@ class Switched:
 
 
 class AssumedMoves:
-    """A ``with`` block in which instances are where `make` has put them.
+    """A ``with`` block; moves given to `make` are part of the cluster until the block ends.
 
-    Their nodes report the free memory, disk, spindles and pool space that is left after the moves.
+    Instances are on their new nodes. The nodes report the free memory, disk, spindles and pool
+    space that the moves leave.
     """
 
     __slots__ = ("_cluster", "_homes", "_reports")
@@ -79,7 +80,7 @@ class AssumedMoves:
         self._reports: list[tuple[Node, int, int, int, dict[Pool, float]]] = []
 
     def make(self, moves: Sequence[Move]) -> None:
-        """Assume that `moves` are made."""
+        """Change the cluster as if `moves` had been made."""
         if not moves:
             return
         state, storage = State(self._cluster), self._cluster.storage

@@ -1,4 +1,4 @@
-"""State how good the result of a planner is: a bound of the best possible result, and the gap."""
+"""State how good a plan is: a bound of the best possible value, and the distance to the bound."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LATE_SECONDS = 0.1
 """The time for a bound if the time limit has ended the plan. A small cluster needs no more."""
 
 ZERO_DIFFERENCE = 1e-12
-"""Bound and a result close to 0 that differ by less are equal."""
+"""A bound and a result close to 0 are equal if they differ by at most this amount."""
 
 NO_TIME = "the time limit ended the plan first"
 INTERRUPTED = "the run was interrupted"
@@ -42,7 +42,7 @@ NONE_KNOWN = "no bound is known for this problem"
 
 
 class Quality:
-    """How far a result is from the best possible one.
+    """How far the value of a plan is from the best possible value.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Quality:
     measure:
         Name of the value, `SCORE` for example.
     bound:
-        No plan has a better value; None if no bound is known.
+        A value that no plan can improve on; None if no bound is known.
     reason:
         Why no bound is known; "" if one is.
     """
@@ -68,7 +68,7 @@ class Quality:
 
     @property
     def gap(self) -> float | None:
-        """The distance of result and bound, at least 0; None if no bound is known."""
+        """The distance between result and bound, at least 0; None if no bound is known."""
         return None if self.bound is None else abs(self.result - self.bound)
 
     @property
@@ -79,9 +79,9 @@ class Quality:
         return self.gap <= max(AMOUNT * abs(self.result), ZERO_DIFFERENCE)
 
     def document(self) -> Json:
-        """Return ``measure``, ``reached``, ``bound``, ``gap`` and ``proved``.
+        """Return ``measure``, ``reached``, ``bound``, ``gap`` and ``proved`` as plain data.
 
-        See ``schemas/defs.schema.json``.
+        ``gap`` is None if no bound is known; then ``bound_reason`` says why.
         """
         result: Json = {
             "measure": self.measure,
@@ -101,9 +101,11 @@ class Quality:
 
 
 def bounded(bounding: Bounding, deadline: Deadline) -> tuple[float | None, str, Stopped | None]:
-    """Return the bound, why there is none, and the signal that ended the work, if one did.
+    """Return the bound that `bounding` computes, a reason, and a signal that ended the work.
 
-    The work ends after `BOUND_SECONDS`, and when `deadline` is over, but not before `LATE_SECONDS`.
+    The bound is None if none is known; then the reason says why. The signal is None if no signal
+    came. The work ends after `BOUND_SECONDS`, or when `deadline` is over, but not before
+    `LATE_SECONDS`.
     """
     seconds = min(BOUND_SECONDS, max(deadline.left, LATE_SECONDS))
     try:

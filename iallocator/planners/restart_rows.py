@@ -1,15 +1,18 @@
-"""Rows of an integer program by which a failure is tolerated: all instances of its nodes restart.
+"""Add rows to an integer program so that a failure is tolerated: all its instances restart.
 
 The program chooses the nodes of some instances.  For each failure it also chooses where each item
-that leaves restarts, and how many of the chosen instances restart on each node.  So it finds
-placements that keep N+1 where another placement within the limits does not.
+of the failed nodes restarts, and how many of the chosen instances restart on each node. An item is
+an instance, or all members of a colocation group on one failed node.  The program finds placements
+that keep N+1 where greedy placement finds none.
 
-The rows are too lenient where other limits than memory and disk matter, and for colocation groups,
-of which each member may restart elsewhere.  So exact search of N+1 must check each solution.
+The rows are too lenient if other limits than memory and disk matter. They are also too lenient for
+colocation groups that the program places, because each member may restart on another node.  So
+exact search of N+1 must check each solution.
 
-A failure that is not tolerated may lose as much as before.  The program then chooses what is lost.
+A failure that is not tolerated initially may lose as much as before.  The program then chooses the
+items that are not restarted.
 
-Cost: choices and rows for each failure, item that leaves, and node that can take over.
+Cost: choices and rows for each failure, item of a failed node, and node that can take over.
 """
 
 from __future__ import annotations
@@ -35,21 +38,21 @@ __all__ = ["RestartRows"]
 
 
 class RestartRows:
-    """The rows of `failure` in `problem`.
+    """The rows of `failure` in an integer program.
 
     Parameters
     ----------
     problem:
-        The program.
+        The program. Its rows limit sums of amounts, its kinds are things with choices.
     failure:
         The nodes that fail.
     tolerance:
         N+1 of the state without the instances that the program places.
     losses:
-        How many items may be lost, or with `by_memory` how many MiB of them; None: no item, and
-        none is counted. The program places no instance with a secondary then.
+        How many items at most are not restarted; with `by_memory`, how many MiB of them. None:
+        all items must be restarted. With None, the program places no instance with a secondary.
     by_memory:
-        What `losses` counts.
+        Whether `losses` is in MiB.
     """
 
     def __init__(
@@ -85,9 +88,10 @@ class RestartRows:
                 self._problem.at_most(("restart", name, k, b), left)
 
     def add(self, kind: Kind, instance: Instance) -> None:
-        """Add what the members of `kind` use; `instance` is one of them, and on no node.
+        """Add to the choices of `kind` what they use after the failure.
 
-        The values of its choices are nodes, the primary first.
+        `instance` is one member of `kind`, and must not be placed. The value of a choice is a tuple
+        of nodes, the primary first.
         """
         failure, name, position = self._failure, self._name, self._evacuation.targets.position
         memory = instance.memory if instance.uses_memory else 0
@@ -120,7 +124,7 @@ class RestartRows:
     def _restarts(
         self, item: Item, more: Mapping[Row, float] = MappingProxyType({})
     ) -> list[Choice]:
-        """Return the choices of `item` after the failure, each of which also uses `more`."""
+        """Return the choices of `item` after the failure; each one also uses the amounts `more`."""
         choices = [Choice(b, 0.0, {**self._uses(item, b), **more}) for b in sorted(item.bins)]
         if self._lossy:
             loss = float(item.memory if self._by_memory else 1)
@@ -128,7 +132,7 @@ class RestartRows:
         return choices
 
     def _uses(self, item: Item, b: int) -> dict[Row, float]:
-        """Return what `item` uses of the node at position `b`."""
+        """Return row -> the amount that `item` uses on the target node with position `b`."""
         uses: dict[Row, float] = {("restart", self._name, "memory", b): item.memory}
         if item.disk:
             uses["restart", self._name, "disk", b] = item.disk

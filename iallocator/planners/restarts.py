@@ -1,17 +1,19 @@
-"""The verifier's own simulation of failures: whether the instances of failed nodes restart.
+"""Simulate failures for the verifier: decide whether the instances of failed nodes restart.
 
-A failure is tolerated if one order of restarts succeeds in which each node accepts each instance
-by all hard limits.  Drbd primaries fail over to their secondaries.  Then two orders are tried: the
-largest item first, on the node with most free memory; and hail's order, on the node with the best
-score.  An item is an instance, or all members of a colocation group on the failed node.
+A failure is tolerated if restarts in some order succeed, and each target node accepts each instance
+by all hard limits.  Drbd primaries fail over to their secondaries.  Then two orders are tried for
+the other items: the largest item first, on the node with most free memory; and hail's order, on the
+node with the best score.  An item is an instance, or all members of a colocation group on the
+failed node.
 
-Where only limits of amounts concern the instances, the first order adds up what each node gives.
-That takes a third of the time of placing the instances.  If it does not succeed, both orders place
+If only limits of amounts concern the instances, the first order adds up the amounts on each node.
+This takes a third of the time of placing the instances.  If it does not succeed, both orders place
 them.
 
 This module shares no code with the checks that planners make (`iallocator.n1.tolerance`), so that
-an error in their bounds, counting or arrays cannot pass a plan.  Exact search, which decides with
-``no-worse`` where both orders fail, only proposes restarts; the limits on the state accept them.
+an error in their bounds, counting or arrays cannot pass a plan.  With ``no-worse``, exact search
+decides where both orders fail. Exact search only proposes restarts; the limits on the state must
+accept them.
 
 Cost: O(m log n) for a failure with *m* instances and *n* targets, and O(m n) if the first order
 fails.
@@ -44,13 +46,14 @@ if TYPE_CHECKING:
 __all__ = ["Restarts"]
 
 SCORED = 50
-"""About so many failures are simulated by score; it decides whether arrays of scores pay."""
+"""The assumed number of failures simulated by score; it decides whether arrays of scores pay."""
 
 
 class Restarts:
-    """Restarts of instances after failures on `state`, which every method leaves as it is.
+    """Simulated restarts of instances after failures on `state`; each method restores the state.
 
-    `rules` must be those of a plan: only online nodes take over. `scope`: the nodes of the scores.
+    `rules` must be the rules of a plan: only online nodes take over. `scope`: indices of the nodes
+    over which scores are computed.
     """
 
     def __init__(self, state: State, rules: Rules, scope: Sequence[int]) -> None:
@@ -61,7 +64,7 @@ class Restarts:
         self._checker = self.kernels.checker(state)
 
     def succeed(self, failure: Failure, by_score_only: bool = False) -> frozenset[int] | None:
-        """Return the nodes on which all instances of `failure` restart; None if one cannot.
+        """Return the nodes on which all instances of `failure` restart; None if one cannot restart.
 
         `by_score_only`: try only hail's order, which is the one that planners simulate.
         """
@@ -93,17 +96,23 @@ class Restarts:
             return None if chosen is None else secondaries | chosen
 
     def lost(self, failing: Sequence[Failure]) -> list[Failure]:
-        """Return those of `failing` after which an instance does not restart."""
+        """Return the failures of `failing` after which an instance cannot be restarted."""
         return [failure for failure in failing if self.succeed(failure) is None]
 
     def loss(self, failure: Failure) -> Loss:
-        """Return a lower and an upper bound of the loss of `failure`, by exact search."""
+        """Return a lower and an upper bound of what cannot be restarted after `failure`.
+
+        Exact search computes the bounds, in instances and MiB.
+        """
         from iallocator.n1.exact import ExactSearch
 
         return ExactSearch(self._state, self.kernels, self._rules, self).loss(failure)
 
     def items(self, failure: Failure) -> list[FailedItem]:
-        """Return the items that leave the nodes of `failure`; recreated ones come last per node."""
+        """Return the items on the nodes of `failure`, each with its failed node.
+
+        On each node, drbd instances come first, and instances that must be recreated last.
+        """
         failed_items: list[FailedItem] = []
         for node in failure:
             here = sorted(
@@ -123,15 +132,17 @@ class Restarts:
         return failed_items
 
     def _leaving(self, failure: Failure) -> list[FailedItem]:
-        """Return the items of `failure` that restart on other nodes than a secondary."""
+        """Return the items of `failure` that do not fail over to a secondary."""
         return [one for one in self.items(failure) if not one[1][0].needs_secondary]
 
     def _fail_over(
         self, failure: Failure, go: Callable[[Instance, int, int], bool]
     ) -> frozenset[int] | None:
-        """Let drbd primaries fail over; return their secondaries, or None if one cannot.
+        """Fail over the drbd primaries of failed nodes; return their secondaries, or None.
 
-        `go` makes an instance of a failed node run on its secondary, and returns whether it may.
+        None means that the secondary of one instance does not accept it. `go(instance, node,
+        secondary)` makes an instance of a failed node run on its secondary, and returns whether the
+        secondary accepts it.
         """
         state = self._state
         used: set[int] = set()
@@ -160,7 +171,7 @@ class Restarts:
         return True
 
     def _targets(self, failure: Failure) -> dict[int, list[int]]:
-        """Return, for each failed node, the online nodes of its group that have not failed."""
+        """Return failed node -> the online nodes of its group that have not failed."""
         nodes = self._state.cluster.nodes
         return {
             node: [t for t in nodes[node].group.nodes if nodes[t].online and t not in failure]
@@ -168,7 +179,7 @@ class Restarts:
         }
 
     def _rejections(self, node: int, item: Sequence[Instance], targets: Sequence[int]) -> set[int]:
-        """Return the targets that migration tags or the policy bar for an item of a node."""
+        """Return the `targets` that migration tags or policies forbid for an item of `node`."""
         cluster = self._state.cluster
         if not self._rules.recreates(item[0]):
             return set(move_rejections(cluster, node, targets))
@@ -182,10 +193,11 @@ class Restarts:
         go: Callable[[Sequence[Instance], int], bool],
         free: Callable[[int], float],
     ) -> frozenset[int] | None:
-        """Restart the largest item first, each on the node with most free memory that accepts it.
+        """Restart each item on the node with most free memory that accepts it, largest item first.
 
-        `go` restarts an item on a node, if the node accepts it; `free`: the free MiB of a node.
-        Return the nodes used, or None. Call it in a trial if `go` changes the state.
+        Return the nodes that were used; None if an item was not accepted. `go(item, node)` restarts
+        an item on a node if the node accepts it, and returns whether it did. `free(node)` returns
+        the free MiB of a node. The caller must undo the changes of `go`.
         """
         queues: dict[int, list[tuple[float, int]]] = {}  # index of a group -> -MiB free, node
         used: set[int] = set()
@@ -213,7 +225,7 @@ class Restarts:
         return frozenset(used)
 
     def _certainly_fail(self, leaving: Sequence[FailedItem], targets: dict[int, list[int]]) -> bool:
-        """Return whether an item fits on no target, or all items together need too much."""
+        """Return whether an item fits on no target, or all items need more memory than is free."""
         free = self._state.columns[MEMORY]
         if len(targets) == 1:
             (where,) = targets.values()
@@ -232,7 +244,8 @@ class Restarts:
     ) -> frozenset[int] | None:
         """Restart the items in hail's order, each on the node with the best score.
 
-        Return the nodes used, or None. Changes the state: call it in a trial.
+        Return the nodes that were used; None if an item was not accepted. The caller must undo the
+        changes of the state.
         """
         state = self._state
         used: set[int] = set()
@@ -254,7 +267,7 @@ class Restarts:
         return frozenset(used)
 
     def _go(self, item: Sequence[Instance], target: int) -> bool:
-        """Move all of `item` to `target`, if it accepts them; return whether it does."""
+        """Move all of `item` to `target` if the node accepts them; return whether it does."""
         state = self._state
         if len(item) > 1:
             with state.trial():
@@ -274,8 +287,8 @@ class Restarts:
 class _Amounts:
     """The amounts on nodes after restarts, added up without placing the instances.
 
-    It accepts instances only if amounts decide alone: every limit that concerns them is one of a
-    `Resource`.
+    It accepts an instance only if amounts alone decide: each limit that concerns the instance is a
+    limit of a `Resource`.
     """
 
     def __init__(self, state: State) -> None:
@@ -283,16 +296,16 @@ class _Amounts:
         self._added: dict[tuple[int, int], float] = {}  # node, column -> the change of its amount
 
     def free(self, node: int) -> float:
-        """Return the free memory of a node in MiB."""
+        """Return the free memory of a node after the restarts added so far, in MiB."""
         return self._state.columns[MEMORY][node] + self._added.get((node, MEMORY), 0)
 
     def fail_over(self, one: Instance, node: int, secondary: int) -> bool:
-        """Fail `one` over from `node` to its secondary; return whether it is proved to fit."""
+        """Add the failover of `one` to its secondary; return whether it certainly fits there."""
         change = [now - then for now, then in zip(one.as_primary, one.as_secondary)]
         return self._come(secondary, change, failover_checks(one))
 
     def restart(self, item: Sequence[Instance], target: int) -> bool:
-        """Restart all of `item` on `target`; return whether the amounts prove that they fit."""
+        """Add the restart of all of `item` on `target`; return whether they certainly fit there."""
         before = dict(self._added) if len(item) > 1 else {}
         for one in item:
             if not self._come(target, one.as_primary, checks_for(PRIMARY, one, FORCED_LIMITS)):

@@ -1,4 +1,4 @@
-"""The result of a planner, in one form for all planners."""
+"""Represent the result of a planner, in one form for all planners."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ __all__ = ["GroupPlan", "GroupPlans", "GroupRow", "PlanResult", "moves_of_transi
 
 
 class GroupRow:
-    """The report of a plan on one group.
+    """The part of a planner's report that is about one group.
 
     Attributes
     ----------
+    group:
+        The group.
     members:
         Plain data beside ``group`` and ``reason``; see ``schemas/plan.schema.json``.
     reason:
-        The reason for this plan, in words; "" if there is nothing to explain.
+        Why the group has this plan, in words; "" if there is nothing to explain.
     """
 
     __slots__ = ("group", "members", "reason")
@@ -63,22 +65,25 @@ class PlanResult:
     before:
         The initial state.
     groups:
-        What the plan reports on each group, in the order of the groups.
+        The report on each group, in the order of the groups.
+    members:
+        Plain data that the document of this planner has beside that of all plans.
     demands:
         The constraints on the order of the steps; None if there are none.
     remarks:
         Notes for stderr; a warning begins with ``Warning: ``.
     shortfalls:
-        Errors for stderr: requested changes that the plan does not make. Also shown with
-        ``--quiet``.
+        Errors for stderr: requested changes that the plan does not make. They are also shown
+        with ``--quiet``.
     new_instances:
         The instances that the plan creates.
     hopeless:
         Indices of nodes. With ``strict``, no plan can make their failures tolerated.
     bounding:
-        Returns the bound of what any plan can reach; None if this planner has none.
+        Returns the bound of the value that any plan can reach; None if this planner has no bound.
     known_bound:
-        A bound that is known without `bounding`, so that a time limit does not hide it; or None.
+        A bound that is known without `bounding`, even if the time limit passes; None if there
+        is none.
     quality:
         How good the plan is; None until `assess` has determined it.
     between_groups:
@@ -86,11 +91,12 @@ class PlanResult:
     in_turn:
         Whether every move was checked in the state after the moves before it.
     moves_are_optional:
-        Whether instances may as well stay where they are, so that their stickiness counts.
+        Whether each instance may also stay on its nodes. Then its stickiness is a penalty of a
+        move.
     returns:
         Whether every instance returns to its initial nodes.
     serves_in_parts:
-        Whether the plan is executed although parts of it were left out by the verification.
+        Whether the plan is executed although the verification left out parts of it.
     measure:
         Name of the value of which `bounding` returns a bound.
     """
@@ -149,13 +155,13 @@ class PlanResult:
 
     @property
     def reached(self) -> float:
-        """The value that the plan reaches, of which `bounding` returns a bound."""
+        """The value that the plan reaches; `bounding` returns a bound of this value."""
         return self.scores[1]
 
     def assess(self, deadline: Deadline) -> None:
-        """Determine `quality`, in the time that `deadline` leaves.
+        """Compute the bound of the plan within `deadline`, and store the comparison in `quality`.
 
-        A signal that comes during this work interrupts the run; the plan stays as it is.
+        If a signal comes during this work, the run counts as interrupted; the moves do not change.
         """
         if self.bounding is None:
             return
@@ -169,30 +175,30 @@ class PlanResult:
 
     @property
     def leaving(self) -> Collection[int]:
-        """Indices of the nodes that are empty and off in the end."""
+        """Indices of the nodes that the plan empties and then powers off."""
         return ()
 
     @property
     def hand_commands(self) -> Mapping[int, Sequence[str]]:
-        """Return the index of a node that is rebooted -> two commands, "" for none.
+        """Return index of a node that is rebooted -> two commands, "" for no command.
 
-        The first one reboots the node; the second one checks it when it is back.
+        The first command reboots the node; the second one checks the node after the reboot.
         """
         return {}
 
     @property
     def coming(self) -> Collection[int]:
-        """Indices of the nodes that are powered on first."""
+        """Indices of the nodes that are powered on before the first move."""
         return ()
 
     @property
     def left_out(self) -> Collection[str]:
-        """Names of the instances that do not run in the end."""
+        """Names of the instances that do not run after the plan."""
         return ()
 
     @property
     def transition(self) -> Transition:
-        """The steps and their dependencies; computed when first needed."""
+        """The steps of the plan and their dependencies; computed at the first access."""
         if self._transition is None:
             self._transition = self._ordered()
         return self._transition
@@ -220,7 +226,7 @@ class PlanResult:
     def job_sets(self) -> list[list[int]]:
         """Return sets of positions of moves; the moves of one set can be made at the same time.
 
-        The sets are in an order that the transition allows.
+        The sets are in an order that the dependencies of the steps allow.
         """
         from iallocator.ganeti.jobs import job_sets
 
@@ -230,46 +236,46 @@ class PlanResult:
         return [[order[k] for k in one] for one in sets]
 
     def row(self, group: Group) -> GroupRow:
-        """Return what the plan reports on `group`."""
+        """Return the report on `group`."""
         return next(row for row in self.groups if row.group is group)
 
     def add(self, entries: Iterable[PlanEntry]) -> None:
-        """Append moves."""
+        """Append `entries` to the moves of the plan."""
         self.plan.entries += entries
 
     def after(self) -> State:
-        """Return the state after all moves."""
+        """Return a copy of the initial state in which all moves have been made."""
         state = self.before.copy()
         replay(state, self.moves)
         return state
 
     def without(self, problem: Problem, reason: str) -> str:
-        """Leave out the moves that cause `problem`, for `reason`.
+        """Remove from the plan the moves that cause `problem`, and record `reason` there.
 
-        Return what is left out, in words; "" if the other moves are useless without them.
+        Return a description of the removed moves; "" if the plan is useless without them.
         """
         return ""
 
     def leave_out(self, part: object, reason: str) -> str:
-        """Leave out one of the `parts`, for `reason`.
+        """Remove `part`, one of the `parts`, from the plan, and record `reason` there.
 
-        Return what is left out, in words; "" if the other parts are useless without it.
+        Return a description of the removed part; "" if the plan is useless without it.
         """
         return ""
 
     def parts(self) -> list[tuple[object, PlanResult]]:
-        """Return the parts of the plan that are useful alone, in order, each as a plan.
+        """Return the parts of the plan that are useful alone, in order, each with its own plan.
 
         A part is a node group, or the nodes of one round of reboots.
         """
         return []
 
     def failed_parts(self) -> list[tuple[object, str]]:
-        """Return the parts that do not reach their goal, and why."""
+        """Return the parts of the plan that do not reach their goal, each with the reason."""
         return []
 
     def document(self) -> Json:
-        """Return the plan without its transition; see ``schemas/plan.schema.json``."""
+        """Return the plan without its transition, as defined in ``schemas/plan.schema.json``."""
         before, after = self.scores
         result: Json = {"command": self.plan.command, "scores": {"before": before, "after": after}}
         if self.plan.reason:
@@ -288,6 +294,8 @@ class GroupPlan:
 
     Attributes
     ----------
+    group, plan:
+        The group and its moves.
     bounding:
         Returns a lower bound of the score of the group; None if there is none.
     """
@@ -300,7 +308,7 @@ class GroupPlan:
         self.bounding = bounding
 
     def row(self) -> GroupRow:
-        """Return what the plan reports on the group."""
+        """Return the report on the group: scores before and after, moves, MiB to copy, reason."""
         plan = self.plan
         members = {
             "before": plan.before,
@@ -312,7 +320,7 @@ class GroupPlan:
 
 
 class GroupPlans(PlanResult):
-    """The plans of several groups, carried out one after the other; their scores are added."""
+    """The plans of several groups, executed one after the other; their scores are added."""
 
     moves_are_optional = True
 
@@ -346,7 +354,7 @@ class GroupPlans(PlanResult):
         return sum(plan.before for plan in plans), sum(plan.after for plan in plans)
 
     def sum_of_bounds(self) -> float | None:
-        """Return a lower bound of the sum of the scores; None if that of a group is unknown."""
+        """Return a lower bound of the sum of the scores; None if a group has no known bound."""
         total = 0.0
         for one in self.plans:
             bound = None if one.bounding is None else one.bounding()
@@ -356,7 +364,7 @@ class GroupPlans(PlanResult):
         return total if self.plans else None
 
     def replace_moves(self, entries: Sequence[list[PlanEntry]]) -> list[list[PlanEntry]]:
-        """Replace the moves of each plan; return the previous moves of each."""
+        """Set the moves of each plan to `entries`; return the previous moves of each plan."""
         before = [one.plan.entries for one in self.plans]
         for one, some in zip(self.plans, entries, strict=True):
             one.plan.entries = some
@@ -364,9 +372,9 @@ class GroupPlans(PlanResult):
         return before
 
     def without(self, problem: Problem, reason: str) -> str:
-        """Cut the plan of one group before the move that causes `problem`.
+        """Cut the plan of one group before the move that causes `problem`; return what was cut.
 
-        The other groups keep their plans.
+        The other groups keep their plans. `reason` is recorded in the plan that is cut.
         """
         count = problem.number - 1
         for one in self.plans:
@@ -379,7 +387,11 @@ class GroupPlans(PlanResult):
         return ""
 
     def leave_out(self, part: object, reason: str) -> str:
-        """Leave out the plan of a group, for `reason`."""
+        """Remove the moves of group `part` from the plan; return a description of them.
+
+        `reason` is recorded in the plan of the group. The description is "" if the group has no
+        moves.
+        """
         for one in self.plans:
             if one.group is part and one.plan.entries:
                 one.plan.entries = []
@@ -389,7 +401,7 @@ class GroupPlans(PlanResult):
         return ""
 
     def parts(self) -> list[tuple[object, PlanResult]]:
-        """Return the plan of each group that has moves, alone."""
+        """Return each group that has moves, with a result that contains only its plan."""
         parts: list[tuple[object, PlanResult]] = []
         for one in self.plans:
             if one.plan.entries:
@@ -405,9 +417,10 @@ class GroupPlans(PlanResult):
 
 
 def moves_of_transition(before: State, transition: Transition) -> list[PlanEntry]:
-    """Return the moves that the steps of a transition make.
+    """Return the moves that the steps of a transition make, with the score after each move.
 
-    A move ends at a step that depends on a step of another instance.
+    Consecutive steps of one instance are one move. The move ends before a step that depends on a
+    step of another instance.
     """
     from iallocator.ganeti.jobs import chains
 

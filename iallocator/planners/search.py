@@ -1,11 +1,11 @@
 """Local search: take the best step of a neighbourhood until no step lowers the objective.
 
 This is variable neighbourhood descent (Mladenović and Hansen, 1997): a neighbourhood is searched
-only if those before it have no step.  Objectives are tuples of numbers, the most important first.
-They are compared lexicographically, and lower is better.  So a step may raise a later number if it
-lowers an earlier one.
+only if the neighbourhoods before it have no step.  Objectives are tuples of numbers, the most
+important number first. They are compared lexicographically, and lower is better.  So a step may
+raise a later number if it lowers an earlier one.
 
-Cost: the neighbourhoods that are searched, once for each step.
+Cost: for each step, one search in each neighbourhood up to the first one that has a step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 LOCAL_OPTIMUM, STALLED = "local optimum", "stalled"
-"""Why a search ends: no neighbourhood has a step; the last step did not lower the objective."""
+"""Reasons why a search ends: no neighbourhood has a step; the last step gained nothing."""
 
 State = TypeVar("State")
 
@@ -35,9 +35,9 @@ Searched_contra = TypeVar("Searched_contra", contravariant=True)
 
 
 class Appliable(Protocol[Searched_contra]):
-    """A step of a search.
+    """A step of a search, which can be applied to the search's state.
 
-    A state is what the search improves: a cluster with a plan, a set of nodes, or a plan alone.
+    The state is what the search improves: a cluster with a plan, a set of nodes, or a plan alone.
     """
 
     def apply(self, state: Searched_contra) -> None:
@@ -48,7 +48,7 @@ Step = TypeVar("Step", bound=Appliable[Any])
 
 
 class Neighbourhood(Generic[State, Step]):
-    """Steps of one kind.
+    """The steps of one kind that a local search may take.
 
     Attributes
     ----------
@@ -63,29 +63,29 @@ class Neighbourhood(Generic[State, Step]):
     ) -> Step | None:
         """Return the best step from `state` that lowers `objective` and that `allows` accepts.
 
-        The state is left as it is.  None if there is no such step.  `allows` is usually expensive,
-        so it should be asked about the best steps only.
+        Return None if there is no such step. The state is not changed.  `allows` is usually
+        expensive, so it should be called for the best steps only.
 
         Raises
         ------
         Stopped
-            If the run has to end.
+            If the run must end.
         """
         raise NotImplementedError
 
 
 class Acceptance(Generic[Step]):
-    """Which steps a search takes, and how many.
+    """Decides which steps a search takes, and when it takes no more.
 
     Attributes
     ----------
     ended:
-        Returns why no more steps are taken; "" if they are.
+        Returns the reason to take no more steps; "" to continue.
     allows:
         Returns whether a step keeps the constraints that neighbourhoods do not check themselves.
     tolerance:
-        By how much numbers from -1 to 1 may differ and still count as equal; larger numbers by as
-        much in proportion.
+        Numbers count as equal if they differ by at most this amount, or this share of the
+        larger number if it is above 1.
     """
 
     __slots__ = ("allows", "ended", "tolerance")
@@ -102,23 +102,23 @@ class Acceptance(Generic[Step]):
 
 
 class LocalSearch(Generic[State, Step]):
-    """A search with these neighbourhoods, the preferred first.
+    """A search in several neighbourhoods, the preferred one first.
 
     Parameters
     ----------
     moves:
-        A step is taken from the first neighbourhood that has one.
+        The neighbourhoods. A step is taken from the first neighbourhood that has one.
     objective:
         Returns the objective of a state; lower is better.
     acceptance:
-        Which steps are taken, and how many.
+        Decides which steps are taken, and when the search ends.
     deadline:
         When it is over, no more steps are taken.
 
     Attributes
     ----------
     steps:
-        Name of a neighbourhood -> how many steps of it were taken.
+        Name of a neighbourhood -> how many of its steps were taken.
     """
 
     __slots__ = ("_acceptance", "_deadline", "_moves", "_objective", "steps")
@@ -137,18 +137,18 @@ class LocalSearch(Generic[State, Step]):
         self.steps = {one.name: 0 for one in moves}
 
     def run(self, state: State) -> str:
-        """Take steps from `state` until there are none or a reason to end; return why it ends.
+        """Take steps from `state` until there are no more or a reason to end; return the reason.
 
         Returns
         -------
         str
-            What `Acceptance.ended` returned, `TIME_IS_UP`, `LOCAL_OPTIMUM`, or `STALLED`.  If it
-            stalled, the last step has been taken, but is of no use.
+            What `Acceptance.ended` returned, `TIME_IS_UP`, `LOCAL_OPTIMUM`, or `STALLED`.  In
+            the last case, the last step has been taken, but did not lower the objective.
 
         Raises
         ------
         Stopped
-            If the run has to end.
+            If the run must end.
         """
         acceptance = self._acceptance
         while True:
@@ -172,7 +172,11 @@ class LocalSearch(Generic[State, Step]):
 
 
 def lower(one: Objective, other: Objective, tolerance: float = 0.0) -> bool:
-    """Return whether the first number that differs is lower in `one`; see `Acceptance`."""
+    """Return whether objective `one` is lower than `other`: the first number that differs decides.
+
+    Numbers that differ by at most `tolerance` are equal; for numbers above 1, `tolerance` is a
+    share.
+    """
     for here, there in zip(one, other, strict=True):
         margin = tolerance and tolerance * max(1.0, abs(there))  # numbers may be infinite
         if there - here > margin:

@@ -1,13 +1,14 @@
-"""Undo of an earlier plan: instances move back to their previous nodes.
+"""Undo an earlier plan: move instances back to their previous nodes.
 
-The goal of each instance is known, so only the set of instances that can return is searched,
-greedily. At first all of them are planned at once: the end is the placement before the earlier
-plan, and instances can change places. If that breaks a limit, instances return one after the other
-as far as the `Evaluator` accepts each of them. Then each of the others is tried once together with
-these. An instance that cannot return stays where it is, with the reason.
+The goal of each instance is known, so the search only chooses greedily which instances can return.
+First it plans the return of all instances at once: the result is the placement before the earlier
+plan, and instances can swap places. If this plan breaks a limit, instances return one after the
+other as far as the `Evaluator` accepts each of them. Then the search tries each remaining instance
+once, together with those that return. An instance that cannot return stays where it is, and the
+result has the reason.
 
-Every candidate plan is checked by the verifier, against all limits. The transition moves each
-instance with as few copies of its disks as possible.
+The verifier checks every candidate plan against all limits. The transition moves each instance with
+as few copies of its disks as possible.
 
 Cost: a transition and its verification for each instance that does not return with all others.
 """
@@ -41,14 +42,14 @@ __all__ = ["UndoResult", "plan_undo"]
 
 
 class UndoResult(PlanResult):
-    """The plan that brings instances back.
+    """The plan that moves instances back to their previous nodes.
 
     Attributes
     ----------
     homes:
-        Instance -> the nodes that it returns to.
+        Name of an instance -> the nodes to which it returns.
     staying:
-        Instance -> why it stays where it is.
+        Name of an instance -> why it does not return.
     """
 
     in_turn = False
@@ -69,17 +70,20 @@ class UndoResult(PlanResult):
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The scores of all nodes before and after; lower is better."""
+        """The scores over all nodes, before and after the plan; lower is better."""
         scope = range(len(self.cluster.nodes))
         return score_of(self.before, scope), score_of(self.after(), scope)
 
     @property
     def incomplete(self) -> bool:
-        """Return whether some instance stays away."""
+        """Return whether some instance does not return."""
         return bool(self.staying)
 
     def stay(self, staying: Mapping[str, str]) -> None:
-        """Record in the transition which instances stay where they are, and why."""
+        """Store why instances do not return, in this result and in its transition.
+
+        `staying`: name of an instance -> the reason.
+        """
         self.staying = dict(staying)
         self.transition.left = [*self.transition.left, *self.staying.items()]
 
@@ -87,16 +91,16 @@ class UndoResult(PlanResult):
 def plan_undo(
     cluster: Cluster, settings: Settings, moved: Mapping[str, Sequence[str]], deadline: Deadline
 ) -> UndoResult:
-    """Plan to move instances back.
+    """Plan to move instances back to the nodes `moved`, as far as the limits allow.
 
     Parameters
     ----------
     cluster
         The cluster in its present state.
     settings
-        The settings of each group apply to its nodes.
+        The settings of the run; those of each group apply to its nodes.
     moved
-        Instance -> the names of the nodes that it was on, primary first.
+        Name of an instance -> the names of its previous nodes, primary first.
     deadline
         When it passes, the instances that are not yet planned stay where they are.
     """
@@ -154,7 +158,10 @@ def plan_undo(
 def _possible(
     before: State, settings: Settings, moved: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, Nodes], dict[str, str]]:
-    """Return the nodes to which instances may return, and why the others stay."""
+    """Return the previous nodes of each instance that may return, and the reasons of the others.
+
+    Both are by name of the instance.
+    """
     cluster = before.cluster
     known = {node.name: node for node in cluster.nodes}
     homes: dict[str, Nodes] = {}
@@ -192,7 +199,7 @@ def _possible(
 
 
 def _problem(done: UndoResult, context: Context) -> str:
-    """Return what is wrong with a plan, its steps and its end; "" if nothing is."""
+    """Return the first problem of a plan, its steps or its final state; "" if there is none."""
     if done.transition.left:
         name, reason = done.transition.left[0]
         return f"{name}: {reason}"

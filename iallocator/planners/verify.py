@@ -1,12 +1,12 @@
-"""The verifier: executes a plan, or its transition, on the state and checks every limit.
+"""Verify a plan: execute its moves, or its transition, on the state and check every limit.
 
-It shares no code with the search that found the plan.  `iallocator.transition.execution` checks
-each step: nodes, hard limits, storage pools, networks and migration tags.  After each move, or the
-last move of a colocation group, soft limits and hard constraints are checked.  In the end,
-`iallocator.planners.outcome` compares the state with the initial one.
+The verifier shares no code with the search that found the plan.  `iallocator.transition.execution`
+checks each step: nodes, hard limits, storage pools, networks and migration tags.  Soft limits and
+hard constraints are checked after each move; for a colocation group, after its last move.  At the
+end, `iallocator.planners.outcome` compares the final state with the initial one.
 
-What happens while steps overlap is simulated from the numbers, places and dependencies of the steps
-alone: meetings of instances, and starts that are too early.
+Overlapping steps are simulated from the numbers, nodes and dependencies of the steps alone. This
+simulation finds meetings of separated instances, and starts that are too early.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ STUCK = "cannot be stopped, and must not be stopped by force"
 
 
 class Problem:
-    """Something wrong with a plan.
+    """A limit or constraint that a plan violates.
 
     Attributes
     ----------
     noun, number:
-        The kind and the number of the first move or step that is wrong.
+        "move" or "step", and the number of the first move or step with the problem.
     text:
-        What is wrong.
+        The problem in words.
     group:
         The group with the wrong plan; None if that is not known.
     """
@@ -86,11 +86,11 @@ def verify_moves(
     limits: PlanLimits,
     failures: Failures | None = None,
 ) -> list[Problem]:
-    """Return what is wrong with the moves of `entries`, made one after the other; or [].
+    """Return the problems of the moves of `entries`, made one after the other; [] if none.
 
-    They begin at `state`, which is left as it is.  `failures` keeps results of N+1 from one call to
-    the next.  Cost: a few dozen checks per move, and one simulation of each failure of each group
-    concerned.
+    The moves begin at `state`, which is not changed.  `failures` keeps results of N+1 from one call
+    to the next.  Cost: a few dozen checks per move, and one simulation of each failure of each
+    group concerned.
     """
     problems: list[Problem] = []
     moves = [entry.move for entry in entries]
@@ -137,9 +137,9 @@ def verify_moves(
 def _made(
     state: State, execution: Execution, move: Move, limits: PlanLimits, home: bool
 ) -> Iterator[str]:
-    """Carry out a move; yield what is wrong with it.
+    """Execute a move on the state; yield the limits that it violates.
 
-    `home`: whether the instance returns to its first node; soft limits do not apply then.
+    `home`: whether the instance returns to its first nodes; soft limits do not apply then.
     """
     instance, relations = move.instance, limits.relations
     if relations is not None and instance.name in relations.stuck:
@@ -153,7 +153,7 @@ def _made(
 
 
 def _uncopied(state: State, step: Step, limits: PlanLimits) -> Iterator[str]:
-    """Yield the instance if the step copies its disks from an offline primary."""
+    """Yield a problem if the step copies the disks of its instance from an offline primary."""
     if step.kind != REPLACE_DISKS or limits.settings.behaviour.copies_from_offline:
         return
     assert step.before is not None
@@ -165,8 +165,8 @@ def _uncopied(state: State, step: Step, limits: PlanLimits) -> Iterator[str]:
 def _soft(state: State, move: Move, limits: PlanLimits) -> Iterator[str]:
     """Yield the soft limits that an instance violates on its new nodes, after the move.
 
-    If the instance will return, soft limits do not apply on its former secondary, which is the only
-    node that can take it.
+    If the instance will return, soft limits do not apply on its former secondary, because no other
+    node can take over the instance.
     """
     instance, before, after = move.instance, move.before, move.after
     if before == after or limits.forced(state, before, after[0]):
@@ -183,7 +183,7 @@ def _soft(state: State, move: Move, limits: PlanLimits) -> Iterator[str]:
             continue
         for one in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
             if one.forced or (here and one.local):
-                continue  # checked at each step; its disks were there
+                continue  # hard limits are checked at each step; the disks were on this node before
             there = state.primaries[index].values()
             if one.reason == "FailTags" and limits.returns and not new_conflict(instance, there):
                 continue  # it shares its exclusion tag with the same instances at home
@@ -193,7 +193,10 @@ def _soft(state: State, move: Move, limits: PlanLimits) -> Iterator[str]:
 
 
 def _losses(state: State, moves: Sequence[Move], outcome: Outcome) -> list[Problem]:
-    """Return the failures that violate N+1 in the end, each with the first move that breaks it."""
+    """Return the failures that violate N+1 after all moves, each with the move that causes it.
+
+    The cause is the first move after which the failure is not tolerated.
+    """
     with state.trial():
         _carry(state, moves)
         lost = outcome.lost(state)
@@ -213,10 +216,11 @@ def _losses(state: State, moves: Sequence[Move], outcome: Outcome) -> list[Probl
 def lost_between(
     state: State, moves: Sequence[Move], limits: PlanLimits, failures: Failures | None = None
 ) -> list[Problem]:
-    """Return the failures that are not tolerated between two steps of one move, but initially are.
+    """Return failures that are tolerated initially, but not between two steps of one move.
 
-    A move of several steps, ``f r:X f`` for example, has the instance on other nodes meanwhile.
-    `state` is the initial one, and is left as it is. `failures` is as for `verify_moves`.
+    During a move of several steps, ``f r:X f`` for example, the instance is on other nodes than
+    before and after the move. `state` is the initial state, and is not changed. `failures` keeps
+    results of N+1 from one call to the next.
 
     Cost: one check of the failures concerned for each step of such moves.
     """
@@ -260,12 +264,12 @@ def verify_transition(
     over: Callable[[], bool] = lambda: False,
     failures: Failures | None = None,
 ) -> list[str]:
-    """Return what is wrong with a transition that begins at `state`; or [].
+    """Return the problems of a transition that begins at `state`, in words; [] if none.
 
     The steps are executed in the order of their numbers, and in `rounds` random orders that the
-    dependencies allow.  Anti-affinity must hold in each of them, and the final state must satisfy
-    all limits.  `over` returns whether time is up; then only one random order is executed.
-    `failures` keeps results of N+1 from one call to the next.
+    dependencies allow.  Anti-affinity constraints must be met in each order, and the final state
+    must satisfy all limits.  `over` returns whether time is up; if it is, only one random order is
+    executed. `failures` keeps results of N+1 from one call to the next.
     """
     steps = [step for step in transition.steps if step.action.instance is not None]
     # The nodes that a step changes for N+1: none if it only starts or stops an instance
@@ -312,7 +316,10 @@ def _nodes(place: Place | None) -> tuple[int, ...]:
 
 
 def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations) -> Iterator[str]:
-    """Yield the steps that stop an instance which must keep running, or move one that is stuck."""
+    """Yield a problem for each step that stops an instance which must keep running or is stuck.
+
+    A stuck instance cannot be stopped: a step must not move it either, unless its node is fenced.
+    """
     fenced: set[int | None] = set()
     for step in steps:
         action, instance = step.action, step.action.instance
@@ -330,9 +337,10 @@ def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations)
 
 
 def _events(transition: Transition, rng: Random | None) -> Iterator[tuple[int, bool]]:
-    """Yield begins and ends of steps in an order that the dependencies allow.
+    """Yield the begin and the end of each step, in an order that the dependencies allow.
 
-    An event is the number of a step, and True for its begin or False for its end.
+    An event is the number of a step, and True for its begin or False for its end. With `rng`, the
+    order is random. Without it, each step begins as early as possible.
     """
     waiting = {step.number: len(step.after) for step in transition.steps}
     followers: dict[int, list[int]] = {number: [] for number in waiting}
@@ -356,7 +364,7 @@ def _events(transition: Transition, rng: Random | None) -> Iterator[tuple[int, b
 
 
 class _Overlaps:
-    """The nodes on which each instance of a transition may run, from one event to the next."""
+    """The nodes on which each instance of a transition may run, while steps overlap."""
 
     def __init__(self, state: State, transition: Transition, limits: PlanLimits) -> None:
         self._state = state
@@ -397,7 +405,10 @@ class _Overlaps:
                     self._predecessors.setdefault(latter, []).append(former)
 
     def _tag_counts(self, homes: dict[str, set[int]]) -> Counter[tuple[int, str]]:
-        """Return (node, exclusion tag) -> how many instances with the tag may be there."""
+        """Return (node, exclusion tag) -> how many of `homes` with this tag may be on the node.
+
+        `homes`: name of an instance -> the nodes on which it may be.
+        """
         return Counter(
             (node, tag)
             for name, nodes in homes.items()
@@ -406,7 +417,7 @@ class _Overlaps:
         )
 
     def simulate(self, events: Iterable[tuple[int, bool]]) -> Iterator[str]:
-        """Yield what is wrong at any time between the `events`."""
+        """Execute begins and ends of steps; yield the forbidden meetings and the early starts."""
         at = {name: set(homes) for name, homes in self._first.items()}
         present = self._tag_counts({n: self._unshared(n, homes) for n, homes in at.items()})
         pending = Counter(step.name for step in self._steps.values() if self._starts(step))
@@ -440,7 +451,7 @@ class _Overlaps:
         return step.kind in (CREATE, START) or (step.kind == FAILOVER and dead)
 
     def _unshared(self, name: str, nodes: set[int]) -> set[int]:
-        """Return those of `nodes` on which the instance must not meet other instances."""
+        """Return those of `nodes` on which the instance `name` must not meet other instances."""
         return {node for node in nodes if (name, node) not in self._shares}
 
     def _meetings(
@@ -451,10 +462,11 @@ class _Overlaps:
         at: dict[str, set[int]],
         present: Counter[tuple[int, str]],
     ) -> Iterator[str]:
-        """Yield the forbidden meetings of an instance that may run on `node` from now on.
+        """Yield the forbidden meetings of the instance of `step`, which may now run on `node`.
 
-        `present` counts the instances with an exclusion tag on a node, without those that the
-        transition permits to meet others there.
+        `at`: name of an instance -> the nodes on which it may run. `present`: (node, exclusion tag)
+        -> the number of instances that may be there, without those that the transition permits to
+        meet others there.
         """
         if (step.name, node) in self._shares:  # then no meeting with it is forbidden there
             return
@@ -483,7 +495,7 @@ class _Overlaps:
         return () if self._relations is None else self._relations.hard_separations(name)
 
     def _violates(self, pair: Pair, node: int, home: int) -> bool:
-        """Return whether the nodes of two separated instances share their failure domain."""
+        """Return whether `node` and `home` are in one failure domain of a separated pair."""
         assert self._relations is not None
         return self._relations.domains.zones(pair[2]).share(node, home)
 

@@ -1,4 +1,4 @@
-"""Balancing of a cluster: a plan for its worst group, or for each group."""
+"""Balance a cluster: plan moves for its worst group, or for each group."""
 
 from __future__ import annotations
 
@@ -50,21 +50,24 @@ class BalanceOptions:
     limits, rules:
         When to stop, and which moves are allowed.
     group:
-        Name or uuid of the only group to balance; "": the worst that can be improved.
+        Name or uuid of the only group to balance; "": the worst group that can be improved.
     all_groups:
         Whether to balance every group.
     offline:
         Names of nodes to treat as offline.
-    selected, excluded:
-        Names of the instances that may be moved (None: all), and of those that may not.
-    max_cpu, min_disk:
-        The maximum of virtual cpus per cpu (None: that of the policy); the share of disk that
-        stays free, from 0 to 1.
+    selected:
+        Names of the only instances that may be moved; None: all instances.
+    excluded:
+        Names of instances that may not be moved.
+    max_cpu:
+        The maximum number of virtual cpus per cpu; None: the maximum of the policy.
+    min_disk:
+        The share of the disk of each node that stays free, from 0 to 1.
     tag_prefix:
         The prefix of the tags of this program.
     settings:
-        The settings of the run and of each group, for global N+1 and soft limits. None: N+1 is not
-        checked, and `rules` decides on soft limits.
+        The settings of the run and of each group, for global N+1 and soft limits. None: N+1 is
+        not checked, and `rules` says whether soft limits are enforced.
     steady:
         The policy of steady balancing; None: the score alone decides.
     """
@@ -100,10 +103,11 @@ def balance_cluster(
     options: BalanceOptions,
     progress: Callable[[Plan], None] = lambda plan: None,
 ) -> GroupPlans:
-    """Balance one group, or all.
+    """Return a plan that balances one group, or all groups.
 
-    Of several groups, the one with the highest score that can be improved is balanced. A signal or
-    the time limit ends the work; the result is what was found until then.
+    Without a chosen group, the plan is for the group with the highest score that can be improved.
+    If a signal or the time limit ends the search, the plan has the moves found until then.
+    `progress` is called with the plan of a group after each step.
 
     Raises
     ------
@@ -199,7 +203,7 @@ class _Balancing:
             replay(state, plan.moves)
 
     def stopped(self, stop: Stopped) -> Stopped | None:
-        """Keep the plan of the group that is being balanced; return `stop` if there is none."""
+        """Keep the plan of the group in progress and return None; return `stop` without one."""
         if self._open is None:
             return stop
         problem, balancer, group = self._open
@@ -209,7 +213,10 @@ class _Balancing:
         return None
 
     def _add(self, group: Group, plan: Plan, problem: BalanceProblem) -> None:
-        """Add the plan of a group; without ``all_groups``, only one plan is kept."""
+        """Add the plan of a group; without ``all_groups``, keep only the first plan with moves.
+
+        If no plan has moves, the first plan is kept.
+        """
 
         def bounding() -> float:
             from iallocator.planners.balance.score_bound import least_score
@@ -224,7 +231,7 @@ class _Balancing:
 
 
 def relations_for(cluster: Cluster, options: BalanceOptions) -> Relations | None:
-    """Return the affinity constraints of the cluster; None for hbal, which ignores them."""
+    """Return the affinity constraints of the cluster, or None for hbal, which ignores them."""
     if not options.rules.behaviour.knows_affinity:
         return None
     return relations_of(cluster, (), options.tag_prefix, options.settings, optional=True)

@@ -1,9 +1,9 @@
-"""Moves of colocation groups: instances that must be on one node move together.
+"""Move colocation groups: instances that must be on one node move together.
 
-The members of a group move to one node, one after the other.  If a failure domain binds several
-groups, the others follow the first one into its domain.  Between the moves the members may be
-apart.  At the end no hard constraint is violated that was satisfied before.  The limits must allow
-each step of each move.
+The members of a group move to one node, one after the other.  If constraints keep several
+colocation groups in one failure domain, the other groups follow the first group to its new domain.
+Between the moves, the members may be on different nodes.  After the moves, no hard constraint is
+violated that was satisfied before.  The limits must allow each step of each move.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ if TYPE_CHECKING:
     Names = tuple[str, ...]
 
     Bound = tuple[Names, ...]
-    """Colocation groups that one failure domain binds; most often one group alone."""
+    """Colocation groups that must be in one failure domain; most often only one group."""
 
-    MendingKey = tuple[float, float, int]
+    RepairKey = tuple[float, float, int]
+    """Sort key of repairing moves: the change of violated constraints, the score, a position."""
 
 
 HOPELESS = -1e18
-"""The gain of groups that have no move: less than all others."""
+"""The gain of colocation groups that have no legal move: less than any other gain."""
 
 WIDEST = 64
-"""How many groups of one failure domain are moved together at most."""
+"""The largest number of colocation groups of one failure domain that are moved together."""
 
 
 class ColocationMoves:
     """The moves of the colocation groups of `problem`, from the current state.
 
-    For each group the gain of its best move is kept from the last time.  Groups with the highest
-    gains are evaluated again first, until no other one can gain more.
+    The gain of the best move of each group is kept from one call to the next.  Groups with the
+    highest gains are evaluated again first, until no other group can have a higher gain.
     """
 
     def __init__(
@@ -77,7 +78,10 @@ class ColocationMoves:
         return ArrayKernel(self._state, self._scope, self._matrix)
 
     def _bound_groups(self, name: str) -> list[Bound]:
-        """Return the colocation group of an instance, alone and with those of its domain."""
+        """Return the colocation group of an instance: alone, and with the groups bound to it.
+
+        Groups are bound to each other if they must be in one failure domain.
+        """
         own: Bound = (self._group_of(name),)
         together = self._relations.wide_units().get(name, ())
         wide = self._wide.get(id(together))
@@ -87,7 +91,7 @@ class ColocationMoves:
         return [own, wide] if 1 < len(wide) <= WIDEST else [own]
 
     def _group_of(self, name: str) -> Names:
-        """Return the names in the colocation group of an instance, itself among them."""
+        """Return the names in the colocation group of an instance, including its own name."""
         group = self._relations.units().get(name)
         if group is None:
             return (name,)
@@ -101,10 +105,10 @@ class ColocationMoves:
     def best(
         self, present: float, floor: float, budget: float, count: float, by_value: bool
     ) -> ScoredMoves | None:
-        """Return the moves that lower the score `present` most, and by more than `floor`.
+        """Return the moves of a colocation group that gain most, and more than `floor`; or None.
 
-        If `by_value`, gains are per MiB.  At most `budget` MiB are copied, in at most `count`
-        moves.
+        The gain is the decrease of the score from `present`; if `by_value`, it is divided by the
+        MiB that the moves copy.  The moves copy at most `budget` MiB, and are at most `count`.
         """
         self._kernel = self._new_kernel()
         lowest: tuple[float, ScoredMoves] | None = None
@@ -123,7 +127,11 @@ class ColocationMoves:
         return lowest[1] if lowest else None
 
     def promising(self, most: int, budget: float, count: float) -> list[ScoredMoves]:
-        """Return at most `most` moves of groups, those with the lowest scores, gain or not."""
+        """Return at most `most` moves of colocation groups, with the lowest scores.
+
+        They need not lower the present score. Each copies at most `budget` MiB, in at most `count`
+        moves.
+        """
         self._kernel = self._new_kernel()
         moves = [
             move
@@ -134,16 +142,17 @@ class ColocationMoves:
         return sorted(moves, key=lambda move: round(move.score, DECIMALS))[:most]
 
     def repairing(self, budget: float, count: float) -> ScoredMoves | None:
-        """Return the moves that leave the fewest violated hard constraints; then the lowest score.
+        """Return the moves that lower the number of violated hard constraints most; or None.
 
-        They violate no hard constraint that is satisfied now.
+        Of equal moves, those with the lowest score are returned. They violate no hard constraint
+        that is satisfied now, and copy at most `budget` MiB in at most `count` moves.
         """
         self._kernel = self._new_kernel()
         every: dict[Bound, None] = {}
         for name in sorted(name for name in self._movable if self._violated([name])):
             every |= dict.fromkeys([*self._bound_groups(name), ((name,),)])
-        # Moves of several instances come first, with an unknown change and target; moves of single
-        # instances follow, sorted by the change of violations at best
+        # First moves of several instances, for which the change of violations is not known; then
+        # moves of single instances to each target, sorted by the largest possible decrease
         tries: list[tuple[float, int, Bound, int | None]] = []
         single: list[tuple[float, int, Bound, int | None]] = []
         rule_counts, where = self._rule_counts.now(), self._state.where
@@ -157,7 +166,7 @@ class ColocationMoves:
             )
             single += ((less, place, groups, target) for target, less in more.items())
         tries += sorted(single, key=lambda one: one[:2])
-        best: tuple[MendingKey, ScoredMoves] | None = None
+        best: tuple[RepairKey, ScoredMoves] | None = None
         for least, place, groups, target in tries:
             if best is not None and least > best[0][0]:
                 break
@@ -174,15 +183,15 @@ class ColocationMoves:
         return self._guard is None or self._guard.keeps()
 
     def _violated(self, names: Iterable[str]) -> int:
-        """Return how many hard constraints `names` violate now."""
+        """Return how many hard constraints the instances `names` violate now, in all."""
         rule_counts, where = self._rule_counts.now(), self._state.where
         return sum(self._relations.hard_violations(n, where[n][0], rule_counts) for n in names)
 
     def _moves(self, groups: Bound, targets: Iterable[int] | None = None) -> Iterator[ScoredMoves]:
-        """Yield the moves that the limits allow and that violate no further hard constraint.
+        """Yield legal moves of `groups` that violate no hard constraint that is satisfied now.
 
-        For a single instance, only moves to `targets`, if given. The moves stay made on the state
-        until the generator continues.
+        For a single instance, only moves to `targets` are yielded, if given. While the generator is
+        suspended, the yielded moves are applied to the state.
         """
         rules, nodes, where = self._rules, self._state.cluster.nodes, self._state.where
         if rules.evacuate_only:
@@ -204,10 +213,10 @@ class ColocationMoves:
                     yield ScoredMoves(moves, self._score(), self._violated(before))
 
     def _first_targets(self, groups: Bound, rules: MoveRules) -> Iterable[int]:
-        """Return the nodes to which the first colocation group may move.
+        """Return the nodes to which the first colocation group of `groups` may move.
 
-        If the moves of other groups depend on it, the result is the node of the lowest score in
-        each failure domain.
+        If other groups must follow it, only the node with the lowest score in each failure domain
+        is returned.
         """
         if len(groups) == 1:
             return self._targets
@@ -225,7 +234,11 @@ class ColocationMoves:
     def _follow(
         self, names: Names, groups: Bound, moves: list[Move], rules: MoveRules
     ) -> list[Move] | None:
-        """Move the group `names` to the best node that placed groups allow; return all moves."""
+        """Move the group `names` to the node with the lowest score that affinity allows.
+
+        Affinity between `names` and the groups before it in `groups` is checked. Return `moves`
+        with the new moves added; None if no node is allowed.
+        """
         placed = {name for before in groups[: groups.index(names)] for name in before}
         best: tuple[float, int] | None = None
         for target in self._targets:
@@ -247,7 +260,10 @@ class ColocationMoves:
         return [*moves, *more]
 
     def _gather(self, names: Names, target: int, rules: MoveRules) -> list[Move] | None:
-        """Move all of `names` to `target`, the largest first; None if one of them cannot move."""
+        """Move all of `names` to `target`, the largest first; return the moves.
+
+        None if one of the instances cannot move.
+        """
         state, moves = self._state, list[Move]()
         leaving = [name for name in names if state.where[name][0] != target]
         if not all(name in self._movable for name in leaving):
@@ -277,6 +293,6 @@ class ColocationMoves:
     # Scores
 
     def _score(self) -> float:
-        """Return the score as the state is now."""
+        """Return the score of the present state, with penalties of violated soft constraints."""
         self._kernel.follow()
         return self._kernel.score() + self._costs.penalty(self._position)

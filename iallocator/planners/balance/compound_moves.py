@@ -1,15 +1,16 @@
-"""Steps of balancing that need several moves of which the first may be bad alone.
+"""Steps of balancing that need several moves, of which the first one may raise the score.
 
-`Swaps` exchanges two instances. `Chains` follows single moves across states with a higher score, by
-tabu search (Glover, 1986): of the moves to states that were not visited it makes the best one,
-and an instance does not return soon to the nodes that it left. Without such a move it goes back.
-If the score is lower than at the beginning, the instances move to their last nodes directly.
+`Swaps` exchanges two instances. `Chains` makes single moves through states with a higher score, by
+tabu search (Glover, 1986): it makes the best of the moves to states that were not visited, and an
+instance may not return soon to the nodes that it left. If there is no such move, the search returns
+to the previous state. If a state has a lower score than the first one, the plan moves the instances
+directly to their nodes in that state.
 
-The limits allow each move after those before it. If they allow a swap in neither order, one of its
-instances is parked on a third node.
+The limits must allow each move after the moves before it. If they allow a swap in neither order,
+one of its instances is moved to a third node for a time.
 
-Cost of `Swaps`: see `scan/swaps.py`. Cost of `Chains`: one scan for each visited state, of which
-there are fewer on larger clusters.
+Cost of `Swaps`: see `scan/swaps.py`. Cost of `Chains`: one scan for each visited state; on larger
+clusters, fewer states are visited.
 """
 
 from __future__ import annotations
@@ -37,31 +38,31 @@ if TYPE_CHECKING:
     Allows = Callable[[Step], bool]
 
     Visit = tuple[Instance, int, int]
-    """An instance, the node that it leaves, and the node that it comes to."""
+    """An instance, the node that it leaves, and the node to which it moves."""
 
 __all__ = ["Chains", "Swaps", "allowed_move", "move_to"]
 
 PARKS = 3
-"""On how many nodes parking is tried, those with most free memory first."""
+"""The number of third nodes that are tried for a swap, those with most free memory first."""
 
 VISITED = 60
-"""Chains visit at most so many states."""
+"""The largest number of states that a tabu search visits."""
 
 VISITED_CELLS = 60_000
-"""They scan at most so many moves in all: states × instances × nodes."""
+"""The largest number of moves that a tabu search scans: states × instances × nodes."""
 
 FIRST_MOVES_TRIED = 40
-"""How many moves from one state are considered, the best first."""
+"""The number of moves from one state that a tabu search considers, the best ones first."""
 
 MOST_NODES = 500
-"""Compound moves are tried among at most so many nodes: their tables grow with the square."""
+"""Groups with more nodes have no compound moves: the size of a table is nodes squared."""
 
 TENURE = 3
-"""For how many states an instance does not return to the nodes that it left, at least."""
+"""The least number of states during which an instance may not return to nodes that it left."""
 
 
 class Swaps(Neighbourhood[PlanBuilder, Step]):
-    """Find the swap of two instances that lowers the cluster score most."""
+    """Swaps of two instances; the one that lowers the score most is used."""
 
     name = "swap"
 
@@ -78,7 +79,10 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         self._scan = builder.scan
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
-        """Return the swap that lowers the score most, of those that the limits allow."""
+        """Return the swap that lowers the score most, of those that limits and `allows` accept.
+
+        None if no swap lowers the score enough.
+        """
         if state.moves_left() < 2 or not _can_be_compound(state):
             return None
         rules = state.problem.rules
@@ -96,7 +100,7 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
             self._table.refresh(state.scan.table.position[index] for index in state.swap_nodes)
             state.swap_nodes.clear()
         swap = self._lowest(state, self._table, allows)
-        if swap is None and not complete:  # which swap of two nodes is best depends on the others
+        if swap is None and not complete:  # the best swap of two nodes depends on the other nodes
             self._table.permit_all()
             swap = self._lowest(state, self._table, allows)
         return swap
@@ -121,7 +125,7 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         return None
 
     def _moves(self, builder: PlanBuilder, swap: Swap) -> list[ScoredMoves] | None:
-        """Return the moves of `swap` in an order that the limits allow; None if there is none."""
+        """Return the moves of `swap` in an order that the limits allow; None without one."""
         first = swap.first, swap.one, swap.other
         second = swap.second, swap.other, swap.one
         for order in ((first, second), (second, first)):
@@ -150,7 +154,7 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
     def _carried_out(
         self, builder: PlanBuilder, order: Iterable[Visit]
     ) -> list[ScoredMoves] | None:
-        """Return the moves, with their scores; None if the limits forbid one of them."""
+        """Return the moves of `order` with their scores; None if the limits forbid one of them."""
         made: list[ScoredMoves] = []
         with builder.state.trial():
             for instance, at, to in order:
@@ -175,7 +179,10 @@ def _can_be_compound(builder: PlanBuilder) -> bool:
 
 
 def _make(builder: PlanBuilder, move: Move) -> bool:
-    """Carry out `move` on the state if rules, limits and hard constraints allow it."""
+    """Make `move` on the state if rules, limits and hard constraints allow it.
+
+    Return whether they do; if not, the state may have been changed.
+    """
     state, problem = builder.state, builder.problem
     instance, before = move.instance, move.before
     nodes = state.cluster.nodes
@@ -199,12 +206,12 @@ def _make(builder: PlanBuilder, move: Move) -> bool:
 
 
 class Chains(Neighbourhood[PlanBuilder, Step]):
-    """Moves of several instances, found by tabu search."""
+    """Sequences of moves of several instances, found by tabu search."""
 
     name = "chain"
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
-        """Return the moves to the first state with a score that is low enough."""
+        """Return moves that lower the score enough, found by tabu search; None without any."""
         instances = state.problem.instances
         cells = max(1, len(instances) * len(state.problem.scope))
         visits = min(VISITED, VISITED_CELLS // cells)
@@ -228,7 +235,10 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
 
     @staticmethod
     def _path(builder: PlanBuilder, limit: float, visits: int) -> list[Move] | None:
-        """Return the moves to a state with a score below `limit`, made on the state; or None."""
+        """Make moves on the state until its score is below `limit`, and return them.
+
+        None if `visits` states have been visited without such a score.
+        """
         state, names = builder.state, [one.name for one in builder.problem.instances]
         present = [state.where[name] for name in names]
         position = {name: k for k, name in enumerate(names)}
@@ -268,7 +278,10 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
     def _direct(
         builder: PlanBuilder, moved: Sequence[Instance], end: dict[str, Nodes]
     ) -> list[Move] | None:
-        """Return a move of each instance to its nodes in `end`, in an order that is allowed."""
+        """Return one move of each instance of `moved` to its nodes in `end`, in a legal order.
+
+        None if no legal order is found.
+        """
         state, left = builder.state, list(moved)
         moves: list[Move] = []
         with state.trial():
@@ -289,7 +302,7 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
 def move_to(
     instance: Instance, before: Nodes, after: Nodes, allows: Callable[[Move], bool]
 ) -> Move | None:
-    """Return the move of one kind from `before` to `after`; None if it is not allowed."""
+    """Return the move of `instance` from `before` to `after` that `allows` accepts, or None."""
     new = [index for index in after if index not in before]
     for kind in KINDS:
         if kind.drbd != (len(before) > 1) or kind.targeted != (len(new) == 1):

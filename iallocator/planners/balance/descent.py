@@ -1,17 +1,18 @@
-"""Balancing one group: plans by local search, and the choice between them.
+"""Balance one group: make plans by local search, and choose between them.
 
-Each step of the search lowers the score as much as possible.  Hard constraints that are violated
-are repaired first, whatever the score.  `BestMove` makes one move.  If none lowers the score,
-`compound_moves.py` has swaps and chains of several moves, and `GroupExchange` moves a colocation
-group and one more instance.  `Repair` makes the moves that satisfy a violated hard constraint.
+Each step of the search lowers the score as much as possible.  Steps that repair violated hard
+constraints come first, even if they raise the score.  `BestMove` makes one move.  If no single move
+lowers the score, `compound_moves.py` has swaps and chains of several moves, and `GroupExchange`
+moves a colocation group and one more instance.  `Repair` makes the moves that satisfy a violated
+hard constraint.
 
-With a traffic limit, one plan chooses moves by what they gain, another one by what they gain per
-MiB; the plan with the lower score is kept.
+With a limit on the amount of data to copy, two plans are made: one chooses moves by their gain, the
+other by their gain per MiB. The plan with the lower score is used.
 
-If N+1 does not allow the end of the plan or a state on the way, the plan is made again, and N+1 is
-checked at the end of each step: of steps that it rejects, the next best is taken.
+If N+1 does not allow the final state of the plan or a state between its moves, the plan is made
+again with a check of N+1 after each step. If N+1 rejects a step, the next best step is used.
 
-Cost: a scan of instances × nodes for each step, and what `compound_moves.py` says.
+Cost: a scan of instances × nodes for each step, and the cost of `compound_moves.py`.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ if TYPE_CHECKING:
 __all__ = ["BestMove", "Descent", "GroupBalancer", "GroupExchange", "Repair"]
 
 TRIED = 24
-"""Moves of colocation groups with which an exchange may begin, the best ones."""
+"""The number of moves of colocation groups with which an exchange may begin, best first."""
 
 
 class BestMove(Neighbourhood[PlanBuilder, Step]):
-    """The move of an instance, or of a colocation group, that lowers the score most.
+    """Moves of one instance or one colocation group; the one that lowers the score most is used.
 
-    `by_value`: that lowers the score most for each MiB that it copies.
+    With `by_value`, the move that lowers the score most for each MiB that it copies is used.
 
     Attributes
     ----------
     last:
-        The best move of an instance that was found last, whether it helps or not.
+        The best move of a single instance in the last search, even if it does not lower the score.
     """
 
     name = "best move"
@@ -72,7 +73,7 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         self.last: ScoredMoves | None = None
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
-        """Return the move that gains most."""
+        """Return the move with the largest gain; None if no move lowers the score enough."""
         single = self.last = self._of_instance(state, allows, state.budget())
         if single is not None and not state.helps(single):
             single = None
@@ -80,7 +81,7 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         return None if chosen is None else Step(chosen)
 
     def exists_without_budget(self, builder: PlanBuilder, allows: Allows) -> bool:
-        """Return whether a move would help if it could copy any amount."""
+        """Return whether a move would lower the score enough if the amount to copy had no limit."""
         moves = self._of_instance(builder, allows, inf)
         if moves is not None and builder.helps(moves):
             return True
@@ -89,14 +90,14 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
     def _of_instance(
         self, builder: PlanBuilder, allows: Allows, budget: float
     ) -> ScoredMoves | None:
-        """Return the best move of an instance that copies at most `budget` MiB.
+        """Return the best move of an instance that copies at most `budget` MiB, or None.
 
-        If the move helps, `allows` has accepted it.
+        The move need not lower the score enough. If it does, `allows` has accepted it.
         """
         present = builder.score
 
-        def gain_per_mib(scores: Floats, prices: Floats) -> Floats:
-            return (scores - present) / (prices + 1)
+        def gain_per_mib(scores: Floats, copied: Floats) -> Floats:
+            return (scores - present) / (copied + 1)
 
         while True:
             check()
@@ -116,7 +117,10 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
     def _of_group(
         self, builder: PlanBuilder, single: ScoredMoves | None, budget: float
     ) -> ScoredMoves | None:
-        """Return the moves of a colocation group that help, and help more than `single`."""
+        """Return moves of a colocation group that lower the score enough, and more than `single`.
+
+        None if there are none. They copy at most `budget` MiB.
+        """
         if not self._groups:
             return None
         floor = -inf
@@ -128,7 +132,7 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
 
 
 class GroupExchange(Neighbourhood[PlanBuilder, Step]):
-    """The moves of a colocation group, and one more move, that lower the score most."""
+    """The moves of a colocation group together with one more move."""
 
     name = "group exchange"
 
@@ -136,7 +140,10 @@ class GroupExchange(Neighbourhood[PlanBuilder, Step]):
         self._groups = groups
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
-        """Return the best exchange that begins with promising moves of a group."""
+        """Return the exchange that lowers the score most, None if none lowers it enough.
+
+        An exchange begins with one of the `TRIED` best moves of a colocation group.
+        """
         limit = state.limit_of_compounds()
         best: tuple[ScoredMoves, ScoredMoves] | None = None
         for first in self._groups.promising(TRIED, state.budget(), state.moves_left() - 1):
@@ -153,9 +160,9 @@ class GroupExchange(Neighbourhood[PlanBuilder, Step]):
 
 
 class Repair(Neighbourhood[PlanBuilder, Step]):
-    """The moves that satisfy most violated hard constraints, whatever the score.
+    """The moves that satisfy violated hard constraints, even if the score rises.
 
-    `then`: a search that goes on after them.
+    `then` is a search that runs after these moves; None: no search.
     """
 
     name = "repair"
@@ -165,7 +172,7 @@ class Repair(Neighbourhood[PlanBuilder, Step]):
         self._then = then
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
-        """Return the moves that leave the fewest violated hard constraints."""
+        """Return the moves that leave the fewest violated hard constraints, or None."""
         if self._groups is None or state.limits.deadline.over():
             return None
         moves = self._groups.repairing(state.budget(), state.moves_left())
@@ -182,14 +189,20 @@ ROUNDING = "no move lowers the score by more than rounding"
 
 
 class Descent:
-    """Makes one plan; `plan` is always what is found so far.
+    """The local search that makes one plan; `plan` has the moves found so far at any time.
 
     Parameters
     ----------
+    problem, limits:
+        The group to balance, and when to stop.
+    progress:
+        Is called with the plan after each step.
+    guard:
+        Rejects steps after which N+1 is violated; None: N+1 is not checked at each step.
     by_value:
-        Choose moves by what they gain per MiB.
+        Choose moves by their gain per MiB.
     anew:
-        Begin with new nodes for all instances of a small cluster, before single moves.
+        Begin with a step that may place all instances of a small cluster anew, before single moves.
     """
 
     def __init__(
@@ -231,18 +244,18 @@ class Descent:
 
     @property
     def plan(self) -> Plan:
-        """Return the moves found so far."""
+        """Return the plan with the moves found so far."""
         return self._builder.plan
 
     def run(self) -> Plan:
-        """Find moves until no move helps or a limit is reached; see `Plan.reason`.
+        """Find moves until no move helps or a limit is reached; return the plan with the reason.
 
-        The state is left as it was.
+        The state is restored.
 
         Raises
         ------
         Stopped
-            If the run has to end; `plan` has the moves found until then.
+            If the run must end; `plan` has the moves found until then.
         """
         builder, plan, limits = self._builder, self.plan, self._builder.limits
         with builder.state.trial():
@@ -260,7 +273,7 @@ class Descent:
                     plan.reason = "no move lowers the score and keeps global N+1"
                 else:
                     plan.reason = "no move lowers the score"
-        if plan.reason == STALLED:  # rounding errors could go on for ever
+        if plan.reason == STALLED:  # steps within rounding errors could repeat without end
             plan.reason = ROUNDING
             limits.deadline.spare(builder.count - len(plan.entries))
             del plan.entries[builder.count :]
@@ -275,12 +288,12 @@ class Descent:
 
 
 def _objective(builder: PlanBuilder) -> tuple[float, float]:
-    """Return the number of repairs, negative, and the score."""
+    """Return the negative number of repairing moves, then the score; lower is better."""
     return -builder.plan.repaired, builder.score
 
 
 class GroupBalancer:
-    """Finds the best plan for one problem; the state of the problem is left as it was."""
+    """Finds the best plan for the group of one problem; the state of the problem is restored."""
 
     def __init__(
         self, problem: BalanceProblem, limits: StopCriteria, progress: Progress = lambda plan: None
@@ -291,7 +304,7 @@ class GroupBalancer:
         self._plans: list[Plan] = []  # one for each way to choose moves
 
     def run(self) -> Plan:
-        """Return the plan with the lowest score after its moves.
+        """Return the plan with most repairs of hard constraints, and of those the lowest score.
 
         Raises
         ------
@@ -326,16 +339,18 @@ class GroupBalancer:
         return Plan("balance", score_of(self._problem.state, self._problem.scope))
 
     def _best(self) -> Plan:
-        """Return the plan with most repairs, and of those the one with the lowest score."""
+        """Return the plan with most repairing moves; of equal plans, that with the lowest score."""
         return min(self._plans, key=lambda plan: (-plan.repaired, plan.after))
 
     def _make(self, by_value: bool) -> None:
-        """Make a plan; if global N+1 does not allow it, make further plans, and keep the best.
+        """Make a plan; if N+1 rejects it, make further plans with checks of N+1, and keep the best.
 
-        N+1 is checked at the end of each step: as the mode requires, with instances that return
-        from offline nodes counted as lost before, or only after each move. Of the plans that N+1
-        allows, one that leaves fewer instances on offline nodes is kept; else one after which
-        returned instances can be restarted once more; else the one with the lowest score.
+        N+1 is checked after each step in several ways, with one plan for each. First, the rules of
+        the mode are checked at the end of each step. If instances are on offline nodes, a second
+        plan counts returned instances as already lost, and a third one only checks the states
+        between moves. Of the plans that N+1 allows, the best one leaves the fewest instances on
+        offline nodes; then it is one after which returned instances can be restarted once more;
+        then the one with the lowest score.
         """
         problem = self._problem
         state, failures, losses = problem.state, problem.failures, problem.losses
@@ -363,11 +378,11 @@ class GroupBalancer:
             best.reason += RESCUED
 
     def _searched(self, guard: Guard | None, by_value: bool) -> tuple[Plan, bool]:
-        """Return the plan of a search, and whether N+1 allows it whole; else it is shorter.
+        """Return the plan of a search, and whether N+1 allows all its moves; if not, it is cut.
 
-        A small cluster is searched twice: single moves can lead to a placement that no moves leave,
-        so that the second search begins with new nodes for all instances. If the run has to end,
-        the moves found so far are the plan.
+        A small cluster is searched twice, because single moves can lead to a placement that no
+        further move improves. The second search begins with a step that may place all instances
+        anew. If the run must end, the moves found so far are the plan.
         """
         plans: list[Plan] = []
         shortened: list[Plan] = []
@@ -389,9 +404,9 @@ class GroupBalancer:
     def _rank(self, plan: Plan) -> tuple[int, int, bool, float]:
         """Return the sort key of a plan; lower is better.
 
-        The key is the negative number of repairs; then the number of instances that stay on offline
-        nodes; whether more instances than initially cannot be restarted after a failure; the score.
-        Without N+1, the second and third are equal for all plans.
+        The key consists of the negative number of repairing moves; the number of instances that
+        stay on offline nodes; whether more instances than initially cannot be restarted after a
+        failure; the score. Without N+1, the second and third part are equal for all plans.
         """
         state, failures = self._problem.state, self._problem.failures
         if failures is None:

@@ -1,8 +1,8 @@
-"""Compute the lowest score of all placements of few instances, in array passes.
+"""Compute the lowest score of all placements of a few instances, with array operations.
 
-Of the limits, only the free memory and disk of nodes count, so that the result is a lower bound.
-The score is computed by the table of statistics. Tags count as far as instances that cannot move
-have them.
+Of the limits, only the free memory and disk of nodes are enforced, so the result is a lower bound.
+The score is computed by the table of statistics. The statistics of exclusion tags and failure
+domains only count instances that cannot move.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PLACEMENTS", "least_of_all"]
 
 MOST_PLACEMENTS = 400_000
-"""Placements; clusters with more are not enumerated. This many take about two seconds."""
+"""The largest number of placements that are enumerated, in about two seconds."""
 
 PLACEMENTS_AT_ONCE = 4096
-"""Placements that one array pass evaluates."""
+"""The number of placements that one array operation evaluates."""
 
 NODES = 32
-"""In groups with more nodes, the arrays of `PLACEMENTS_AT_ONCE` × nodes² numbers are too large."""
+"""The largest number of nodes of a group; arrays have `PLACEMENTS_AT_ONCE` × nodes² numbers."""
 
 
 class _Choices:
-    """The amounts that the choices for some instances add.
+    """The amounts that each choice of nodes for some instances adds to the nodes.
 
     Attributes
     ----------
     columns:
-        Choices × columns × online nodes: amounts of the columns.
+        Choices × columns × online nodes: the added amounts of the columns.
     peers:
-        Choices × online nodes × nodes: memory that a node reserves for primaries on each node.
+        Choices × online nodes × nodes: MiB that a node reserves for the failure of each other node.
     costs:
-        For each choice, what it adds to the statistics over nodes that are not online.
+        For each choice, what it adds to the score by statistics of nodes that are not online.
     """
 
     __slots__ = ("columns", "costs", "peers")
@@ -57,7 +57,7 @@ class _Choices:
         self.costs = costs
 
     def times(self, other: _Choices) -> _Choices:
-        """Return the choices of both together."""
+        """Return all combinations of a choice of this object and a choice of `other`."""
         return _Choices(
             _sums(self.columns, other.columns),
             _sums(self.peers, other.peers),
@@ -66,15 +66,16 @@ class _Choices:
 
 
 def _sums(one: Floats, other: Floats) -> Floats:
-    """Return the sum of each item of `one` and each of `other`."""
+    """Return the sum of each pair of an item of `one` and an item of `other`."""
     return (one[:, None] + other[None]).reshape(-1, *one.shape[1:])
 
 
 def least_of_all(model: ScoreModel, fixed: Sequence[float]) -> float | None:
-    """Return the lowest score of all placements; None if there are more than `MOST_PLACEMENTS`.
+    """Return the lowest score of all placements; None if they are not enumerated.
 
-    The result is also None for more than `NODES` nodes. `fixed`: lower bounds of the terms that are
-    sums.
+    They are not enumerated if there are more than `MOST_PLACEMENTS`, or more than `NODES` nodes, or
+    if amounts of spindles are no sums. `fixed`: for each statistic, a lower bound of its term if it
+    is a sum over the nodes.
     """
     if len(model.scope) > NODES:
         return None
@@ -106,7 +107,7 @@ def least_of_all(model: ScoreModel, fixed: Sequence[float]) -> float | None:
 
 
 def _placements(model: ScoreModel, parts: Sequence[MovableRole]) -> list[tuple[int, ...]]:
-    """Return where the parts of an instance can be: an index of a node for each of them."""
+    """Return the possible placements of one instance: for each of its movable roles, a node."""
     places = product(*(dict.fromkeys(model.targets(part)) for part in parts))
     dead = {part.present for part in parts} - set(model.online)
     pairs = [chosen for chosen in places if len({*chosen}) == len(chosen)]
@@ -148,10 +149,11 @@ def _choices(
 def _evaluation(
     model: ScoreModel, fixed: Sequence[float]
 ) -> Callable[[Floats, Floats, Floats], float]:
-    """Return a function that returns the lowest score of many sets of moves, or infinity.
+    """Return a function that returns the lowest score of many placements, or infinity.
 
-    Its parameters are the amounts of the nodes, the memory that secondaries reserve for each
-    primary, and the penalties after each set. Sets that overfill a node are left out.
+    Its parameters describe each placement: the amounts of the nodes, the memory that secondaries
+    reserve for each primary, and the score of nodes that are not online. Placements that overfill a
+    node in memory or disk are left out.
     """
     count = len(model.online)
     capacities = [*model.capacities]

@@ -1,4 +1,4 @@
-"""The kinds of moves, which of them are allowed and legal, and scored moves."""
+"""The kinds of moves: which kinds are allowed, which moves are legal, and moves with scores."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ __all__ = [
 
 
 class MoveKind:
-    """One way to move an instance to, or with the help of, a target node.
+    """A way to move an instance to a target node, or with the help of a target node.
 
     Attributes
     ----------
     name:
-        Its elementary moves in order: ``f`` failover, ``r`` replace the secondary by
-        the target, ``fa`` failover to the target.
+        Its steps in order: ``f`` failover to the secondary, ``r`` replace the secondary by the
+        target, ``fa`` failover to the target.
+    letters:
+        The steps of `name`, one by one.
     drbd:
-        Whether it is for drbd instances, else for those on shared storage.
+        Whether the kind is for drbd instances; otherwise it is for instances on shared storage.
     """
 
     __slots__ = ("drbd", "letters", "name")
@@ -53,7 +55,7 @@ class MoveKind:
 
     @property
     def copies_first(self) -> bool:
-        """Return whether disks are first copied from the present primary."""
+        """Return whether the first step copies the disks from the present primary."""
         return self.letters[0] == "r"
 
     @property
@@ -62,11 +64,11 @@ class MoveKind:
         return self.letters[0] == "f"
 
     def move(self, instance: Instance, nodes: Nodes, target: int) -> Move:
-        """Return the move of `instance`, which is on `nodes`, with or to `target`."""
+        """Return the move of this kind of `instance` from `nodes`, primary first, to `target`."""
         return Move.by_steps(instance, nodes, self.steps(nodes, target))
 
     def steps(self, nodes: Nodes, target: int) -> list[ElementaryMove]:
-        """Return the steps for an instance on `nodes`, primary first."""
+        """Return the steps of this kind of move for an instance on `nodes`, primary first."""
         steps: list[ElementaryMove] = []
         for letter in self.letters:
             if letter == "f":
@@ -95,21 +97,22 @@ BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 class MoveRules:
-    """Which moves are allowed.
+    """The rules by which moves are allowed.
 
     Attributes
     ----------
     disk_moves, instance_moves:
         Whether disks may be copied, and whether primaries may change.
     restricted:
-        Whether drbd instances migrate only off nodes that are not online, and never twice.
+        Whether a drbd instance may leave its primary only if that node is not online, or by one
+        failover.
     evacuate_only:
-        Whether only instances on nodes that are not online move.
+        Whether only instances on nodes that are not online may move.
     ignore_soft:
         Whether soft limits are ignored.
     leaving:
-        Nodes that are to be powered down. They are no targets. Instances move off them while they
-        are online, so all limits are enforced.
+        Indices of nodes that will be powered down. No instance may move to them. They are
+        online while instances move off them, so all limits are enforced for these moves.
     behaviour:
         The differences between this program and htools.
     """
@@ -152,12 +155,12 @@ class MoveRules:
         return self._with(evacuate_only=False)
 
     def while_leaving(self, nodes: Collection[int]) -> MoveRules:
-        """Return a copy in which `nodes` are to be powered down; hbal treats them as dead."""
+        """Return a copy for a plan that powers down `nodes`; hsqueeze treats them as dead."""
         return self._with(leaving=nodes if self.behaviour.frees_online_nodes else ())
 
     @property
     def limit_policies(self) -> LimitPolicies:
-        """Return which limits are enforced for which instances."""
+        """Return which limits are enforced for which kind of move."""
         return limit_policies_of_plan(self.ignore_soft, self.leaving)
 
     def _with(self, **changes: bool | Collection[int]) -> MoveRules:
@@ -173,9 +176,10 @@ class MoveRules:
     def allows(
         self, kind: MoveKind, primary_online: bool, secondary_online: bool, primary_up: bool
     ) -> bool:
-        """Return whether instances on nodes in this condition may make a move of `kind`.
+        """Return whether an instance may make a move of `kind`, by the condition of its nodes.
 
-        A node that is online accepts instances. A drained node is up, but not online.
+        A node that is online accepts instances. `primary_up`: whether the primary node can be
+        reached. A drained node is up, but not online.
         """
         if kind.copies_first and not (primary_up or self.behaviour.copies_from_offline):
             return False
@@ -215,10 +219,10 @@ def possible(
     move: Move,
     rules: MoveRules,
 ) -> bool:
-    """Carry out the steps of `move` while the limits allow each; return whether they allow all.
+    """Make the steps of `move` on the state as long as the limits allow each step.
 
-    It changes the state: call it in a trial.  Soft limits are not enforced for a move off a node
-    that is not online.
+    Return whether they allow all steps. The caller must undo the change of the state.  Soft limits
+    are not enforced for a move off a node that is not online. `fixed`: the capacities of the nodes.
     """
     instance, present = move.instance, move.before
     nodes = [state.cluster.nodes[index] for index in present]
@@ -234,16 +238,16 @@ def possible(
 
 
 class ScoredMoves:
-    """Moves to be made together: one move, or those of a colocation group, in order.
+    """Moves to be made together, in order: one move, or the moves of a colocation group.
 
     Attributes
     ----------
     moves:
-        The moves, each legal after those before it.
+        The moves. Each is legal after the moves before it.
     score:
-        Of the balanced nodes after all of them; lower is better.
+        The score of the balanced nodes after all moves; lower is better.
     violated:
-        How many hard constraints the instances of a colocation group violate then.
+        How many hard constraints the members of a colocation group violate after all moves.
     """
 
     __slots__ = ("moves", "score", "violated")
@@ -255,10 +259,10 @@ class ScoredMoves:
 
     @property
     def copied(self) -> int:
-        """Return how many MiB are copied between nodes."""
+        """Return how many MiB the moves copy between nodes."""
         return sum(move.copied for move in self.moves)
 
     @property
     def nodes(self) -> frozenset[int]:
-        """Return all nodes that the moves change."""
+        """Return all nodes that the moves change, by index."""
         return frozenset().union(*(move.nodes for move in self.moves))

@@ -1,4 +1,4 @@
-"""The problem that balancing solves, an incomplete plan, and the steps that extend it."""
+"""Represent the problem that balancing solves, an incomplete plan, and the steps that extend it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ __all__ = ["BalanceProblem", "PlanBuilder", "Step", "keep_n1"]
 
 
 def keep_n1(problem: BalanceProblem, plan: Plan) -> None:
-    """Remove the last moves of `plan` until N+1 allows its end and every state on the way.
+    """Remove the last moves of `plan` until N+1 allows its final state and every state before it.
 
-    A colocation group stays whole.
+    All moves of a colocation group are removed together.
     """
     failures, losses, state = problem.failures, problem.losses, problem.state
     if failures is None or losses is None:
@@ -68,25 +68,28 @@ class BalanceProblem:
 
     Parameters
     ----------
+    state:
+        The state in which the moves are searched.
     scope, instances:
-        Their order decides between moves with equal scores.
+        Indices of nodes, and instances. Their order decides between moves with equal scores.
     fixed:
         The capacities of every node of the cluster.
     rules:
         Which moves are allowed.
     relations:
-        The affinity constraints of the instances.
+        The affinity constraints of the instances; None if there are none.
     failures:
-        The failures, as measured initially: they must be tolerated in the end.
+        The failures, measured in the initial state, that must be tolerated in the final state;
+        None: N+1 is not checked.
     centres:
-        Scores are computed relative to these numbers; by default, to the means when a scan begins.
-        Two scans with the same centres compute bit-identical scores.
+        For each statistic, the number from which deviations are computed; None: its mean when a
+        scan begins. Two scans with equal centres compute bit-identical scores.
 
     Attributes
     ----------
     losses:
-        `failures` with the rules of ``no-worse``: what each failure loses initially. After no move
-        may one lose more instances.
+        `failures` with the rules of ``no-worse``: what cannot be restarted initially after each
+        failure. This must not increase after any move.
     """
 
     def __init__(
@@ -128,34 +131,37 @@ class BalanceProblem:
         return scan
 
     def means(self) -> Sequence[float]:
-        """Return the centres of a scan that begins in the present state."""
+        """Return the centres that a scan of the present state has, see the parameter `centres`."""
         from iallocator.planners.balance.scan.arrays import NodeTable
 
         return self.centres or NodeTable(self.state, self.scope, self.fixed).centres
 
 
 class PlanBuilder:
-    """An incomplete plan: carries moves out on the state and adds them to `plan`.
+    """An incomplete plan: makes moves on the state and adds them to `plan`.
 
     Attributes
     ----------
-    problem, state, limits:
-        The problem; the state after the moves so far; when to stop.
+    problem, limits:
+        The problem, and when to stop.
+    state:
+        The state after the moves so far.
     scan:
         Evaluates all moves.
     guard:
-        Checks that failures stay tolerated after each move; None: they are not checked.
+        Checks N+1 after each step; None: N+1 is not checked.
     score:
         The score of the state.
     plan:
-        The moves so far; complete at any time.
+        The moves so far. After each step, they are a complete plan.
     count:
         The number of moves before the last step.
     swap_nodes:
         The nodes that have changed since `Swaps` evaluated them.
-    barred, outdated:
-        Whether the scan skips moves that `guard` rejected, and whether the state has changed since,
-        so that `guard` may accept them now.
+    barred:
+        Whether the scan leaves out moves that `guard` rejected.
+    outdated:
+        Whether the state has changed since `guard` rejected them, so that it may accept them now.
     """
 
     def __init__(
@@ -184,11 +190,11 @@ class PlanBuilder:
         return GAIN * max(1.0, abs(self.score))
 
     def gain(self, scored: ScoredMoves) -> float:
-        """Return by how much moves lower the score."""
+        """Return by how much the moves `scored` lower the score; negative if they raise it."""
         return self.score - scored.score
 
     def helps(self, scored: ScoredMoves) -> bool:
-        """Return whether moves have the required gain, and more than a rounding error."""
+        """Return whether the moves `scored` gain as much as required, and more than rounding."""
         wanted = self.limits.gain_wanted(self.score)
         return self.gain(scored) > self.rounding() and self.gain(scored) >= wanted
 
@@ -198,18 +204,18 @@ class PlanBuilder:
         return self.score - max(COMPOUND_GAIN, wanted, self.rounding())
 
     def moves_left(self) -> float:
-        """Return how many moves may still be made."""
+        """Return how many moves may still be added to the plan; infinity without a limit."""
         longest = self.limits.max_length
         return inf if longest is None else longest - len(self.plan.entries)
 
     def budget(self) -> float:
-        """Return how many MiB may still be copied."""
+        """Return how many MiB further moves may copy; infinity without a limit."""
         if self.limits.cost is None:
             return inf
         return self.limits.cost - self.plan.copied
 
     def keeps_n1(self, step: Step) -> bool:
-        """Return whether each node failure that is tolerated now is tolerated after `step`."""
+        """Return whether N+1 allows the state after `step`, and the states between its moves."""
         if self.guard is None:
             return True
         with self.state.trial():
@@ -220,7 +226,10 @@ class PlanBuilder:
             return self.guard.keeps() and self.keeps_on_the_way()
 
     def keeps_at(self, target: Mapping[str, Nodes]) -> bool:
-        """Return whether failures stay tolerated with instances on their nodes in `target`."""
+        """Return whether N+1 allows the state in which instances are on their nodes in `target`.
+
+        `target`: name of an instance -> nodes. N+1 allows any state if it is not checked.
+        """
         if self.guard is None:
             return True
         instances = {one.name: one for one in self.problem.instances}
@@ -236,24 +245,27 @@ class PlanBuilder:
         return self._passing is None or self._passing.keeps()
 
     def score_after(self, step: Step) -> float:
-        """Return the score after a step."""
+        """Return the score after a step, which is not made."""
         with self.scan.trial(), self.state.trial():
             for some in step.moves:
                 self.try_out(some)
             return self.scan.score()
 
     def bar(self, scored: ScoredMoves) -> None:
-        """Exclude a move from the scan until one of its nodes changes."""
+        """Exclude the first move of `scored` from the scan until one of its nodes changes."""
         self.scan.bar(scored.moves[0])
         self.barred = True
 
     def evaluate_all(self) -> None:
-        """Evaluate all moves again, also those that were skipped."""
+        """Evaluate all moves again, also those that `bar` excluded."""
         self.scan = self.problem.scan()
         self.barred = self.outdated = False
 
     def make(self, *chosen: ScoredMoves, repairs: bool = False) -> None:
-        """Carry out moves that belong together, and add all of them to the plan at once."""
+        """Make moves that belong together, and add all of them to the plan as one step.
+
+        `repairs`: whether the moves are made to satisfy a violated hard constraint.
+        """
         self.count = len(self.plan.entries)
         made: list[PlanEntry] = []
         last = chosen[-1].moves[-1]
@@ -273,12 +285,12 @@ class PlanBuilder:
         self._progress(self.plan)
 
     def try_out(self, scored: ScoredMoves) -> None:
-        """Carry out moves in a trial."""
+        """Make the moves `scored` on the state; the caller must undo them."""
         for move in scored.moves:
             self._carry_out(move, move is scored.moves[-1])
 
     def _carry_out(self, move: Move, last: bool) -> None:
-        """Change the state; after the `last` one of several moves, all moves are evaluated."""
+        """Make `move` on the state; after the `last` move of several, evaluate all moves again."""
         move.apply(self.state)
         if last:
             self.scan.refresh(move.nodes)
@@ -287,18 +299,18 @@ class PlanBuilder:
 
 
 COMPOUND_GAIN = 1e-4
-"""Scores, no unit: a step of several moves must lower the score by as much, or is not worth it."""
+"""The least decrease of the score that is worth a step of several moves."""
 
 
 class Step:
-    """Moves that are made together.
+    """Moves that are made together, as one step of a local search.
 
     Attributes
     ----------
     moves:
         The moves, in order.
     repairs:
-        Whether they are made to satisfy a violated hard constraint.
+        Whether the moves are made to satisfy a violated hard constraint.
     then:
         The search that continues after these moves; None if there is none.
     """
@@ -313,7 +325,7 @@ class Step:
         self.then = then
 
     def apply(self, state: PlanBuilder) -> None:
-        """Move the instances of this step, and add the moves to the plan that `state` builds."""
+        """Make the moves of this step, and add them to the plan that `state` builds."""
         state.make(*self.moves, repairs=self.repairs)
         if self.then is not None:
             self.then.run(state)

@@ -1,15 +1,17 @@
-"""Steps of balancing on small clusters: a few instances, or all, get new nodes at once.
+"""Steps of balancing on small clusters: several instances, or all, get new nodes in one step.
 
 All placements of the instances are enumerated in arrays, and scored by the formulas of the
-statistics. Tags and soft constraints can only raise the score, so these scores are lower bounds.
-The best placements are tried in order: N+1 must accept the placement, the limits must allow moves
-to it one after the other, and the score that is computed on the state must be low enough.
+statistics. These scores are lower bounds, because they leave out tags and soft constraints, which
+can only raise the score. The placements with the lowest scores are tried in order: N+1 must accept
+the placement, the limits must allow moves to it one after the other, and the score that is computed
+on the state must be low enough.
 
-If there are more than `PLACEMENTS` placements of all instances, those of every set of fewer
-instances are enumerated. On a cluster that is too large even for pairs, there is no such step.
+If there are more than `PLACEMENTS` placements of all instances, the placements of every set of
+fewer instances are enumerated. On a cluster that is too large even for pairs, there is no such
+step.
 
-Moves to a placement are found by best-first search: the states with the fewest instances away from
-their new nodes come first. An instance may be parked on other nodes on the way.
+Moves to a placement are found by best-first search: the states with the fewest instances that are
+not on their new nodes come first. An instance may be on other nodes for a time.
 
 Cost: `PLACEMENTS` times the number of nodes, in arrays; then `TRIED` checks of N+1 and searches.
 """
@@ -47,37 +49,37 @@ if TYPE_CHECKING:
 __all__ = ["PlacementScores", "Rearrangement"]
 
 PLACEMENTS = 200_000
-"""At most so many placements are scored for a step."""
+"""The largest number of placements that are scored for one step."""
 
 PLACEMENTS_AT_ONCE = 10_000
-"""So many placements are scored at once."""
+"""The number of placements that one array operation scores."""
 
 TRIED = 1000
-"""At most so many of the best placements are checked by N+1."""
+"""The largest number of placements that N+1 checks, those with the lowest scores."""
 
 WAYS = 200
-"""To so many of those that N+1 accepts, moves are searched."""
+"""The largest number of placements, accepted by N+1, to which moves are searched."""
 
 STATES = 40
-"""The search for moves to a placement looks at so many states, if no instance moves directly."""
+"""The number of states that a search for moves visits; four times as many without `parking`."""
 
 SWAPPED = 3
-"""Moves are searched to so many placements that differ only by swaps of equal instances."""
+"""The largest number of tried placements that differ only by swaps of equal instances."""
 
 GAIN_DECIMALS = 9
-"""Decimals of gains by which placements are ordered: those of `tolerances.SCORE`."""
+"""The number of decimals to which scores are rounded to order placements."""
 
 PARKED = 4
-"""For so many placements of a step, instances may be parked."""
+"""For this many placements of a step, instances may be on other nodes for a time."""
 
 
 class Rearrangement(Neighbourhood[PlanBuilder, Step]):
-    """New nodes for several instances, of all placements that are enumerated the best."""
+    """New nodes for several instances; the enumerated placement with the lowest score is used."""
 
     name = "rearrangement"
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
-        """Return the moves to the placement with the lowest score, of those that are allowed."""
+        """Return the moves to the placement with the lowest score that is allowed, or None."""
         problem = state.problem
         choices = self._all_choices(state)
         size = _set_size([len(some) for some in choices])
@@ -135,13 +137,13 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
 
     @classmethod
     def looks_at_all(cls, builder: PlanBuilder) -> bool:
-        """Return whether a step may move all instances: the cluster is small enough for that."""
+        """Return whether the cluster is small enough that one step may move all instances."""
         choices = cls._all_choices(builder)
         return len(choices) > 1 and _set_size([len(some) for some in choices]) == len(choices)
 
     @classmethod
     def _all_choices(cls, builder: PlanBuilder) -> list[list[Nodes]]:
-        """Return the choices of each instance; none if the cluster is too large for any step."""
+        """Return the possible placements of each instance; [] if the cluster is too large."""
         problem = builder.problem
         if comb(len(problem.instances), 2) * len(problem.scope) ** 2 > PLACEMENTS:
             return []  # to list the choices of large drbd clusters takes long
@@ -149,7 +151,7 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
 
     @staticmethod
     def _choices(builder: PlanBuilder, instance: Instance) -> list[Nodes]:
-        """Return the nodes where `instance` may be after the step, the present ones first."""
+        """Return the possible nodes of `instance` after the step; the present nodes come first."""
         problem, cluster = builder.problem, builder.state.cluster
         nodes, rules, relations = cluster.nodes, problem.rules, problem.relations
         present = builder.state.where[instance.name]
@@ -172,9 +174,9 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
 
 
 def _shapes(builder: PlanBuilder) -> list[int]:
-    """Return a number for each instance; those with one number could exchange their names.
+    """Return a number for each instance; instances with equal numbers are interchangeable.
 
-    An instance with rules about other instances has a number of its own.
+    An instance with rules about other instances has a number that no other instance has.
     """
     relations = builder.problem.relations
     numbers: dict[object, int] = {}
@@ -206,9 +208,9 @@ def _set_size(counts: Sequence[int]) -> int:
 
 
 class PlacementScores:
-    """Scores of placements in the present state, with the penalties of labels and scores.
+    """Scores of placements in the present state, with the penalties of node labels and scores.
 
-    Tags and other soft constraints do not count.
+    Tags and the other soft constraints are left out, so the scores are lower bounds.
     """
 
     def __init__(self, builder: PlanBuilder) -> None:
@@ -250,9 +252,10 @@ class PlacementScores:
         choices: Sequence[Sequence[Nodes]],
         most: int,
     ) -> list[tuple[float, tuple[Nodes, ...]]]:
-        """Return at most `most` placements of `instances` with a score below `limit`, best first.
+        """Return at most `most` placements of `instances` with a score below `limit`, lowest first.
 
-        `choices`: for each instance the nodes that it may have, its present nodes first.
+        `choices`: for each instance its possible nodes, its present nodes first. Each placement has
+        its score and the nodes of each instance.
         """
         placements: list[tuple[float, tuple[Nodes, ...]]] = []
         amounts, peers = self._added(instances, choices)
@@ -283,7 +286,7 @@ class PlacementScores:
                     others = self._up.copy()
                     others[failing] = False
                     spare = np.maximum(free, 0.0) * others
-                    # each secondary has the memory, and is online
+                    # Each secondary of the failing node must be online and have the memory
                     keeps &= (reserved[:, :, failing] <= spare).all(axis=1)
                     demand, largest = np.zeros(len(free)), np.zeros(len(free))
                     for home, amount in zip(homes, memory):
@@ -312,7 +315,7 @@ class PlacementScores:
         return placements
 
     def _added_penalty(self, instance: Instance, choices: Sequence[Nodes]) -> Floats:
-        """Return by how much each choice changes the penalty of the instance."""
+        """Return by how much each choice of nodes changes the penalty of `instance`."""
         if self._relations is None:
             return np.zeros(len(choices))
         name = instance.name
@@ -322,7 +325,11 @@ class PlacementScores:
     def _added(
         self, instances: Sequence[Instance], choices: Sequence[Sequence[Nodes]]
     ) -> tuple[list[Floats], list[Floats]]:
-        """Return the amounts of each choice: × columns × nodes, and × nodes × peers."""
+        """Return for each instance two arrays: the changes of amounts, and of reserved memory.
+
+        The first one has choices × columns × nodes, the second one choices × nodes × peers. The
+        changes are relative to the present nodes of the instance.
+        """
         size = len(self._position)
         amounts: list[Floats] = []
         peers: list[Floats] = []
@@ -342,9 +349,9 @@ class PlacementScores:
 
 
 class _Ways:
-    """Searches for moves of the instances of a small problem to new nodes.
+    """Searches for moves that bring the instances of a small problem to new nodes.
 
-    The limits are asked once about each move from each placement, for all searches of a step.
+    The limits are checked once for each move from each placement, for all searches of a step.
     """
 
     def __init__(self, builder: PlanBuilder) -> None:
@@ -355,10 +362,10 @@ class _Ways:
         self._allowed: dict[tuple[tuple[Nodes, ...], str, tuple[str, ...], Nodes], bool] = {}
 
     def find(self, target: Mapping[str, Nodes], parking: bool) -> list[Move] | None:
-        """Return moves to `target` that the limits allow in turn; None if none are found.
+        """Return moves to `target`, each legal after the moves before it; None if none are found.
 
-        `target`: name → nodes; the other instances stay. With `parking`, an instance may be on
-        other nodes on the way.
+        `target`: name -> nodes; the other instances end on their present nodes. With `parking`,
+        every instance may be on other nodes for a time.
         """
         builder = self._builder
         names = list(self._instances)
@@ -400,9 +407,10 @@ class _Ways:
     def _moves(
         self, here: tuple[Nodes, ...], ends: Mapping[str, Nodes], parking: bool
     ) -> Iterator[Move]:
-        """Yield legal moves in the present state: those to `ends`, or with `parking` all.
+        """Yield legal moves in the present state: moves to `ends`, and with `parking` all others.
 
-        `here`: the nodes of each instance in that state.
+        `here`: the nodes of each instance in that state. `ends`: name of an instance -> its last
+        nodes.
         """
         for (name, after), before in zip(ends.items(), here):
             if before == after:
@@ -422,7 +430,7 @@ class _Ways:
     def _anywhere(
         self, here: tuple[Nodes, ...], instance: Instance, before: Nodes
     ) -> Iterator[Move]:
-        """Yield the legal moves of an instance from its nodes `before`."""
+        """Yield all legal moves of an instance from its nodes `before`."""
         builder = self._builder
         nodes = builder.state.cluster.nodes
         targets = [i for i in builder.problem.scope if nodes[i].online and i not in before]
@@ -435,7 +443,7 @@ class _Ways:
                     yield move
 
     def _allows(self, here: tuple[Nodes, ...], move: Move) -> bool:
-        """Return whether the limits allow `move` in the present state, with the nodes `here`."""
+        """Return whether the limits allow `move` in the present state, with instances on `here`."""
         key = here, move.instance.name, move.letters, move.after
         if key not in self._allowed:
             self._allowed[key] = allowed_move(self._builder, move)
@@ -443,5 +451,5 @@ class _Ways:
 
 
 def _away(here: Sequence[Nodes], ends: Mapping[str, Nodes]) -> int:
-    """Return how many instances on the nodes `here` have other nodes in the end."""
+    """Return how many instances are on nodes (`here`) other than their last nodes (`ends`)."""
     return sum(one != other for one, other in zip(here, ends.values()))

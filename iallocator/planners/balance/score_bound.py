@@ -1,8 +1,8 @@
 """Compute a lower bound of the score of every placement that balancing could reach.
 
-The score is a sum of statistics. Each is bounded alone, from the amounts that instances add to the
-nodes that are online. Limits are mostly ignored, so that some bounds are below the best placement.
-See ``docs/design/bounds.md`` for the proof.
+The score is a sum of statistics. Each statistic is bounded alone, from the amounts that instances
+add to the online nodes. Most limits are ignored, so the bound can be below the score of the best
+placement. See ``docs/design/bounds.md`` for the proof.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["least_score"]
 
 SAFETY = 1e-12
-"""Share of the bound, and of a score of 1, that is subtracted for rounding errors."""
+"""A share of the bound, and an amount of the score, that are subtracted for rounding errors."""
 
 
 def least_score(problem: BalanceProblem, state: State) -> float:
     """Return a lower bound of the score of every placement that balancing can reach from `state`.
 
-    The bound ignores how many moves that takes and how much they copy. Cost: instances × nodes, and
-    some thousand passes over the nodes.
+    The bound ignores limits on the number of moves and on the amount to copy. Cost: instances ×
+    nodes, and some thousand passes over the nodes.
     """
     model = ScoreModel(problem, state)
     fixed = model.fixed_sums()
@@ -55,7 +55,7 @@ def least_score(problem: BalanceProblem, state: State) -> float:
                     known[key] = least_deviation(base, slopes, most, amount, unit)
                 total += statistic.weight * known[key]
     least = total + _reserved_total(model, fixed[RESERVED_TOTAL])
-    # At least so much adds one instance that stays on an offline node
+    # The least amount that one instance adds to the score if it stays on an offline node
     costs = []
     for parts in model.parts:
         for part in parts:
@@ -77,7 +77,7 @@ def _spread(model: ScoreModel, k: int) -> Spread | None:
     statistic, view = STATISTICS[k], model.view()
     count = len(model.online)
     if statistic.disk and not np.all(view.stored):
-        return None  # amounts of nodes that do not count are unknown
+        return None  # the amounts of nodes without a known disk size are unknown
     base = np.broadcast_to(statistic.value(view), (count,)).astype(np.float64)
     slopes = {}
     empty = np.zeros_like(model.rows)
@@ -120,8 +120,9 @@ def _spread(model: ScoreModel, k: int) -> Spread | None:
 def _reserved_total(model: ScoreModel, least: float) -> float:
     """Return a lower bound of the term of the memory that nodes reserve for failovers.
 
-    `least` is a known bound. All parts are on online nodes. A node reserves the largest sum
-    for one primary, and there are only so many other nodes.
+    `least` is a known bound. The bound is for placements with all movable roles on online nodes. A
+    node reserves the largest sum of memory for the failure of one other node, so sums cannot be
+    spread over more than the other online nodes.
     """
     sizes = []
     staying = {one.name for (one, _), parts in zip(model.mobile, model.parts) if len(parts) < 2}

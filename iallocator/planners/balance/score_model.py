@@ -1,4 +1,4 @@
-"""The nodes of a group without the parts of instances that can move, for bounds of the score."""
+"""Model the nodes of a group without the movable roles of instances, for bounds of the score."""
 
 from __future__ import annotations
 
@@ -36,14 +36,16 @@ UNLINEAR = frozenset({"reserved", "fails_n1", "conflicts", "misplaced", "domain_
 
 
 class MovableRole:
-    """One role of an instance that may go to another node.
+    """The primary or the secondary role of an instance, which may move to another node.
 
     Attributes
     ----------
+    instance, primary:
+        The instance, and whether the role is its primary.
     vector:
-        What it adds to the columns of a node.
+        The amounts that the role adds to each column of a node.
     present:
-        The index of its node now.
+        The index of its present node.
     allowed:
         For each online node of the scope, whether the role may be there.
     """
@@ -59,22 +61,24 @@ class MovableRole:
 
 
 class ScoreModel:
-    """The nodes of a group without the parts of instances that can move.
+    """The nodes of a group without the roles of instances that can move.
 
     Attributes
     ----------
+    state:
+        The state with all instances.
     scope, online:
-        The indices of the nodes of the group, and of those that are online.
+        The indices of the nodes of the group, and of its online nodes.
     place:
         Index of a node -> its position in `online`.
     capacities:
         Capacities × online nodes.
     mobile:
-        The instances that can move, each with its roles that can: 0 primary, 1 secondary.
+        The instances that can move, each with its roles that can move: 0 primary, 1 secondary.
     parts:
-        For each of them, its roles that can leave their nodes.
+        For each instance of `mobile`, its movable roles for which an online node is allowed.
     rows:
-        Columns × online nodes: what the nodes hold without `parts`.
+        Columns × online nodes: the amounts of the nodes without `parts`.
     """
 
     def __init__(self, problem: BalanceProblem, state: State) -> None:
@@ -104,7 +108,7 @@ class ScoreModel:
             self.rows[:, self.place[index]] += sign * np.array(vector, dtype=np.float64)
 
     def _free_roles(self, instance: Instance) -> Sequence[int]:
-        """Return the roles of an instance that may get another node: 0 primary, 1 secondary."""
+        """Return the roles of an instance that may move to another node: 0 primary, 1 secondary."""
         nodes, rules = self.state.cluster.nodes, self._problem.rules
         present = [nodes[index] for index in self.state.where[instance.name]]
         if len(present) == 1:
@@ -115,7 +119,7 @@ class ScoreModel:
         return (0, 1) if rules.instance_moves else (1,)
 
     def _parts_of(self, instance: Instance, roles: Sequence[int]) -> Iterator[MovableRole]:
-        """Yield the roles that can leave; one that no online node can have stays where it is."""
+        """Yield the movable `roles` of an instance; a role that no online node accepts stays."""
         present = self.state.where[instance.name]
         here = np.isin(self.online, present)
         closed: Bools = np.zeros(len(self.online), dtype=bool)
@@ -150,17 +154,17 @@ class ScoreModel:
                 self._add(_vector(instance, role), present[role], 1)
 
     def present(self, instance: Instance) -> tuple[int, ...]:
-        """Return the nodes on which an instance is now, primary first."""
+        """Return the present nodes of an instance, primary first."""
         return self.state.where[instance.name]
 
     def present_rows(self) -> Floats:
-        """Return columns × online nodes as they are now."""
+        """Return the present amounts, columns × online nodes."""
         return np.array([self.state.row(index) for index in self.online], dtype=np.float64).T
 
     def fixed_peers(self) -> Floats:
-        """Return online nodes × nodes: the memory that a node reserves for each peer.
+        """Return the MiB that each online node reserves for the failure of each node of the scope.
 
-        Instances that can move are not counted.
+        The array has online nodes × nodes. Instances that can move are left out.
         """
         peers = np.zeros((len(self.online), len(self.scope)))
         with self.without_parts() as state:
@@ -171,16 +175,17 @@ class ScoreModel:
         return peers
 
     def view(self, rows: Floats | None = None) -> NodeView:
-        """Return the online nodes with `rows`, by default without the parts that can move."""
+        """Return a view of the online nodes with amounts `rows`; None: without movable roles."""
         zero = np.zeros(len(self.online))
         return NodeView([*(self.rows if rows is None else rows)], [*self.capacities], zero)
 
     def fixed_sums(self) -> list[float]:
-        """Return the weighted terms of the statistics that are sums, with the fixed parts alone.
+        """Return for each statistic that is a sum its lowest possible weighted term.
 
-        No placement has a lower term. Statistics that are spreads have 0.
+        The terms have the amounts of the instances that cannot move, and the least amount of each
+        movable role. Statistics that are deviations have 0.
         """
-        stay = [  # the other roles of these instances
+        stay = [  # the roles that cannot move, of instances with another role that can
             (_vector(instance, role), index)
             for (instance, _), parts in zip(self.mobile, self.parts)
             for role, index in enumerate(self.state.where[instance.name])
@@ -203,7 +208,7 @@ class ScoreModel:
 
     @contextmanager
     def without_parts(self) -> Iterator[State]:
-        """Remove from the state the instances that have parts; restore it in the end."""
+        """Return a ``with`` block in which the state lacks the instances with movable roles."""
         state = self.state
         with state.trial():
             for parts in self.parts:
@@ -212,11 +217,14 @@ class ScoreModel:
             yield state
 
     def targets(self, part: MovableRole) -> list[int]:
-        """Return where a part can be: nodes that are online, and its present node."""
+        """Return the possible nodes of a role: the allowed online nodes, and its present node."""
         return [*(index for index, may in zip(self.online, part.allowed) if may), part.present]
 
     def added(self, vector: Sequence[float], index: int) -> list[float]:
-        """Return what `vector` on a node adds to the weighted terms that are sums."""
+        """Return for each statistic that is a sum what `vector` on node `index` adds to its term.
+
+        Other statistics have 0. The terms are weighted.
+        """
         nothing = [0.0] * len(COLUMNS)
         fixed = self._problem.fixed[index]
         online = self.state.cluster.nodes[index].online
@@ -230,7 +238,7 @@ class ScoreModel:
         return changes
 
     def hides_spindles(self) -> bool:
-        """Return whether amounts of spindles are no sums; see `Holdings`."""
+        """Return whether amounts of spindles are no sums over instances; see `Holdings`."""
         nodes = self.state.cluster.nodes
         return any(one.hides_spindles for one, _ in self.mobile) and any(
             nodes[index].exclusive_storage for index in self.online
@@ -238,5 +246,5 @@ class ScoreModel:
 
 
 def _vector(instance: Instance, role: int) -> tuple[float, ...]:
-    """Return what an instance adds to its primary (role 0) or its secondary (role 1)."""
+    """Return the amounts that an instance adds to its primary (role 0) or secondary (role 1)."""
     return instance.as_secondary if role else instance.as_primary

@@ -1,13 +1,14 @@
-"""Steady balancing: few moves, from the history of loads instead of one sample.
+"""Steady balancing: make few moves, based on the history of loads instead of one sample.
 
-The history gives a profile of the cpu load of each instance by hour of the day.  The objective is
-the expected deviation: the standard deviation of the cpu load of nodes, in percent of a node, as
-the mean over the hours of a day.  The expected overload of nodes is added: the deviation of samples
-from the profile gives how far a node may be above the limit at each hour.  A move must lower the
-objective by more than its cost, with the samples until now and with those that are older than the
-hold time.  A node that stays overloaded is relieved at any hour.
+The history gives a profile of the cpu load of each instance by hour of the day.  The first part of
+the objective is the expected deviation: the standard deviation of the cpu loads of nodes, in
+percent of a node, as the mean over the hours of a day.  The second part is the expected overload of
+nodes: from the deviation of samples from the profile follows how far the load of a node may exceed
+the limit at each hour.  A move must lower the objective by more than its cost in two profiles: that
+of all samples, and that of samples older than the hold time.  A node that stays overloaded is
+relieved at any hour.
 
-The search is `LocalSearch` with one neighbourhood, `SteadyMove`; limits, constraints and N+1 are
+The search is `LocalSearch` with one neighbourhood, `SteadyMove`. Limits, constraints and N+1 are
 checked as in all balancing.
 
 Cost: samples × instances × 24 for the profiles, and instances × nodes × 24 for each move.
@@ -46,52 +47,52 @@ if TYPE_CHECKING:
 __all__ = ["LoadSample", "Measured", "SteadyBalancer", "SteadyLimits", "SteadyPolicy"]
 
 HALF_LIFE = 3 * DAY
-"""After this time, in seconds, a sample has half of its weight for the shape of the day."""
+"""The age in seconds at which a sample has half of its weight for the shape of the day."""
 
 LEVEL_HALF_LIFE = DAY
-"""After this time, in seconds, a sample has half of its weight for the level of all hours.
+"""The age in seconds at which a sample has half of its weight for the level of all hours.
 
-Loads drift within days, but the shape of the day changes less and needs more samples.
+Loads change within days. The shape of the day changes less and needs more samples.
 """
 
 CORRELATED = 2.0
-"""So many samples count as one in the variance of a level, as the noise of hours is correlated."""
+"""The number of samples that count as one for the variance of a level, as noise is correlated."""
 
 WIDTH = 1.5
-"""Hours: samples this far from an hour of the day still count much for it."""
+"""The standard deviation, in hours, of the weight of a sample by its distance from an hour."""
 
 PRIOR = 1.0
-"""Samples: so much does the mean of all hours count in the profile of an hour."""
+"""The number of samples by which the mean of all hours is weighted in the profile of an hour."""
 
 LEAST_SAMPLES = 3
-"""An instance moves only if it has so many samples; those within the hold time relieve only."""
+"""The least number of samples, older than the hold time, of an instance that may move."""
 
 RELIEF_SAMPLES = 2
-"""An instance leaves an overloaded node only if it has so many samples."""
+"""The least number of samples of an instance that may leave an overloaded node."""
 
 RELIEF_HISTORY = 1.0
-"""Hours that the history must span before an overloaded node is relieved."""
+"""The hours that the history must span before an overloaded node is relieved."""
 
 RELIEVED = 0.1
-"""A relief move leaves its target so far below the load at which a node is overloaded."""
+"""Distance from the overload limit, as a share of a node, that the target of a relief keeps."""
 
 BARELY = 0.04
-"""If no node has so much free capacity as `RELIEVED` needs, this is enough.
+"""Distance from the overload limit that is enough if no node can keep `RELIEVED`.
 
-Relief ends when the busy node is so far below the load at which it is overloaded.
+Relief ends when the busy node is this far below the overload limit.
 """
 
 CAUTION = 2.0
-"""While the history is short, so many deviations of samples are added to the loads of nodes.
+"""Standard deviations of samples that are added to node loads while the history is short.
 
 A profile of a few hours does not predict the peak of the day. So relief begins below the limit.
 """
 
 LEAST_SPREAD = 1e-6
-"""Share of a node: a smaller deviation of its load counts as this one, which divides."""
+"""The least deviation of the load of a node, as a share of the node; it is a divisor."""
 
 OVERLOAD_WEIGHT = 40.0
-"""By so much is an expected overload, in percent of a node, multiplied in the objective.
+"""The weight of the expected overload, in percent of a node, in the objective.
 
 The expected overload is the mean over the hours of the day. The other part of the objective is the
 expected deviation times the number of nodes.
@@ -99,7 +100,17 @@ expected deviation times the number of nodes.
 
 
 class Measured(NamedTuple):
-    """An instance in a sample: its load, its virtual cpus, and the names of its nodes."""
+    """An instance in a sample.
+
+    Attributes
+    ----------
+    load:
+        Its load: cpu, memory, disk and network.
+    vcpus:
+        Its number of virtual cpus.
+    nodes:
+        The names of its nodes, primary first.
+    """
 
     load: tuple[float, float, float, float]
     vcpus: int
@@ -107,9 +118,17 @@ class Measured(NamedTuple):
 
 
 class LoadSample(NamedTuple):
-    """A sample of loads: its time in seconds since 1970, all instances, and the planned moves.
+    """A sample of loads.
 
-    `instances` has every instance of the cluster; those without a measured load have None.
+    Attributes
+    ----------
+    time:
+        Its time in seconds since 1970.
+    instances:
+        Name of every instance of the cluster -> its measured load, None without one, and the
+        names of its nodes.
+    planned:
+        Names of the instances that were planned to move at that time.
     """
 
     time: float
@@ -123,24 +142,29 @@ class SteadyLimits:
 
     Attributes
     ----------
-    least_history, hold:
-        Hours that the history must span; hours for which an imbalance must have lasted. To relieve
-        an overloaded node, a history of `RELIEF_HISTORY` is enough.
-    least_gain, gib_cost:
-        By how much a move must lower the expected deviation times the number of nodes, in percent
-        of a node: for any move, and in addition for each GiB that it copies. A move between two
-        of many nodes changes the deviation less than one between two of few nodes.
+    least_history:
+        The hours that the history must span. To relieve an overloaded node, a history of
+        `RELIEF_HISTORY` is enough.
+    hold:
+        The hours for which an imbalance must have lasted.
+    least_gain:
+        By how much each move must lower the expected deviation times the number of nodes, in
+        percent of a node. The deviation is multiplied because a move between two of many nodes
+        changes it less than a move between two of few nodes.
+    gib_cost:
+        By how much a move must lower it in addition for each GiB that it copies.
     hourly, nightly:
-        The maximum of moves in one hour, and in 12 hours.
+        The maximum number of moves in one hour, and in 12 hours.
     hours:
-        The first permitted hour of the day (UTC), and the hour at which moves end.
+        The first hour of the day (UTC) at which moves are permitted, and the hour at which they
+        end.
     rest:
-        Days for which an instance stays after a move; for twice this time and a day it does not
-        return to a node that it left.
+        The days for which an instance stays after a move. For twice this time and one day, it
+        does not return to a node that it left.
     overload:
-        A node with a higher load, as a share of its cpus, is relieved.
+        A node with a higher cpu load, as a share of its cpus, is relieved.
     offline:
-        The maximum of nodes of a group that are not online.
+        The maximum number of nodes of a group that are not online.
     """
 
     least_history: float
@@ -155,7 +179,7 @@ class SteadyLimits:
     offline: int
 
     def permits(self, time: float) -> bool:
-        """Return whether balancing moves are permitted at `time`."""
+        """Return whether balancing moves are permitted at `time`, in seconds since 1970."""
         first, last = self.hours
         hour = time % DAY / HOUR
         return first <= hour < last if first < last else not last <= hour < first
@@ -163,20 +187,22 @@ class SteadyLimits:
 
 @dataclass(slots=True)
 class SteadyPolicy:
-    """The limits, and the history: samples in order of time, the last one is that of this round.
+    """The limits of steady balancing, and the history of loads.
 
     Attributes
     ----------
+    samples:
+        The samples in order of time. The last sample is that of this round.
     counted:
-        Period in seconds -> the instances that moved, or were planned to move, within it.
+        Period in seconds -> names of the instances that moved, or were planned to move, in it.
     moved:
-        Instance -> the time of its last move.
+        Name of an instance -> the time of its last move, in seconds since 1970.
     left:
-        Instance -> the primaries that it left and does not return to yet.
+        Name of an instance -> the names of primaries that it left and may not return to yet.
     balancers:
         The balancers of the groups, in the order in which the groups were balanced.
     obstacle:
-        Why no instance of the cluster may move now; "" if instances may.
+        Why no instance of the cluster may move now; "" if instances may move.
     """
 
     limits: SteadyLimits
@@ -188,7 +214,7 @@ class SteadyPolicy:
     obstacle: str = ""
 
     def __post_init__(self) -> None:
-        """Find the moves that were made: instances with other nodes than one sample before."""
+        """Find the moves in the history: instances with other nodes than in the sample before."""
         returning = (2 * self.limits.rest + 1) * DAY
         self.counted = {HOUR: set(), DAY / 2: set()}
         places: dict[str, tuple[str, ...]] = {}
@@ -210,11 +236,11 @@ class SteadyPolicy:
 
     @property
     def now(self) -> float:
-        """Return the time of this round."""
+        """Return the time of this round, in seconds since 1970."""
         return self.samples[-1].time
 
     def may_move(self, name: str) -> bool:
-        """Return whether the caps and the time since its last move permit a move of `name`."""
+        """Return whether the maximum numbers of moves, and its last move, permit to move `name`."""
         if self.now - self.moved.get(name, -np.inf) < self.limits.rest * DAY:
             return False
         caps = {HOUR: self.limits.hourly, DAY / 2: self.limits.nightly}
@@ -223,7 +249,7 @@ class SteadyPolicy:
         )
 
     def series(self, instances: Sequence[Instance]) -> Floats:
-        """Return samples × instances: the cpu load, NaN where it is unknown or of another size."""
+        """Return cpu loads, samples × instances; NaN if unknown, or if the vcpus were different."""
         loads = np.full((len(self.samples), len(instances)), np.nan)
         for row, sample in enumerate(self.samples):
             for column, one in enumerate(instances):
@@ -233,11 +259,12 @@ class SteadyPolicy:
         return loads
 
     def profile(self, series: Floats, until: float) -> Profile:
-        """Return the expected cpu load at each hour of the day, from samples until a time.
+        """Return the expected cpu load of instances at each hour, from samples until time `until`.
 
-        The samples of one hour count together as one, however short the time between rounds is.
-        `level` is 1 plus the shift of the recent samples from the profile. The shift is reduced by
-        the share of its square that noise explains, as in estimators of James and Stein.
+        All samples of one hour count together as one sample, so that the time between rounds does
+        not matter. The profile is multiplied by a level: 1 plus the relative distance of the recent
+        samples from the profile. This distance is reduced by the share of its square that noise
+        explains, as in estimators of James and Stein.
         """
         times = np.array([sample.time for sample in self.samples])
         used = times <= until
@@ -269,21 +296,37 @@ class SteadyPolicy:
 
 
 class Profile(NamedTuple):
-    """The expected cpu load of instances in cpus, instances × 24, and the variances of samples."""
+    """Expected cpu loads of instances, in cpus, and the variances of samples from them.
+
+    Attributes
+    ----------
+    loads:
+        Instances × 24 hours of the day.
+    variance:
+        One number for each instance.
+    """
 
     loads: Floats
     variance: Floats
 
 
 class _NodeLoads(NamedTuple):
-    """The expected loads of nodes as shares of their cpus, nodes × 24, and their variances."""
+    """Expected cpu loads of nodes as shares of their cpus, and the variances of samples.
+
+    Attributes
+    ----------
+    loads:
+        Nodes × 24 hours of the day.
+    variance:
+        One number for each node.
+    """
 
     loads: Floats
     variance: Floats
 
 
 class _Loads:
-    """The cpu load of the online nodes of a group as shares of their cpus, nodes × hours."""
+    """The cpu loads of the online nodes of a group, as shares of their cpus."""
 
     def __init__(self, problem: BalanceProblem, policy: SteadyPolicy) -> None:
         cluster = problem.state.cluster
@@ -309,25 +352,28 @@ class _Loads:
         self.short = bool(policy.now - times[0] < policy.limits.least_history * HOUR)
 
     def of_nodes(self, state: State, loads: Floats) -> Floats:
-        """Return nodes × columns: the sums of `loads`, instances × columns, as shares of cpus."""
+        """Return the sums of `loads` on each node, as shares of its cpus, nodes × columns.
+
+        `loads`: instances × columns, in cpus.
+        """
         node_loads = np.zeros((len(self.scope), loads.shape[1]))
         for one in self.members:
             node_loads[self.place[state.where[one.name][0]]] += loads[self.position[one.name]]
         return node_loads * self.share[:, None] + self.own[:, None]
 
     def deviation(self, state: State) -> float:
-        """Return the expected deviation in percent of a node."""
+        """Return the expected deviation of node loads, in percent of a node."""
         return float(100 * self.of_nodes(state, self.profiles[0].loads).std(axis=0).mean())
 
     def objective(self, state: State) -> float:
-        """Return the expected deviation times the number of nodes, and the expected overload."""
+        """Return the expected deviation times the number of nodes plus the expected overload."""
         nodes = self._expected(state, self.profiles[0])
         overload = self._overload(nodes.loads, nodes.variance[:, None]).sum()
         deviation = float(100 * nodes.loads.std(axis=0).mean())
         return len(self.scope) * deviation + float(overload)
 
     def expected(self, state: State) -> list[_NodeLoads]:
-        """Return the expected loads of nodes for each profile."""
+        """Return the expected loads of nodes, by the profile of all samples and of older ones."""
         return [self._expected(state, profile) for profile in self.profiles]
 
     def _expected(self, state: State, profile: Profile) -> _NodeLoads:
@@ -335,18 +381,19 @@ class _Loads:
         return _NodeLoads(self.of_nodes(state, profile.loads), variance * self.share)
 
     def _overload(self, loads: Floats, variance: Floats) -> Floats:
-        """Return the weighted load above the limit that is expected, as the mean over the hours.
+        """Return the weighted expected load above the limit, as the mean over the hours.
 
-        Loads have a logistic distribution here: its expected excess has a short formula.
+        Loads are assumed to have a logistic distribution, for which the expected excess has a short
+        formula.
         """
         scale = np.maximum(np.sqrt(variance * 3) / np.pi, LEAST_SPREAD)
         excess = scale * np.logaddexp(0.0, (loads - self.limit) / scale)
         return np.asarray(OVERLOAD_WEIGHT * 100 * excess.mean(axis=-1))
 
     def gains(self, state: State, expected: Sequence[_NodeLoads], name: str) -> list[Floats]:
-        """Return for each profile the gain of a move of `name` to each node; 0 for its own.
+        """Return for each profile the gain of a move of `name` to each node; 0 for its own node.
 
-        `expected`: what the method of that name returns for `state`.
+        `expected`: what the method `expected` returns for `state`.
         """
         gains = []
         source = self.place[state.where[name][0]]
@@ -371,19 +418,20 @@ class _Loads:
         return gains
 
     def measured(self, state: State) -> Floats:
-        """Return the load of each node, as the mean of the samples of the last hour.
+        """Return the load of each node, as a share of its cpus: the mean of the last hour.
 
-        While the history is short, `CAUTION` is added.
+        While the history is short, `CAUTION` deviations are added.
         """
         latest = self.of_nodes(state, np.nan_to_num(self.latest).T)
         return np.asarray(latest.mean(axis=1) + self._caution(state))
 
     def overloaded(self, state: State) -> list[int]:
-        """Return the nodes that stay above the limit.
+        """Return the nodes with a load that stays above the overload limit, by index.
 
-        The last sample and the mean of the last hour are above it. If the hour has one sample
-        only, the older samples must predict a high load for this hour of the day. While the
-        history is short, `CAUTION` is added to all loads.
+        The mean of the last hour is above the limit, and the last sample is at most `BARELY` below
+        it. If the last hour has only one sample, the older samples must predict a high load at this
+        hour of the day, too. While the history is short, `CAUTION` deviations are added to all
+        loads.
         """
         caution = self._caution(state)[:, None]
         latest = self.of_nodes(state, np.nan_to_num(self.latest).T) + caution
@@ -394,7 +442,7 @@ class _Loads:
         return [index for k, index in enumerate(self.scope) if high[k]]
 
     def _caution(self, state: State) -> Floats:
-        """Return how much is added to the load of each node, as a share of its cpus."""
+        """Return the share of its cpus that is added to the load of each node as a precaution."""
         if not self.short:
             return np.zeros(len(self.scope))
         variance = self._expected(state, self.profiles[0]).variance
@@ -402,7 +450,10 @@ class _Loads:
 
 
 class SteadyMove(Neighbourhood[PlanBuilder, Step]):
-    """The move with the highest gain less its cost, or one that relieves an overloaded node."""
+    """The moves with a gain above their cost; or the moves that relieve an overloaded node.
+
+    `full`: indices of the overloaded nodes; if there are any, only relieving moves are made.
+    """
 
     name = "steady move"
 
@@ -414,7 +465,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
     def best(
         self, state: PlanBuilder, objective: Objective, allows: Callable[[Step], bool]
     ) -> Step | None:
-        """Return the best move that all limits allow; None if none gains more than its cost."""
+        """Return the best move that all limits allow; None if there is none."""
         steps = list(self._relieving(state) if self._full else self._gaining(state))
         steps.sort(key=lambda step: step[0], reverse=True)
         for _, move in steps:
@@ -439,7 +490,10 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         ]
 
     def _moves(self, builder: PlanBuilder, one: Instance, target: int) -> list[Move]:
-        """Return the moves of an instance to a node, within the traffic limit."""
+        """Return the moves of an instance to node `target` that copy no more than permitted.
+
+        There are none if the instance left the node a short time ago.
+        """
         state, policy = builder.state, self._policy
         if state.cluster.nodes[target].name in policy.left.get(one.name, ()):
             return []
@@ -463,7 +517,10 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         return gaining
 
     def _relieving(self, builder: PlanBuilder) -> list[tuple[Objective, Move]]:
-        """Return moves off busy nodes; those to nodes with enough free capacity come first."""
+        """Return moves off busy nodes, each with its objective: free capacity of the target, gain.
+
+        The first number is 1 if the target keeps the distance `RELIEVED`, else 0.
+        """
         loads, limits, state = self._loads, self._policy.limits, builder.state
         nodes = loads.measured(state)
         full = [n for n in self._full if nodes[loads.place[n]] > loads.limit - BARELY]
@@ -486,7 +543,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
 
 
 class SteadyBalancer:
-    """Finds the steady plan of one group; it is used as `GroupBalancer`.
+    """Finds the steady plan of one group, in place of `GroupBalancer`.
 
     Attributes
     ----------
@@ -495,7 +552,7 @@ class SteadyBalancer:
     before, after:
         The expected deviation before and after the plan, in percent of a node.
     gains:
-        Instance -> by how much its move lowers the expected deviation.
+        Name of an instance -> by how much its move lowers the expected deviation.
     """
 
     before = after = 0.0
@@ -516,12 +573,12 @@ class SteadyBalancer:
         self._plan = Plan("balance", score_of(problem.state, problem.scope))
 
     def run(self) -> Plan:
-        """Return the plan; without moves, its reason says why.
+        """Return the plan. If it has no moves, its `reason` says why.
 
         Raises
         ------
         Stopped
-            If the run has to end; see `stopped`.
+            If the run must end; then `stopped` returns the plan.
         """
         self._plan.reason = self._obstacle()
         if self._plan.reason:
@@ -555,7 +612,10 @@ class SteadyBalancer:
         return self._plan
 
     def _search(self, builder: PlanBuilder, loads: _Loads, full: Sequence[int]) -> None:
-        """Add steps to the plan until no step helps; planned moves count towards the maximum."""
+        """Add steps to the plan until no step helps or the maximum number of moves is reached.
+
+        `full`: indices of overloaded nodes to relieve; () to lower the expected deviation.
+        """
         policy, plan = self._policy, builder.plan
 
         def ended() -> str:
@@ -588,7 +648,10 @@ class SteadyBalancer:
         plan.reason = reason
 
     def _short(self, hours: float, least: int = LEAST_SAMPLES) -> str:
-        """Return a message if the history is shorter than `hours` or has too few samples."""
+        """Return a message if the history spans less than `hours` or has less than `least` samples.
+
+        The message is "" if it is long enough.
+        """
         samples = self._policy.samples
         span = (samples[-1].time - samples[0].time) / HOUR
         if span >= hours and len(samples) >= least:
@@ -599,7 +662,7 @@ class SteadyBalancer:
         )
 
     def _obstacle(self) -> str:
-        """Return why no instance of the group may move now; "" if instances may."""
+        """Return why no instance of the group may move now; "" if instances may move."""
         problem, limits = self._problem, self._policy.limits
         if self._policy.obstacle:
             return self._policy.obstacle
@@ -618,6 +681,6 @@ class SteadyBalancer:
         return ""
 
     def stopped(self, stop: Stopped) -> Plan:
-        """Return the moves found until `stop` ended `run`."""
+        """Return the plan with the moves found until `stop` ended `run`."""
         self._plan.end(stop)
         return self._plan

@@ -1,1 +1,1 @@
-"""All moves of a balancing step at once, in array passes."""
+"""Evaluate all moves of a balancing step at once, with array operations."""

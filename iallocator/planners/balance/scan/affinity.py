@@ -1,8 +1,7 @@
-"""Affinity constraints in scans of many moves: the nodes on which an instance must not, or should
-not, run.
+"""Affinity constraints in scans of many moves: forbidden nodes, and penalties on each node.
 
-The members of a rule are grouped by shape: weight and failure domain, as their tags require. The
-arrays are shapes × nodes, for any number of instances.
+The members of a rule are grouped by shape: the weight and the failure domain that their tags name.
+Arrays have shapes × nodes, whatever the number of instances is.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class ShareMatrices:
-    """For each failure domain, the matrix nodes × nodes: 1 if both are in the same zone."""
+    """For each prefix of node tags, a matrix nodes × nodes: 1 if both share a failure domain."""
 
     def __init__(self, domains: Domains, nodes: int) -> None:
         self._domains = domains
@@ -49,7 +48,7 @@ class ShareMatrices:
         self._alone: dict[int, bool] = {}
 
     def of(self, domain: str) -> Floats:
-        """Return the matrix of a domain; domains with equal zones have the same object."""
+        """Return the matrix of a failure domain; domains with equal zones share one matrix."""
         zones = self._domains.zones(domain)
         matrix = self._known.get(zones)
         if matrix is None:
@@ -64,7 +63,7 @@ class ShareMatrices:
         return matrix
 
     def is_identity(self, share: Floats) -> bool:
-        """Return whether no two nodes share a zone in `share`, a matrix from `of`."""
+        """Return whether no two nodes share a failure domain by `share`, a matrix from `of`."""
         return self._alone[id(share)]
 
 
@@ -89,7 +88,7 @@ class RuleCosts:
             self._rows_of[domain] = np.array(rows, dtype=np.intp)
 
     def matrix(self, counts: Mapping[Shape, Mapping[int, int]], nodes: int) -> Floats:
-        """Return counts by shape and node as an array."""
+        """Return `counts` (shape -> node -> number of members) as an array, shapes × `nodes`."""
         costs = np.zeros((len(self.row), nodes))
         row = self.row
         cells = [
@@ -103,7 +102,9 @@ class RuleCosts:
     def costs(self, counts: Floats) -> Costs:
         """Return the violations that one more member of each shape adds on each node.
 
-        `counts` (shapes × nodes) are the members that are there.
+        `counts` (shapes × nodes) are the numbers of present members. The result has two arrays,
+        shapes × nodes: the number of violated hard constraints, and the penalties of violated soft
+        ones.
 
         Cost: shapes × nodes × nodes for each failure domain.
         """
@@ -146,26 +147,31 @@ class RuleCosts:
         return near if self._apart else counts.sum(axis=1, keepdims=True) - near
 
     def broken_between(self, one: str, other: str) -> Floats:
-        """Return nodes × nodes: for how many of two domains a pair of members violates the rule."""
+        """Return nodes × nodes: how often a pair of members on two nodes violates the rule.
+
+        The members name the domains `one` and `other`; a pair can violate the rule once for each
+        domain.
+        """
         shares = [self._shares.of(domain) for domain in domains_between(one, other)]
         broken = [share if self._apart else 1 - share for share in shares]
         return sum(broken[1:], broken[0])
 
     def own(self, inside: Floats) -> float:
-        """Return the penalty that counting all pairs adds by pairing each member with itself.
+        """Return the penalty of all pairs of a member with itself, which are no real pairs.
 
-        The penalty of real pairs is the sum over all pairs without this part. `inside` (shapes ×
-        nodes): how many members of the rule are on each node. Rules of colocation have no such
-        part: the result is 0.
+        The penalty of the real pairs is the sum over all pairs less this penalty. `inside` (shapes
+        × nodes): the number of members of the rule on each node. The result is 0 for rules of
+        colocation.
         """
         priced = np.where(np.isfinite(self._weights), self._weights, 0.0)
         return float(priced @ inside.sum(axis=1)) if self._apart else 0.0
 
 
 class _Sums:
-    """Cumulative sums over shapes by weight: the weaker of two weights counts in each pair.
+    """Cumulative sums over shapes by weight, as the lower of two weights counts for a pair.
 
-    `broken`: how many members of each shape violate the rule with one on each node, shapes × nodes.
+    `broken` (shapes × nodes): how many members of each shape violate the rule together with a
+    member on each node.
     """
 
     def __init__(self, weights: Floats, broken: Floats) -> None:
@@ -178,9 +184,9 @@ class _Sums:
         self._musts = broken[~finite].sum(axis=0)
 
     def asked_by(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return the violated hard constraints and the penalties of instances with these weights.
+        """Return the violated hard constraints and the penalties of members with these `weights`.
 
-        An infinite weight stands for a hard constraint.
+        An infinite weight stands for a hard constraint. Both arrays have weights × nodes.
         """
         upto = np.searchsorted(self._weights, weights, side="right")
         finite = np.isfinite(weights)
@@ -193,7 +199,7 @@ class _Sums:
 class AffinityCosts:
     """The penalties of the rules of `relations` on each node of the cluster, in the present state.
 
-    Rules without changes since the last call are not counted again.
+    A rule is counted again only if its members have moved since the last call.
     """
 
     def __init__(self, relations: Relations, rule_counts: LiveRuleCounts) -> None:
@@ -209,21 +215,21 @@ class AffinityCosts:
         self._wished = [r for r in relations.rules if any(not m.must for m in r.members)]
 
     def rule(self, rule: Rule) -> RuleCosts:
-        """Return the penalties of one affinity rule as arrays, which are made at the first call."""
+        """Return the arrays of penalties of one affinity rule, which are made at the first call."""
         costs = self._rules.get(rule)
         if costs is None:
             costs = self._rules[rule] = RuleCosts(rule, self._shares)
         return costs
 
     def costs(self, rule: Rule) -> Costs:
-        """Return the violations by one more member of each shape on each node."""
+        """Return the violations of `rule` that one more member of each shape adds on each node."""
         version = self.rule_counts.now().versions.get(rule, 0)
         return derived(
             self._costs, rule, version, lambda: self.rule(rule).costs(self._matrix(rule))
         )
 
     def _matrix(self, rule: Rule) -> Floats:
-        """Return how many members are there, shapes × nodes."""
+        """Return the number of present members of `rule`, shapes × nodes."""
         rule_counts, version = self.rule_counts, self.rule_counts.versions.get(rule, 0)
         return derived(
             self._counts,
@@ -235,7 +241,8 @@ class AffinityCosts:
     def penalty(self, scope: Mapping[int, int]) -> float:
         """Return the penalty of violated soft constraints of instances with primaries in `scope`.
 
-        Each pair counts once. All calls must have the same `scope`.
+        Each pair of instances counts once. All calls must have equal `scope`: index of a node ->
+        position.
         """
         versions = self.rule_counts.now().versions
         total = 0.0
@@ -247,7 +254,7 @@ class AffinityCosts:
         return total + sum(map(self._located, scope))
 
     def _located(self, index: int) -> float:
-        """Return the penalty of labels and scores for the primary instances of a node."""
+        """Return the penalty of node labels and scores for the primary instances of a node."""
         state = self.rule_counts.state
 
         def compute() -> float:
@@ -259,11 +266,11 @@ class AffinityCosts:
     def _penalty(self, rule: Rule, scope: Mapping[int, int]) -> float:
         arrays = self.rule(rule)
         counts = self._matrix(rule)
-        share: Floats = np.ones(self.nodes)  # pairs with a member outside count in full
+        share: Floats = np.ones(self.nodes)  # pairs with a member outside of `scope` count in full
         share[list(scope)] = 0.5
         inside = counts * (share == 0.5)
         total = float((inside * arrays.costs(counts * share)[1]).sum())
-        # An instance is no pair with itself, nor are several tags of one instance in the rule
+        # Subtract the pairs of an instance with itself, which several of its tags can form, too
         between = 0.0
         several: dict[str, None] = {}
         seen: set[str] = set()
@@ -284,7 +291,7 @@ class AffinityCosts:
 def location_costs(
     relations: Relations | None, names: Sequence[str], nodes: Sequence[int]
 ) -> Floats | None:
-    """Return the penalties of labels and scores, instances × `nodes`; None if there are none."""
+    """Return penalties of node labels and scores, instances × `nodes`; None if there are none."""
     if relations is None or not relations.preferring:
         return None
     penalty = relations.node_penalty
@@ -301,7 +308,7 @@ class MoveAffinity:
     closed:
         Whether the instance must have no role on the node.
     costs:
-        The penalties of soft constraints that the instance would violate there.
+        The penalties of soft constraints that the instance would violate on the node.
     """
 
     def __init__(
@@ -334,7 +341,7 @@ class MoveAffinity:
         self._look_at(np.arange(len(instances)))
 
     def refresh(self) -> Whole:
-        """Update the instances with affinity to moved instances; return their rows."""
+        """Evaluate the instances with affinity to moved instances again; return their rows."""
         versions = self._versions()
         moved = np.flatnonzero(versions != self._seen)
         self._seen = versions
@@ -355,8 +362,8 @@ class MoveAffinity:
         """Return which moves of `kind` of instances in `rows` are forbidden, and their penalties.
 
         Both arrays broadcast to rows × `targets`; None: no move is forbidden or has a penalty. A
-        penalty is the difference from the present one. A move is forbidden, too, if the instance
-        must not run on a node on which it runs only for a while.
+        penalty is the difference from the present penalty. A move is also forbidden if the instance
+        would run for a while on a node on which it must not run.
         """
         row = rows[:, None]
         if kind.letters == ("r",):
@@ -392,8 +399,10 @@ class _Entries:
 
     Attributes
     ----------
+    rule:
+        The rule.
     rows:
-        The row of the instance of each member.
+        For each member, the row of its instance.
     """
 
     def __init__(self, rule: Rule, rows: Mapping[str, int], affinity: AffinityCosts) -> None:
@@ -417,7 +426,7 @@ class _Entries:
         }
 
     def add_to(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
-        """Add the violations of the `wanted` rows on each node of the cluster."""
+        """Add the violations of the `wanted` rows on each node to `musts` and `costs`."""
         chosen: Whole = np.flatnonzero(wanted[self.rows])
         if not chosen.size:
             return

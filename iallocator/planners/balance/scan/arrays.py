@@ -1,9 +1,9 @@
-"""Nodes and instances as arrays, for scans of many moves at once.
+"""Represent nodes and instances as arrays, to evaluate many moves at once.
 
-A `NodeTable` holds the nodes over which a score runs, an `InstanceBatch` many instances of one
+A `NodeTable` has the nodes over which a score is computed, an `InstanceBatch` many instances of one
 kind.  The formulas of the kernel and the checks of `iallocator.limits` accept a batch in place of
 one instance: each quantity is a column vector that broadcasts to instances × nodes.  `AccessTable`
-has the nodes that storage pools forbid, and `MoveTags` what tags add to the moves of a batch.
+has the nodes that storage pools forbid, and `MoveTags` what tags change in the moves of a batch.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 
 class InstanceBatch:
-    """Instances of one kind, with all their differences as arrays of shape (rows, 1).
+    """Instances of one kind, with their amounts as arrays of shape (rows, 1).
 
-    The attributes that decide which checks matter are equal for all of them: see `kind`.
+    The attributes that decide which limits are checked are equal for all of them: see `kind`.
     """
 
     __slots__ = (
@@ -77,14 +77,14 @@ class InstanceBatch:
 
     @staticmethod
     def kind(i: Instance) -> tuple[bool, ...]:
-        """Return what the instances of a batch have in common."""
+        """Return the attributes that all instances of a batch have in common with `i`."""
         return (
             i.needs_secondary, i.local, i.forthcoming, i.reserves, i.spindles is None,
             i.counts_disk, i.restricted,
         )  # fmt: skip
 
     def take(self, rows: Whole) -> InstanceBatch:
-        """Return a batch of the instances in `rows`."""
+        """Return a batch of the instances at positions `rows`."""
         part: InstanceBatch = object.__new__(InstanceBatch)
         for name in ("drbd", "local", "forthcoming", "reserves", "spindles", "exclusion",
                      "counts_disk", "hides_spindles", "restricted"):  # fmt: skip
@@ -97,7 +97,7 @@ class InstanceBatch:
         return part
 
     def _set_amounts(self, amounts: Floats) -> None:
-        """Set the amounts added as primary, then those as secondary: columns × instances."""
+        """Set the amounts, columns × instances: first those of primaries, then of secondaries."""
         self._amounts = amounts
         less = -amounts
         counts: list[bool] = np.any(amounts, axis=1).tolist()
@@ -109,12 +109,12 @@ class InstanceBatch:
 
 
 def _upright(amounts: Floats, counts: Sequence[bool]) -> Vector:
-    """Return an array of shape (instances, 1) for each column, or None if it does not count."""
+    """Return for each column an array of shape (instances, 1); None if all its amounts are 0."""
     return [row[:, None] if counted else None for row, counted in zip(amounts, counts)]
 
 
 class AccessTable:
-    """Access to the nodes in `scope`, and their storage pools, as they are now."""
+    """Which nodes of `scope` each instance has access to, and the free amounts of storage pools."""
 
     def __init__(
         self, access: NodeAccess, scope: Sequence[int], places: dict[str, tuple[int, ...]]
@@ -125,9 +125,10 @@ class AccessTable:
         self._places = places
 
     def barred(self, instances: Sequence[Instance], by: str) -> Truths:
-        """Return instances × nodes: whether the access constraint called `by` rejects an instance.
+        """Return instances × nodes: whether the access constraint `by` rejects an instance.
 
-        A node that holds the disks already needs no free capacity in its storage pools.
+        A node that has the disks of the instance already needs no free capacity in its storage
+        pools.
         """
         reach: dict[frozenset[int] | None, Truths] = {}
         free: dict[Pool, Floats] = {}
@@ -153,7 +154,7 @@ class AccessTable:
 
 
 class Cells:
-    """Nodes of a table in an array: a row for each instance, or one row for all."""
+    """Positions of nodes in a table: an array with a row for each instance, or one row."""
 
     __slots__ = ("_access", "_positions")
 
@@ -162,7 +163,7 @@ class Cells:
         self._positions = positions
 
     def bars(self, batch: InstanceBatch, by: str) -> Truths:
-        """Return for each instance and node whether the constraint called `by` rejects it."""
+        """Return for each instance and node whether the constraint `by` rejects the instance."""
         if by not in batch.barred:
             batch.barred[by] = self._access.barred(batch.instances, by)
         rows = np.arange(len(batch.instances), dtype=np.intp)[:, None]
@@ -175,23 +176,23 @@ PLACES = {name: k for k, name in enumerate(COLUMNS)}
 
 
 class BatchView(NodeView):
-    """A `NodeView` to which every instance of a batch adds amounts of its own.
+    """A `NodeView` to which each instance of a batch adds its own amounts.
 
-    A quantity is computed at its first use, because most are never used.
+    Each quantity is computed at its first use, because most quantities are never used.
     """
 
     __slots__ = ()
 
     def plus(self, vector: Sequence[Quantity], reserved: Quantity) -> BatchView:
-        """Return a view of these nodes with `vector` added.
+        """Return a view of these nodes with `vector` added, and with `reserved` MiB reserved.
 
-        `vector` has an array for each column, or None if nothing is added.
+        `vector` has an array for each column, or None if nothing is added to the column.
         """
         return _Changed(self, vector, reserved)
 
 
 class _Present(BatchView):
-    """Nodes of a table in their present state."""
+    """A view of nodes of a table in their present state."""
 
     __slots__ = ("_positions", "_table")
 
@@ -203,7 +204,7 @@ class _Present(BatchView):
         self.at = at  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Quantity:
-        """Return a quantity that was not used before, from the table."""
+        """Return a quantity from the table, and store it for later uses."""
         place = PLACES.get(name)
         if place is None:
             quantity = self._table.capacity(name)
@@ -216,7 +217,7 @@ class _Present(BatchView):
 
 
 class _Changed(BatchView):
-    """Nodes with something added."""
+    """A view of nodes with amounts added."""
 
     __slots__ = ("_before", "_vector")
 
@@ -228,7 +229,7 @@ class _Changed(BatchView):
         self.at = before.at
 
     def __getattr__(self, name: str) -> Quantity:
-        """Compute a quantity that was not used before."""
+        """Compute a quantity, and store it for later uses."""
         quantity = getattr(self._before, name)
         place = PLACES.get(name)
         if place is not None and self._vector[place] is not None:
@@ -238,19 +239,23 @@ class _Changed(BatchView):
 
 
 class NodeTable:
-    """The nodes in `scope`, as positions 0, 1, ...; kept up to date by `refresh`.
+    """The nodes in `scope`, with positions 0, 1, ...; `refresh` updates them from the state.
 
     Attributes
     ----------
     columns, fixed:
-        Matrices of `COLUMNS` and `CAPACITIES` × nodes.
+        Arrays of `COLUMNS` × nodes and `CAPACITIES` × nodes.
     reserved:
-        For each node, MiB kept free for the failover of the worst peer.
+        For each node, the MiB that it keeps free for the failover from its worst peer.
     peers:
-        Matrix node × primary: MiB reserved on the node for the primary.  The last
-        column stands for the worst primary outside the scope.
+        Array node × primary: MiB that the node reserves for the failure of the primary.  The
+        last column is for the worst primary outside the scope.
     values:
-        Matrix statistics × nodes, less `centres`: those given, or the means at the beginning.
+        Array statistics × nodes, less `centres`.
+    centres:
+        For each statistic the given number, or the mean of its values at the beginning.
+    totals:
+        The sums and the sums of squares of `values`.
     """
 
     def __init__(
@@ -283,12 +288,12 @@ class NodeTable:
         self.totals = self._totals()
 
     def view(self, positions: Whole) -> BatchView:
-        """Return a view of the nodes at `positions`, in arrays of this shape."""
+        """Return a view of the nodes at `positions`; its arrays have the shape of `positions`."""
         at = None if self._access is None else Cells(self._access, positions)
         return _Present(self, positions, at)
 
     def capacity(self, name: str) -> Quantity:
-        """Return one of `CAPACITIES` for each node, or one number if it is equal on all nodes."""
+        """Return one of `CAPACITIES` for each node; one number if it is equal on all nodes."""
         if name not in self._capacity:
             row = self.fixed[CAPACITIES.index(name)]
             self._capacity[name] = float(row[0]) if (row == row[0]).all() else row
@@ -330,22 +335,23 @@ class NodeTable:
 
 
 def tags_matter(table: NodeTable) -> bool:
-    """Return whether tags of nodes or instances affect scores or limits."""
+    """Return whether tags of nodes or instances affect scores or limits of the nodes of `table`."""
     cluster = table.state.cluster
     located = any(cluster.nodes[index].locations for index in table.nodes)
     return located or cluster.tags_place_instances
 
 
 class MoveTags:
-    """Changes of statistics by tags if an instance (row) moves to a node (column).
+    """What tags add to statistics if an instance (row) moves to a node (column).
 
     Attributes
     ----------
     conflicts, misplaced, domains:
-        What the instance, removed from its nodes, adds as a primary to the columns of these names,
-        and to the conflicts within domains.
+        What the instance adds as a primary, after it has left its nodes: to the columns
+        ``conflicts`` and ``misplaced``, and to the conflicts within failure domains.
     shared:
-        Matrix primary × secondary: location tags in common, if the primary is online.
+        Array primary × secondary: the number of common location tags; 0 if the primary is not
+        online.
     """
 
     def __init__(self, table: NodeTable, batch: InstanceBatch) -> None:

@@ -1,4 +1,4 @@
-"""The moves of a batch of similar instances, in arrays; only changed moves are evaluated again."""
+"""Evaluate the moves of a batch of similar instances in arrays, and again only changed moves."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
     Measure = Callable[[Floats, Floats], Floats]
     Keyed = tuple[float, tuple[int, int, int], ScoredMoves]
-    """The measure, the position among moves with this measure, and the move."""
+    """The measure, the order among moves with an equal measure, and the move."""
 
 __all__ = ["BatchScan", "moves_of"]
 
 MOVES_AT_ONCE = 16_384
-"""Moves that are evaluated at a time: 128 KiB in each temporary array for each statistic."""
+"""Moves that are evaluated at once: 128 KiB in each temporary array for each statistic."""
 
 OFFLINE, CLOSED, LEAVING, ONLINE = range(4)
-"""Conditions of a node: offline; up, but not online; to be powered down; online."""
+"""Conditions of a node: offline; up, but not online (drained); to be powered down; online."""
 
 
 class BatchScan:
-    """The moves of the instances of one batch, which differ only in amounts."""
+    """All moves of the instances of one batch, which differ only in amounts."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class BatchScan:
         self._secondary: Whole = np.zeros(count, dtype=np.intp)
         self._left: Floats = np.zeros(count)
         self._breakable = RelevantChecks(table, batch, setting.tagged)
-        # A store for each kind of moves, which keeps the moves, or makes them when needed
+        # A store for each kind of moves. It keeps the moves, or computes them when needed.
         self.stores: list[MoveStore] = [
             MoveStore(kind, setting.statistics, (count, width if kind.targeted else 1))
             if setting.keep or not kind.targeted
@@ -84,7 +84,7 @@ class BatchScan:
         self._evaluate_rows(every_row, current)
 
     def bar(self, move: Move) -> None:
-        """Forbid `move`, if it moves an instance of the batch."""
+        """Exclude `move` until one of its nodes changes, if it moves an instance of the batch."""
         row = self._rows.get(move.instance.name)
         if row is None:
             return
@@ -99,7 +99,11 @@ class BatchScan:
                     store.bar(row, int(column))
 
     def refresh(self, changed: Whole, current: CurrentScore) -> None:
-        """Evaluate the moves of instances on `changed` nodes, and those to these nodes, again."""
+        """Evaluate the moves again that depend on the nodes at positions `changed`.
+
+        These are moves of instances on these nodes, moves to them, and moves of instances with
+        affinity to moved instances.
+        """
         self._breakable = RelevantChecks(self._table, self._batch, self._setting.tagged)
         every_row = np.arange(len(self._batch.instances), dtype=np.intp)
         marked = np.zeros(len(self._table.nodes), dtype=bool)
@@ -129,22 +133,22 @@ class BatchScan:
                     remade.learn_some(part, page)
 
     def _unbar(self, rows: Truths, nodes: Truths) -> None:
-        """Permit moves of `rows`, and those to `nodes` of the table, again."""
+        """Permit barred moves of `rows`, and barred moves to `nodes` of the table, again."""
         for store in self._remade():
             store.unbar(rows, nodes[self._targets])
 
     def _remade(self) -> list[RemadeMoves]:
-        """Return the stores that keep no moves."""
+        """Return the stores that keep no moves, but compute them when needed."""
         return [store for store in self.stores if isinstance(store, RemadeMoves)]
 
     def _make(self, store: RemadeMoves, rows: Whole) -> Page:
-        """Return all moves of `rows` of `store` in the present state, except barred moves."""
+        """Compute all moves of `rows` of `store` in the present state; none of them is barred."""
         page = Page(store, rows)
         self._evaluate([page], rows, None)
         return page
 
     def _locate(self, rows: Whole) -> None:
-        """Store the nodes of the instances in `rows`."""
+        """Store the present nodes of the instances in `rows`."""
         table = self._table
         for row in rows.tolist():
             nodes = table.state.where[self._batch.instances[row].name]
@@ -173,11 +177,11 @@ class BatchScan:
                 store.learn(part, page, current)
 
     def _written(self, pages: Mapping[RemadeMoves, Page]) -> list[MoveStore]:
-        """Return the stores, with `pages` in place of those that keep no moves."""
+        """Return the stores to write to: `pages` replace the stores that keep no moves."""
         return [pages[s] if isinstance(s, RemadeMoves) else s for s in self.stores]
 
     def _evaluate(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
-        """Write to `stores` the moves of `rows` to the targets at `columns`; None: all moves."""
+        """Write to `stores` the moves of `rows` to the targets at `columns`; None: to all."""
         stores = [s for s in stores if columns is None or s.kind.targeted]
         if not rows.size:
             return
@@ -196,7 +200,7 @@ class BatchScan:
                 self._write(allowed, rows[part], columns)
 
     def _write(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
-        """Write the moves of `rows` to `stores`; all rows have nodes in equal condition."""
+        """Write the moves of `rows` to `stores`; the nodes of all rows must be in one condition."""
         targets = self._targets if columns is None else self._targets[columns]
         where = MoveNodes(
             rows,
@@ -222,7 +226,7 @@ class BatchScan:
                 self._bind(store, rows, places, targets)
 
     def _bind(self, store: MoveStore, rows: Whole, columns: Whole | slice, targets: Whole) -> None:
-        """Add the affinity constraints of the instances in `rows`."""
+        """Add the effect of affinity constraints to moves of `rows` in `store`."""
         if self.affinity is None:
             return
         costs = self.affinity.forbidden_and_penalties(
@@ -238,9 +242,9 @@ class BatchScan:
         return self._batch.instances
 
     def lowest(self, store: MoveStore, moves: Whole, scores: Floats, measure: Measure) -> Keyed:
-        """Return the best of `moves` (flat positions), its measure, and its position among ties.
+        """Return the best of `moves`, with its measure and its order among equal moves.
 
-        `scores`: the rounded scores after each of them.
+        `moves`: positions in `store`, read row by row. `scores`: the rounded score after each move.
         """
         measures = np.round(measure(scores, store.prices_of(moves)), DECIMALS)
         best = measures.min()
@@ -252,13 +256,14 @@ class BatchScan:
     def _place(self, store: MoveStore, cell: int) -> tuple[int, int]:
         """Return the rank of a move among moves of equal score: of its instance, of its target.
 
-        `cell` is the flat position of the move in `store`. The target is -1 for moves without.
+        `cell` is the position of the move in `store`, read row by row. The rank of the target is -1
+        for moves without a target.
         """
         row, column = divmod(cell, store.shape[1])
         return self._order[row], column if store.kind.targeted else -1
 
     def keyed(self, store: MoveStore, cell: int, score: float) -> Keyed:
-        """Return the move at this flat position of `store`, with its score as the measure."""
+        """Return the move at position `cell` of `store`, with `score` as its measure."""
         row, column = divmod(cell, store.shape[1])
         position, column_place = self._place(store, cell)
         instance = self._batch.instances[row]
@@ -270,6 +275,6 @@ class BatchScan:
 
 
 def moves_of(table: NodeTable, batch: InstanceBatch) -> int:
-    """Return how many moves with a target the instances of `batch` have."""
+    """Return the number of moves with a target that the instances of `batch` have."""
     kinds = sum(kind.targeted and kind.drbd == batch.drbd for kind in KINDS)
     return len(batch.instances) * int(table.online.sum()) * kinds

@@ -1,8 +1,9 @@
-"""Compute the changes by each kind of moves from the changes at each node of the moves.
+"""Compute the effects of moves of each kind from the changes at each node of the moves.
 
 A block is some instances (rows) × some target nodes (columns).  All primaries of a block are in one
-condition (up or not), and all secondaries are, so one set of limits applies.  A limit is not
-tested if even the most demanding instance of a batch violates it on no node (`RelevantChecks`).
+condition (up or not), and all secondaries are in one condition, so one set of limits applies to the
+block.  A limit is not tested if even the most demanding instance of a batch violates it on no node
+(`RelevantChecks`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ __all__ = ["Block", "MoveEffects", "NodeInNewRole", "RelevantChecks", "Shift", "
 class RelevantChecks:
     """The limits that moves of `batch` can violate in the present state of `table`.
 
-    `tagged`: whether tags of nodes or instances matter.
+    `tagged`: whether tags of nodes or instances affect scores or limits.
     """
 
     def __init__(self, table: NodeTable, batch: InstanceBatch, tagged: bool) -> None:
@@ -58,7 +59,7 @@ class RelevantChecks:
         self._checks: dict[tuple[RoleLimits, LimitSet, bool], tuple[Check, ...]] = {}
 
     def checks(self, role: RoleLimits, limits: LimitSet, leading: bool) -> tuple[Check, ...]:
-        """Return the checks of `role` that can fail; `leading`: for the primary."""
+        """Return the checks of `role` that can fail; `leading`: whether the role is the primary."""
         key = role, limits, leading
         if key not in self._checks:
             batch = self._batch
@@ -77,21 +78,21 @@ class RelevantChecks:
         return self._checks[key]
 
     def any(self, limits: LimitSet) -> bool:
-        """Return whether moves can violate any of `limits`, or make more nodes fail N+1."""
+        """Return whether a move can violate any of `limits`, or make one more node fail N+1."""
         roles = ((PRIMARY, True), (SECONDARY, False))
         return any(self.checks(role, limits, leading) for role, leading in roles) or (
             self.failing()
         )
 
     def failing(self) -> bool:
-        """Return whether a node fails N+1, or can fail it with one more instance."""
+        """Return whether a node fails N+1, or can fail it with one more instance of the batch."""
         if self._failing is None:
             after = [self._views(leading)[1] for leading in (True, False)]
             self._failing = any(bool(np.any(view.fails_n1)) for view in after)
         return self._failing
 
     def _views(self, leading: bool) -> tuple[BatchView, BatchView]:
-        """Return views of all nodes: as they are, and with the most demanding instance added."""
+        """Return a view of all nodes, and one with the most demanding instance added to each."""
         table, batch = self._table, self._batch
         nodes = np.arange(len(table.nodes), dtype=np.intp)[None, :]
         before = table.view(nodes)
@@ -115,17 +116,21 @@ def _most(amounts: Floats) -> Floats:
 if TYPE_CHECKING:
     Shift = dict[int, tuple[Quantity, Quantity]]
 
-    """Statistic -> what is added to its sum, and to its sum of squares."""
+    """Statistic -> what moves add to its sum, and to its sum of squares."""
 
     Stack = tuple[Floats, Floats]
 
-    """As `Shift`, for the first of `ProportionalStatistics.steady`: statistics × rows × columns."""
+    """What moves add to the sums and to the sums of squares, statistics × rows × columns.
+
+    It has the first statistics of `ProportionalStatistics.steady`, or all of them.
+    """
 
 
 class MoveEffects:
-    """The moves of one kind: which are `forbidden`, and their changes.
+    """The effects of the moves of one kind in a block: which are `forbidden`, and what they add.
 
-    The changes of the steady statistics are the sum of `stacks`, those of the others of `shifts`.
+    The additions to steady statistics are the sum of `stacks`, those to other statistics the sum of
+    `shifts`.
     """
 
     __slots__ = ("forbidden", "shifts", "stacks")
@@ -139,7 +144,7 @@ class MoveEffects:
 
 
 class NodeInNewRole:
-    """A node in its new role: whether it is forbidden, and what changes."""
+    """The effects at a node that gets a new role: whether it is forbidden, and what it adds."""
 
     __slots__ = ("forbidden", "shift", "stack")
 
@@ -156,18 +161,17 @@ class ScanSetting:
     Attributes
     ----------
     table, statistics:
-        The nodes, and the statistics that always change in proportion.
+        The nodes, and the groups of statistics that always change in proportion.
     rules:
         Which moves are allowed.
     migration:
-        Nodes × nodes: whether migration tags permit moves from one to the other; None: they
-        always do.
+        Nodes × nodes: whether migration tags permit moves from one node to another; None: always.
     order:
-        Name of an instance -> its position among equally good moves; the lowest is used.
+        Name of an instance -> its rank among equally good moves; the lowest is used.
     tagged:
-        Whether exclusion tags or locations count.
+        Whether exclusion tags or location tags affect scores or limits.
     keep:
-        Whether the memory suffices to keep all moves.
+        Whether all moves are kept in memory.
     """
 
     table: NodeTable
@@ -181,18 +185,18 @@ class ScanSetting:
 
 @dataclass(frozen=True, slots=True)
 class MoveNodes:
-    """The nodes of some instances of a batch, and their targets.
+    """The present nodes of some instances of a batch, and the targets of their moves.
 
     Attributes
     ----------
     rows:
         Positions of the instances in the batch.
     targets:
-        Positions of nodes in the table.
+        Positions of the targets in the table.
     primary, secondary:
-        Positions of the nodes of each instance in the table.
+        For each instance, the positions of its nodes in the table.
     left_reserved:
-        For each instance, MiB that its secondary reserves without it.
+        For each instance, the MiB that its secondary reserves without the instance.
     up:
         For every node of the table, whether it is online, or will be powered down once empty.
     """
@@ -206,9 +210,10 @@ class MoveNodes:
 
 
 class Sides:
-    """The nodes of moves after the moves: instances of `batch` × targets.
+    """The nodes of a block of moves, with and without the moving instances.
 
-    All arrays broadcast to that shape.
+    All arrays broadcast to instances of `batch` × targets. `p`, `s` and `n` are the positions of
+    the primaries, secondaries and targets.
     """
 
     def __init__(
@@ -238,11 +243,15 @@ class Sides:
         self._views(where.left_reserved)
 
     def _limits(self, up: bool) -> LimitSet:
-        """Return which limits apply to a move off a node in this condition."""
+        """Return the limits that apply to a move off a node that is `up` or not."""
         return ALL_LIMITS if up and not self._rules.ignore_soft else FORCED_LIMITS
 
     def _views(self, left_reserved: Floats) -> None:
-        """Set the views of the nodes with and without the instances."""
+        """Set the views of the nodes with and without the instances.
+
+        `left_reserved`: for each instance, the MiB that its secondary reserves without the
+        instance.
+        """
         table, batch = self._table, self._batch
         self._at_p = table.view(self.p)
         self._at_n = table.view(self.n)
@@ -271,7 +280,7 @@ class Sides:
         return after
 
     def _shift(self, after: BatchView, node: Whole) -> Shift:
-        """Return the change at `node`, from its present state to `after`."""
+        """Return what the change of `node` to `after` adds to statistics that are not steady."""
         shift: Shift = {}
         for k in self._statistics.others:
             old = self._table.values[k][node]
@@ -284,7 +293,10 @@ class Sides:
         return shift
 
     def _stack(self, after: BatchView, node: Whole, count: int | None = None) -> Stack:
-        """Return the change of the first `count` steady statistics at `node`; None: of all."""
+        """Return what the change of `node` to `after` adds to the first `count` steady statistics.
+
+        None: to all steady statistics.
+        """
         steady = self._statistics.steady[:count]
         old = self._table.values[steady][:, node]
         centres = self._table.centres
@@ -310,7 +322,7 @@ class Sides:
         return False if self._migration is None else ~self._migration[source, target]
 
     def _shared(self, primary: Whole, secondary: Whole) -> Shift:
-        """Return the change of common location tags if the instances are on these nodes."""
+        """Return the change of common location tags if instances move to these two nodes."""
         if self._tags is None:
             return {}
         shared = self._tags.shared
@@ -323,14 +335,14 @@ class Sides:
 
     @cached_property
     def _barred_led(self) -> Quantity:
-        """Return whether targets cannot be primaries."""
+        """Return which targets the limits forbid as primaries."""
         return self._forbidden(PRIMARY, self._off_primary, self._at_n, self._led)
 
     @cached_property
     def _barred_copied(self) -> Quantity:
-        """Return whether targets cannot be primaries if disks are copied before the failover.
+        """Return which targets the limits forbid as primaries if disks are copied first.
 
-        hbal checks soft limits then, even if the old primary is offline.
+        hbal then checks soft limits, even if the old primary is offline.
         """
         if self._rules.ignore_soft or not self._rules.behaviour.copies_from_offline:
             return self._barred_led
@@ -343,9 +355,10 @@ class Sides:
     def _barred_lead(
         self, own: BatchView, node: Whole, staying: BatchView, limits: LimitSet, barred: Quantity
     ) -> Quantity:
-        """Return whether targets cannot be primaries, with `node` as secondary.
+        """Return which targets are forbidden as primaries with `node` as secondary.
 
-        `own` is that node without the instances; `barred`: whether targets cannot be primaries.
+        `own`: the node without the instances; `staying`: the node as their secondary. `barred`:
+        which targets are forbidden as primaries with any secondary.
         """
         return (
             self._may_not_receive(node, self.n)
@@ -355,22 +368,22 @@ class Sides:
 
     @cached_property
     def _off_p(self) -> tuple[Shift, Stack]:
-        """Return the change at the primaries if the instances leave them."""
+        """Return what instances add to statistics when they leave their primaries."""
         return self._both(self._p0, self.p)
 
     @cached_property
     def _off_s(self) -> tuple[Shift, Stack]:
-        """Return the change at the secondaries when the instances leave them."""
+        """Return what instances add to statistics when they leave their secondaries."""
         return self._both(self._s0, self.s)
 
     @cached_property
     def _comes(self) -> NodeInNewRole:
-        """Return the change when the targets become primaries."""
+        """Return the effects of targets that become primaries."""
         return NodeInNewRole(self._barred_led, *self._both(self._led, self.n))
 
     @cached_property
     def _secondary_stack(self) -> Stack:
-        """Return the change when the targets become secondaries, for any primary."""
+        """Return what targets that become secondaries add to the steady statistics."""
         return self._stack(
             self._as_secondary(self._at_n, self.n, self.p), self.n, self._statistics.mirrored
         )
@@ -379,7 +392,7 @@ class Sides:
         return self._shift(after, node), self._stack(after, node)
 
     def _promoted(self) -> NodeInNewRole:
-        """Return the change when the secondaries become primaries."""
+        """Return the effects of secondaries that become primaries."""
         if self._promotion is None:
             after = self._as_primary(self._s0, self.s)
             forbidden = self._may_not_receive(self.p, self.s) | self._forbidden(
@@ -389,7 +402,7 @@ class Sides:
         return self._promotion
 
     def _demoted(self) -> Stack:
-        """Return the change when the primaries become secondaries, for any new primary."""
+        """Return what primaries that become secondaries add to the steady statistics."""
         if self._demotion is None:
             after = self._as_secondary(self._p0, self.p, self.s)
             self._demotion = self._stack(after, self.p)
@@ -397,7 +410,7 @@ class Sides:
 
 
 class Block(Sides):
-    """The effects of each kind of moves; see `Sides`."""
+    """The effects of each kind of moves of a block."""
 
     def failovers(self) -> MoveEffects:
         """Return the effects of failovers (``f``)."""
@@ -410,7 +423,7 @@ class Block(Sides):
         return MoveEffects(forbidden, [promoted.stack, demoted], shifts)
 
     def moves(self, kinds: Sequence[MoveKind]) -> list[MoveEffects]:
-        """Return the effects of each of `kinds`, which have targets."""
+        """Return the effects of moves of each of `kinds`, which must have targets."""
         if not self._batch.drbd:
             return [self._to_anywhere() for _ in kinds]
         makers = {

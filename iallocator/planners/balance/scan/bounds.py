@@ -1,13 +1,13 @@
 """Lower bounds of the scores after all moves of one kind.
 
-The score after a move is a sum of square roots, which is expensive for millions of moves.  A root
-is concave: between the ends of an interval, it lies above its chord.  So the sum of the chords,
-which is linear in the changes, is never above the score.  A move is scored exactly only if its
-bound is as low as the best known score.
+The score after a move is a sum of square roots, which is expensive for millions of moves.  A square
+root is concave: between the ends of an interval, it lies above its chord.  So the sum of the
+chords, which is linear in the changes, is never above the score.  A move is scored exactly only if
+its bound is as low as the best known score.
 
-The lowest bound of the moves of each instance is kept, too.  A step leaves the changes of most
-moves equal, and changes the coefficients of the chords a little.  So the lowest bound of an
-instance falls by at most these differences times the extremes of its changes.
+The lowest bound of the moves of each instance is kept, too.  After a step, the changes of most
+moves are the same as before, and the coefficients of the chords differ only a little.  So the
+lowest bound of an instance falls by at most these differences times the extremes of its changes.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ __all__ = ["CurrentScore", "RowBounds", "RowChords", "chords_between", "extremes
 if TYPE_CHECKING:
     Extremes = tuple[Floats, Floats]
 
-    """The least and the most that moves add."""
+    """The lowest and the highest amounts that moves add."""
 
 
 FEW_COLUMNS = 8
-"""Up to so many columns are reduced one by one, because numpy reduces a short axis slowly."""
+"""The largest number of columns that are reduced one by one, as numpy is slow on short axes."""
 
 
 class RowChords(NamedTuple):
-    """For each instance (row), bounds of scores as linear functions of what moves change.
+    """For each instance (row), bounds of scores as linear functions of what moves add.
 
     Attributes
     ----------
     slopes, tilts:
-        Coefficients of what is added to the squares, and to the sums, of the leading spreads;
-        spreads × rows.
+        Coefficients of what moves add to the sums of squares (slopes) and to the sums (tilts)
+        of the leading statistics that are deviations; statistics × rows.
     constant:
         The part that does not depend on the move, for each row.
     """
@@ -58,19 +58,19 @@ class RowChords(NamedTuple):
     constant: Floats
 
     def of(self, rows: Whole) -> RowChords:
-        """Return the bounds of some rows, which are instances."""
+        """Return the bounds of the instances at `rows`."""
         return RowChords(self.slopes[:, rows], self.tilts[:, rows], self.constant[rows])
 
 
 class RowBounds:
     """For each instance (row), the lowest bound of its moves of one kind when it was last computed.
 
-    `spreads`: how many leading spreads there are.
+    `spreads`: the number of leading statistics that are deviations.
 
     Attributes
     ----------
     low, high:
-        The least and the most that the moves add: (squares, sums) × spreads × rows.
+        The lowest and the highest amounts that the moves add: (squares, sums) × statistics × rows.
     """
 
     def __init__(self, rows: int, spreads: int) -> None:
@@ -81,7 +81,7 @@ class RowBounds:
         self.high: Floats = np.zeros((2, spreads, rows))
 
     def below(self, chords: RowChords) -> Floats:
-        """Return a lower bound of the bounds of the moves of each row."""
+        """Return for each row a number that is at most the bound of each move by `chords`."""
         bounds = self._floor + chords.constant
         coefficients = zip((chords.slopes, chords.tilts), (self._slopes, self._tilts))
         for (now, then), low, high in zip(coefficients, self.low, self.high):
@@ -90,20 +90,21 @@ class RowBounds:
         return bounds
 
     def looked_at(self, rows: Whole, chords: RowChords, lowest: Floats) -> None:
-        """Store the `lowest` bound, without its constant, and the `chords` of each of `rows`."""
+        """Store the `lowest` bound of each of `rows`, without constant, and the `chords` used."""
         self._floor[rows] = lowest
         self._slopes[:, rows] = chords.slopes
         self._tilts[:, rows] = chords.tilts
 
     def forbid(self, rows: Whole) -> None:
-        """Note that all moves of `rows` are forbidden."""
+        """Record that all moves of `rows` are forbidden."""
         self._floor[rows] = np.inf
 
     def rewrite(self, rows: Whole, squares: Extremes, sums: Mapping[int, Floats]) -> None:
-        """Note that all moves of `rows` are new.
+        """Record that all moves of `rows` have changed.
 
-        `squares`: the extremes of what they add to squares, spreads × rows; `sums`: what they add
-        to the sum of each spread that any move has changed so far, rows × columns.
+        `squares`: the extremes of what they add to sums of squares, statistics × rows. `sums`:
+        position of a statistic -> what they add to its sum, rows × columns; statistics with sums
+        that no move has changed so far are left out.
         """
         self._floor[rows] = -np.inf
         self.low[0][:, rows], self.high[0][:, rows] = squares
@@ -111,7 +112,7 @@ class RowBounds:
             self.low[1][j, rows], self.high[1][j, rows] = extremes(added)
 
     def take(self, rows: Whole, others: RowBounds) -> None:
-        """Note that all moves of `rows` are new, and that they have the extremes of `others`."""
+        """Record that all moves of `rows` have changed, and have the extremes of `others`."""
         self._floor[rows] = -np.inf
         self.low[:, :, rows], self.high[:, :, rows] = others.low, others.high
 
@@ -123,10 +124,11 @@ class RowBounds:
         sums: Mapping[int, Floats],
         ends: Extremes | None = None,
     ) -> None:
-        """Note that some moves of `rows` are new.
+        """Record that some moves of `rows` have changed.
 
-        `linear`: what they add to the score directly, rows × columns; `squares`: what they add to
-        squares, spreads × rows × columns; `ends`: the extremes of `squares`, if known.
+        `linear`: what they add to the score directly, rows × columns. `squares`: what they add to
+        sums of squares, statistics × rows × columns. `sums`: position of a statistic -> what they
+        add to its sum. `ends`: the extremes of `squares`, if known.
         """
         bound = linear + np.einsum("jr,jrc->rc", self._slopes[:, rows], squares)
         for j, added in sums.items():
@@ -137,14 +139,14 @@ class RowBounds:
             self._widen(1, j, rows, extremes(added))
 
     def _widen(self, position: int, j: int | slice, rows: Whole, ends: Extremes) -> None:
-        """Include the extremes of more moves of `rows`."""
+        """Include the extremes `ends` of more moves of `rows`."""
         low, high = self.low[position], self.high[position]
         low[j, rows] = np.minimum(low[j, rows], ends[0])
         high[j, rows] = np.maximum(high[j, rows], ends[1])
 
 
 def extremes(added: Floats) -> Extremes:
-    """Return the least and the most along the last axis of `added`."""
+    """Return the lowest and the highest value along the last axis of `added`."""
     columns = [added[..., k] for k in range(added.shape[-1])]
     if 0 < len(columns) <= FEW_COLUMNS:
         return reduce(np.minimum, columns), reduce(np.maximum, columns)
@@ -152,14 +154,21 @@ def extremes(added: Floats) -> Extremes:
 
 
 class CurrentScore:
-    """The parts of the present score; `penalty` is that of violated soft constraints.
+    """The parts of the present score.
+
+    `penalty` is the penalty of violated soft constraints.
 
     Attributes
     ----------
-    present, rest:
-        The score; the part of it without the leading statistics that are spreads.
+    totals:
+        The sums and the sums of squares of all statistics.
+    present:
+        The score.
+    rest:
+        The part of the score without the leading statistics that are deviations.
     sums, squares, counts, weights:
-        Of those statistics, shape (statistics, 1).
+        The sums, sums of squares, numbers of values and weights of these leading statistics,
+        shape (statistics, 1).
     """
 
     def __init__(
@@ -184,10 +193,10 @@ def _upright(numbers: Sequence[float]) -> Floats:
 def chords_between(
     low: Floats, high: Floats, current: CurrentScore
 ) -> tuple[RowChords, Floats, Floats]:
-    """Return the chords of moves that add from `low` to `high`, and the ends of the chords.
+    """Return chords for moves that add amounts from `low` to `high`, and the ends of the chords.
 
-    `low` and `high` are (squares, sums) × spreads × rows. The ends are the least and the most that
-    moves add to variances, spreads × rows.
+    `low` and `high` are (squares, sums) × statistics × rows. The ends are the lowest and the
+    highest amounts that moves add to variances, statistics × rows.
     """
     tilts = -2 * current.sums / current.counts**2
     rest = np.maximum(low[1] ** 2, high[1] ** 2) / current.counts**2

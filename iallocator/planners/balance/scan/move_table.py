@@ -1,11 +1,12 @@
-"""The moves of one kind in arrays: the changes of each move, lower bounds, and scores.
+"""The moves of one kind in arrays: what each move adds, lower bounds, and scores.
 
-`MoveStore` keeps all moves, instances × nodes.  `RemadeMoves` keeps no moves, for clusters where
-they would need too much memory: it computes moves again when they are needed.  It keeps only the
-lowest bound of each instance (`RowBounds`).  Few of these are low enough in a step.
+`MoveStore` keeps all moves, instances × nodes.  `RemadeMoves` keeps no moves, for clusters on which
+they need too much memory: it computes moves again when they are needed, and keeps only the lowest
+bound of each instance (`RowBounds`).  In each step, few of these bounds are low enough to compute
+the moves.
 
 A trial copies small arrays.  The arrays of all moves are large and change little, so a journal
-keeps the values that are overwritten.
+records the values that are overwritten.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ __all__ = ["PAGE", "MoveStore", "Page", "RemadeMoves", "Snapshot", "write_moves"
 if TYPE_CHECKING:
     Where = tuple[Whole, Whole | slice]
 
-    """Rows and columns, as arrays are indexed."""
+    """Rows and columns, as indices of an array."""
 
 
 def write_moves(
     stores: Sequence[MoveStore], rows: Whole, columns: Whole | slice, effects: Sequence[MoveEffects]
 ) -> None:
-    """Write the changes of a block of moves, of several kinds at once."""
+    """Write the `effects` of a block of moves, of several kinds, to the `stores` of the kinds."""
     where = (rows[:, None], columns) if isinstance(columns, np.ndarray) else (rows, columns)
     statistics = stores[0].statistics
     width = columns.size if isinstance(columns, np.ndarray) else stores[0].shape[1]
@@ -69,7 +70,7 @@ def write_moves(
 
 
 def _add_up(into: Floats, stacks: Sequence[Floats]) -> None:
-    """Set `into` to the sum of `stacks`; some of them have only the first statistics."""
+    """Set `into` to the sum of `stacks`; a shorter stack has only the first statistics."""
     whole = [stack for stack in stacks if len(stack) == len(into)]
     into[:] = whole[0] if whole else 0.0
     for stack in whole[1:]:
@@ -80,7 +81,10 @@ def _add_up(into: Floats, stacks: Sequence[Floats]) -> None:
 
 
 def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:
-    """Return the sum of all changes of one statistic; narrow arrays are added first."""
+    """Return the sum of all changes of statistic `k`: of its sum, and of its sum of squares.
+
+    Narrow arrays are added first.
+    """
     changes = [shift[k] for shift in shifts if k in shift]
     if len(changes) > 2:
         changes.sort(key=lambda change: np.size(change[0]))
@@ -95,11 +99,11 @@ def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:
 class Snapshot:
     """A context that restores all attributes of `parts` at its end.
 
-    It is kept beside `State.trial` because it is faster than to evaluate the moves again, which
-    takes 15 % longer with 80 nodes, and 25 % longer with 8 (``balance --lookahead``).
+    It is used beside `State.trial`, because to evaluate the moves again would take 15 % longer with
+    80 nodes, and 25 % longer with 8 (``balance --lookahead``).
 
-    Arrays, and lists and dicts of them, are copied, except those with a journal in a `MoveStore`.
-    All other values must be replaced, not changed in place.
+    Arrays, and lists and dicts of them, are copied, except the arrays with a journal in a
+    `MoveStore`. All other values must be replaced, not changed in place.
     """
 
     def __init__(self, parts: Sequence[object]) -> None:
@@ -147,17 +151,18 @@ class MoveStore:
     Attributes
     ----------
     sums, squares:
-        What a move adds to each leading statistic that is a spread; 0 for forbidden moves.
-        ``sums`` has only statistics that were not always 0. ``squares`` is instances × nodes ×
-        statistics, so that values that are written together are adjacent in memory.
+        What a move adds to the sum, and to the sum of squares, of each leading statistic that
+        is a deviation; 0 for forbidden moves. ``sums`` has only statistics with a sum that some
+        move changes. ``squares`` is instances × nodes × statistics, so that values that are
+        written together are adjacent in memory.
     linear:
         What all other statistics add to the score; infinite for forbidden moves.
     prices:
-        MiB or another cost of the moves of each instance, shape (instances, 1).
+        MiB that a move of each instance copies, or another cost, shape (instances, 1).
     rows:
         Lower bounds of the moves of each instance.
     journal:
-        In a trial: the overwritten values in order (array, where, values before).
+        In a trial: the overwritten values in order (array, where, values before); else None.
     """
 
     JOURNALED = ("squares", "sums", "linear")
@@ -185,20 +190,21 @@ class MoveStore:
         self.rows = RowBounds(shape[0], spreads)
 
     def _put(self, array: Floats, where: Any, value: Floats | float) -> None:
-        """Write `value` at `where` of an array; in a trial, the old values are recorded."""
+        """Write `value` to the array at `where`; in a trial, record the old values."""
         if self.journal is not None:
             self.journal.append((array, where, np.array(array[where])))
         array[where] = value
 
     def undo(self) -> None:
-        """Restore all moves as they were when the journal began."""
+        """Restore the values of all moves from before the journal began."""
         for array, where, before in reversed(self.journal or ()):
             array[where] = before
 
     def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
-        """Write the changes of some moves.
+        """Write what the moves at `where` add.
 
-        `added` has only the last `statistics.moved` spreads.
+        `added` has only the last `statistics.moved` statistics; the sums of the others never
+        change.
         """
         self._put(self.squares, where, np.moveaxis(squares, 0, -1))
         self._put(self.linear, where, linear)
@@ -219,7 +225,7 @@ class MoveStore:
             self.rows.renew(rows, linear, squares, sums, (low, high))
 
     def forbid(self, rows: Whole) -> None:
-        """Forbid all moves of these instances."""
+        """Forbid all moves of the instances at `rows`."""
         self._put(self.linear, rows, np.inf)
         self._put(self.squares, rows, 0.0)
         for added in self.sums.values():
@@ -227,17 +233,20 @@ class MoveStore:
         self.rows.forbid(rows)
 
     def _sums_at(self, where: Where) -> dict[int, Floats]:
-        """Return position of a spread -> what is added to its sum there, rows × columns."""
+        """Return position of a statistic -> what the moves at `where` add to its sum.
+
+        Each array has rows × columns.
+        """
         spreads = enumerate(self.statistics.spreads)
         return {j: self.sums[k][where] for j, k in spreads if k in self.sums}
 
     def _squares_at(self, where: Where) -> Floats:
-        """Return what is added to the squares there, spreads × rows × columns."""
+        """Return what the moves at `where` add to sums of squares, statistics × rows × columns."""
         squares: Floats = np.moveaxis(self.squares[where], -1, 0)
         return squares
 
     def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
-        """Forbid some of the moves there, and add `costs` to the scores of the others."""
+        """Forbid the `forbidden` ones of the moves at `where`; add `costs` to the other scores."""
         linear = np.where(forbidden, np.inf, self.linear[where] + costs)
         self._put(self.linear, where, linear)
         if not isinstance(where[1], slice):
@@ -245,7 +254,7 @@ class MoveStore:
             self.rows.renew(np.ravel(where[0]), self.linear[where], squares, sums)
 
     def bar(self, row: int, column: int) -> None:
-        """Forbid this move."""
+        """Forbid the move at this row and column."""
         self._put(self.linear, (row, column), np.inf)
 
     def bounds(self, current: CurrentScore) -> Floats:
@@ -263,14 +272,17 @@ class MoveStore:
         return bound + (linear + constant)
 
     def lowest(self, current: CurrentScore, count: int) -> tuple[Whole, Floats]:
-        """Return the flat positions of up to `count` moves with low bounds, and the bounds."""
+        """Return up to `count` moves with the lowest bounds, and these bounds.
+
+        A move is its position in the table, read row by row.
+        """
         flat = self.bounds(current).ravel()
         moves = np.argpartition(flat, min(count, flat.size) - 1)[:count]
         moves = moves[np.isfinite(flat[moves])]
         return moves, flat[moves]
 
     def floors(self, current: CurrentScore) -> Floats:
-        """Return a lower bound of the scores of the moves of each instance."""
+        """Return for each instance a lower bound of the scores of its moves."""
         self._chords = self.row_chords(current)
         return self.rows.below(self._chords)
 
@@ -279,11 +291,11 @@ class MoveStore:
         return self.bounds_of(rows, self._chords)
 
     def row_chords(self, current: CurrentScore, rows: Whole | slice = slice(None)) -> RowChords:
-        """Return the chords between the extremes of each instance, which give closer bounds."""
+        """Return chords between the extremes of each of `rows`; their bounds are close."""
         return chords_between(self.rows.low[:, :, rows], self.rows.high[:, :, rows], current)[0]
 
     def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
-        """Return the bounds of the moves of `rows`; note the lowest bound of each row."""
+        """Return the bounds of the moves of `rows`, and store the lowest bound of each row."""
         here = chords.of(rows)
         bound = self.linear_bounds(rows, here)
         self.rows.looked_at(rows, here, bound.min(axis=1))
@@ -302,8 +314,9 @@ class MoveStore:
     def _chord(self, j: int, k: int, totals: Totals) -> tuple[float, float, float]:
         """Return the chord of one term: its slope by squares, its constant, its slope by sums.
 
-        The variance after a move is linear in what is added to the sum and to the squares, except
-        for the square of what is added to the sum. This square is at most `rest`.
+        `j` is the position of statistic `k` among the deviations. The variance after a move is
+        linear in what the move adds to the sum and to the sum of squares, except for the square of
+        what it adds to the sum. This square divided by the count is at most `rest`.
         """
         count = totals.counts[k]
         total, squares = totals.sums[k], totals.squares[k]
@@ -326,7 +339,7 @@ class MoveStore:
         return slope / count, at_low - slope * low - slope * rest, slope * tilt
 
     def scores(self, moves: Whole, current: CurrentScore) -> Floats:
-        """Return the scores after the moves at these flat positions, not rounded."""
+        """Return the exact scores after the `moves`, which are positions read row by row."""
         spreads = self.statistics.spreads
         flat = self.squares.reshape(self.linear.size, len(spreads))
         squares = np.ascontiguousarray(flat[moves].T)
@@ -345,7 +358,7 @@ class MoveStore:
         return price
 
     def rounded(self, moves: Whole, current: CurrentScore) -> Floats:
-        """Return `scores`, rounded for comparison."""
+        """Return the scores after the `moves`, rounded for comparison."""
         result: Floats = np.round(self.scores(moves, current), DECIMALS)
         return result
 
@@ -355,7 +368,7 @@ if TYPE_CHECKING:
 
 
 PAGE = 16_384
-"""The number of moves that are computed at a time."""
+"""The number of moves that are computed at once."""
 
 
 class Page(MoveStore):
@@ -374,26 +387,26 @@ class Page(MoveStore):
         return self._place[np.ravel(where[0])], slice(None)
 
     def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
-        """Write changes by rows and columns of the store; see `MoveStore.write`."""
+        """Write what moves add, with `where` as rows and columns of the whole store."""
         super().write(self._here(where), added, squares, linear)
 
     def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
-        """Add costs by rows and columns of the store; see `MoveStore.add`."""
+        """Forbid moves or add costs to them, with `where` as rows and columns of the store."""
         super().add(self._here(where), forbidden, costs)
 
     def forbid(self, rows: Whole) -> None:
-        """Forbid all moves of these rows of the store."""
+        """Forbid all moves of these rows of the whole store."""
         super().forbid(self._place[rows])
 
     def close(self, row: int, column: int) -> None:
-        """Forbid one move of this row of the store."""
+        """Forbid the move at this row and column of the whole store."""
         self.linear[self._place[row], column] = np.inf
 
     def everything(self) -> tuple[Floats, dict[int, Floats]]:
-        """Return what is added to the squares and to the sums, for `RowBounds.renew`.
+        """Return what moves add to sums of squares and to sums, in the form of `RowBounds.renew`.
 
-        Spreads with sums that moves can change are always included, if only with zeros, because
-        the bounds must hold for moves that do not change them, too.
+        Statistics with sums that moves can change are always included, if only with zeros, because
+        the bounds must hold for moves that do not change these sums, too.
         """
         where = np.arange(self.shape[0], dtype=np.intp), slice(None)
         count = len(self.statistics.spreads)
@@ -408,7 +421,7 @@ class RemadeMoves(MoveStore):
     Attributes
     ----------
     barred:
-        Row and column of moves that are forbidden until they are evaluated again.
+        Row and column of each move that is forbidden until it is evaluated again.
     """
 
     def __init__(
@@ -423,27 +436,27 @@ class RemadeMoves(MoveStore):
         self.barred: list[tuple[int, int]] = []
 
     def bar(self, row: int, column: int) -> None:
-        """Forbid this move."""
+        """Forbid the move at this row and column."""
         self.barred.append((row, column))
 
     def unbar(self, rows: Truths, columns: Truths) -> None:
-        """Permit the moves of `rows` and to `columns` again, after a change of the state."""
+        """Permit barred moves of `rows` and barred moves to `columns` again."""
         self.barred = [(r, c) for r, c in self.barred if not (rows[r] or columns[c])]
 
     def learn(self, rows: Whole, page: Page, current: CurrentScore) -> None:
-        """Store lower bounds of the moves of `rows`; `page` has all of them, which are new."""
+        """Store lower bounds of the moves of `rows`, which have all changed; `page` has them."""
         self._widen(page)
         self.rows.take(rows, page.rows)
         self._look(page, rows, self.row_chords(current, rows))
 
     def learn_some(self, rows: Whole, page: Page) -> None:
-        """Mark the moves of `rows` in `page` as new."""
+        """Record that the moves of `rows` in `page` have changed."""
         self._widen(page)
         ends = page.rows.low[0], page.rows.high[0]
         self.rows.renew(rows, page.linear, *page.everything(), ends)
 
     def _widen(self, page: Page) -> None:
-        """Include the extremes of `page`."""
+        """Include the extremes of the moves of `page`."""
         self._low = np.minimum(self._low, page._low)
         self._high = np.maximum(self._high, page._high)
         for k, (low, high) in page._widest.items():
@@ -458,14 +471,14 @@ class RemadeMoves(MoveStore):
         return bounds
 
     def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
-        """Compute the bounds of the moves of `rows`; see `MoveStore.bounds_of`."""
+        """Compute the moves of `rows`, store the lowest bound of each row, return all bounds."""
         bounds = np.empty((rows.size, self.shape[1]))
         for part, page in self._pages(rows):
             bounds[part] = self._look(page, rows[part], chords.of(rows[part]))
         return bounds
 
     def scores(self, moves: Whole, current: CurrentScore) -> Floats:
-        """Compute the scores after moves; see `MoveStore.scores`."""
+        """Compute `moves`, which are positions read row by row; return the exact scores."""
         width = self.shape[1]
         scores = np.empty(moves.size)
         rows, places = np.unique(moves // width, return_inverse=True)
@@ -476,7 +489,7 @@ class RemadeMoves(MoveStore):
         return scores
 
     def lowest(self, current: CurrentScore, count: int) -> tuple[Whole, Floats]:
-        """Compute up to `count` moves with low bounds; see `MoveStore.lowest`."""
+        """Compute all moves; return up to `count` of them with the lowest bounds, and these."""
         moves, bounds = np.zeros(0, dtype=np.intp), np.zeros(0)
         for part, page in self._pages(np.arange(self.shape[0], dtype=np.intp)):
             page._low, page._high, page._widest = self._low, self._high, self._widest
@@ -488,7 +501,7 @@ class RemadeMoves(MoveStore):
         return moves, bounds
 
     def _pages(self, rows: Whole) -> Iterator[tuple[slice, Page]]:
-        """Yield the moves of `rows`, a part of them at a time."""
+        """Compute the moves of `rows` in parts; yield the position of each part, and its moves."""
         size = max(1, PAGE // max(1, self.shape[1]))
         for start in range(0, rows.size, size):
             part = slice(start, min(start + size, rows.size))

@@ -1,4 +1,4 @@
-"""Statistics that moves always change in proportion, so that one represents all of them."""
+"""Find statistics that moves always change in proportion, so that one represents the others."""
 
 from __future__ import annotations
 
@@ -28,21 +28,24 @@ BY_TAGS = frozenset(k for k, statistic in enumerate(STATISTICS) if statistic.rea
 class ProportionalStatistics:
     """Groups of statistics that always change in proportion; the first of a group is its leader.
 
+    A statistic is a position in the table of statistics.
+
     Attributes
     ----------
     groups:
         Leader -> the statistics of its group, each with the factor by which it changes if the
         leader changes by one. Statistics that moves cannot change are left out.
-    steady, mirrored:
-        The leaders that are spreads and do not depend on memory reserved for failovers. The first
-        `mirrored` of them are those that a secondary changes.
+    steady:
+        The leaders that are deviations and do not depend on memory reserved for failovers.
+    mirrored:
+        How many of `steady`, the first ones, a secondary changes.
     spreads, sums:
-        All leaders that are spreads, and all others; `spreads` begins with `steady`.
+        All leaders that are deviations, and all other leaders; `spreads` begins with `steady`.
     others:
         All leaders without `steady`.
     moved:
-        For how many of `spreads`, the last ones, a move can change the sum. On equal nodes, what
-        one node gains another loses, except for reserved memory.
+        How many of `spreads`, the last ones, have a sum that a move can change. On equal nodes,
+        a move adds to one node what it takes from another, except for reserved memory.
     weights:
         Leader -> the sum of the weights of its group, in units of the leader.
     """
@@ -69,11 +72,14 @@ class ProportionalStatistics:
 def proportional_statistics(
     table: NodeTable, batches: Sequence[InstanceBatch], tagged: bool
 ) -> ProportionalStatistics:
-    """Return which statistics moves can change, and which of them are always in proportion.
+    """Return which statistics moves can change, in groups that always change in proportion.
 
     Columns to which all instances add amounts in proportion are one source of change. Two
-    statistics are in proportion if, by their formulas, their responses to each source are, on all
-    nodes, and if their values deviate from their means in the same proportion now.
+    statistics are in proportion under two conditions. By their formulas, their responses to each
+    source are in one proportion on all nodes. In the present state, their values deviate from their
+    means in this proportion.
+
+    `tagged`: whether tags affect statistics.
     """
     everywhere = table.view(np.arange(table.reserved.size, dtype=np.intp))
     sources = _sources(table, batches)
@@ -123,10 +129,10 @@ def proportional_statistics(
 
 
 def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
-    """Return whether two statistics are now in proportion, and count equal sets of nodes.
+    """Return whether two statistics are in proportion now, and count equal sets of nodes.
 
-    They are in proportion if the values of `k`, less their mean, are `factor` times those of
-    `leader`.
+    They are in proportion if the values of `k`, less their mean, are `factor` times the values of
+    `leader`, less their mean.
     """
     everywhere = table.view(np.arange(table.reserved.size, dtype=np.intp))
     if not np.array_equal(counting(k, everywhere), counting(leader, everywhere)):
@@ -137,9 +143,9 @@ def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
 
 
 def _sources(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[dict[str, float]]:
-    """Return the independent sources of change: column -> its amount per amount of the first.
+    """Return the independent sources of change: column -> its amount per unit of the first column.
 
-    Memory reserved on nodes is a source of its own.
+    Memory reserved on nodes is a separate source.
     """
     leaders: list[tuple[Floats, dict[str, float]]] = []
     for k, column in enumerate(COLUMNS):
@@ -161,7 +167,7 @@ def _sources(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[dict[st
 
 
 def _factor(one: Floats, other: Floats) -> float:
-    """Return the number by which vector `other` is multiplied to give `one`; 0 if there is none."""
+    """Return the factor by which vector `other` gives `one`; 0 if there is no such factor."""
     place = int(np.abs(other).argmax())
     if not one[place] or not other[place]:
         return 0.0

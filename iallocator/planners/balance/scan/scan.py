@@ -1,9 +1,9 @@
-"""All moves of all instances of one step, evaluated in array passes, and the best of them.
+"""Evaluate all moves of all instances of one step with array operations, and find the best.
 
-Between two steps, only the nodes of the executed move change.  So only the moves of their
-instances, and those to these nodes, are evaluated again.  The arithmetic is that of
-`iallocator.scoring.metrics`, the limits are those of `iallocator.limits`.  The moves of an
-instance are scored only if its lower bound is as low as the best known score.
+Between two steps, only the nodes of the executed move change.  So only the moves of instances on
+these nodes, and the moves to these nodes, are evaluated again.  The formulas are those of
+`iallocator.scoring.metrics`, the limits are those of `iallocator.limits`.  The moves of an instance
+are scored only if its lower bound is as low as the best known score.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 __all__ = ["MoveScan", "RowSearch"]
 
 AT_ONCE = 4_000
-"""The instances of so many moves are searched first, then twice as many, and so on."""
+"""The number of moves that are searched first; each further search has twice as many."""
 
 MEASURED = 32
-"""At most so many of these moves are scored exactly, to find a limit for the others."""
+"""The largest number of these moves that are scored exactly, to find a limit for the others."""
 
 
 class RowSearch:
-    """A search in the moves of `store`, which is one of `scan`.
+    """A search in the moves of `store`, which is one of the stores of `scan`.
 
     `measure` and `budget` are those of `MoveScan.best`.
 
@@ -78,15 +78,21 @@ class RowSearch:
 
     @property
     def low(self) -> float:
-        """Return a lower bound of all measures."""
+        """Return a lower bound of the measures of all moves."""
         return float(self._bounds.min(initial=np.inf))
 
     def _within(self, limit: float) -> float:
-        """Return the largest bound of moves with a measure up to `limit`, with rounding errors."""
+        """Return `limit` with an allowance for rounding errors of bounds.
+
+        Every move with a measure up to `limit` has a bound up to this number.
+        """
         return limit + BOUND * max(1.0, abs(limit), abs(self._current.present))
 
     def narrow(self, limit: float) -> float:
-        """Search all moves that can have a measure up to `limit`; return the lowest one."""
+        """Search all moves that can have a measure up to `limit`; return the lowest measure found.
+
+        Return `limit` if no measure is lower.
+        """
         store = self.store
         size = max(1, AT_ONCE // store.shape[1])
         left = self._bounds.copy()
@@ -117,7 +123,7 @@ class RowSearch:
             limit = min(limit, float(measures.min()))
 
     def lowest(self, limit: float) -> Keyed | None:
-        """Return the best move with a bound up to `limit`; None if there is none."""
+        """Return the best move with a measure near or below `limit`; None if there is none."""
         places: list[Whole] = [np.zeros(0, dtype=np.intp)]  # flat positions in the store
         for rows, bounds in self._looked if limit < np.inf else ():
             row, column = np.nonzero(bounds <= self._within(limit))
@@ -134,19 +140,20 @@ class RowSearch:
 
 
 MOST_KEPT_NUMBERS = 2_000_000
-"""At most so many numbers of moves are kept (8 bytes each); else moves are computed when needed.
+"""The largest number of values (8 bytes each) of moves that are kept in memory.
 
-With more moves, a search that keeps none takes 1.0 to 1.2 times as long, and needs a quarter of
-the memory (200 nodes with 12 drbd instances each).
+With more moves, no moves are kept, but computed when needed. This takes 1.0 to 1.2 times as long,
+and needs a quarter of the memory (200 nodes with 12 drbd instances each).
 """
 
 
 class MoveScan:
     """The moves of `instances` among the nodes of `scope` in the present `state`.
 
-    `fixed` has the capacities of every node of the cluster, and `relations` the affinity: hard
-    constraints forbid moves, violated soft constraints count in scores.  `centres` is that of
-    `NodeTable`.  After each change of the state, call `refresh` with the changed nodes.
+    `fixed` has the capacities of every node of the cluster. `relations` has the affinity
+    constraints: hard constraints forbid moves, and the penalties of violated soft constraints are
+    part of scores.  `centres` is as for `NodeTable`.  After each change of the state, call
+    `refresh` with the changed nodes.
     """
 
     def __init__(
@@ -198,10 +205,11 @@ class MoveScan:
         return self._current.present
 
     def follow(self, nodes: Iterable[int]) -> None:
-        """Compute the cluster score after the instances on `nodes` have changed.
+        """Compute the score after the instances on `nodes` have changed.
 
-        The moves that depend on these nodes are not evaluated. `refresh` does that, and must be
-        called before `best`. After several moves in succession, one such call is enough.
+        The moves that depend on these nodes are not evaluated. `refresh` evaluates them, and must
+        be called before `best`. After several changes in succession, one call of `refresh` is
+        enough.
         """
         positions = sorted({self.table.position[index] for index in nodes})
         self._changed = self._changed.union(positions)
@@ -209,7 +217,7 @@ class MoveScan:
         self._current = CurrentScore(self.table.totals, self._statistics, self._penalty())
 
     def refresh(self, nodes: Iterable[int]) -> None:
-        """Evaluate the moves again that depend on these nodes, or on those of `follow`."""
+        """Evaluate the moves again that depend on `nodes`, or on nodes given to `follow`."""
         self.follow(nodes)
         changed = np.array(sorted(self._changed), dtype=np.intp)
         self._changed = frozenset()
@@ -221,19 +229,22 @@ class MoveScan:
         return 0.0 if self._affinity is None else self._affinity.penalty(self.table.position)
 
     def bar(self, move: Move) -> None:
-        """Skip `move` until a change of one of its nodes causes its evaluation."""
+        """Exclude `move` until a change of one of its nodes causes its evaluation."""
         for scan in self._scans:
             scan.bar(move)
 
     def trial(self) -> Snapshot:
-        """Return a context that undoes all changes at its end; the state must be restored then."""
+        """Return a context that undoes all changes of this scan at its end.
+
+        The caller must restore the state at that time.
+        """
         stores = [store for scan in self._scans for store in scan.stores]
         affinity = [scan.affinity for scan in self._scans if scan.affinity is not None]
         rows = [store.rows for store in stores]
         return Snapshot([self, self.table, *self._scans, *stores, *rows, *affinity])
 
     def set_prices(self, price: Callable[[Instance, Sequence[str]], float]) -> None:
-        """Set the price of each move: `price` of its instance and the letters of its kind."""
+        """Set the price of each move: `price` of its instance and of the letters of its kind."""
         for scan in self._scans:
             for store in scan.stores:
                 costs = [price(i, store.kind.letters) for i in scan.instances]
@@ -245,11 +256,11 @@ class MoveScan:
         budget: float = np.inf,
         limit: float = np.inf,
     ) -> ScoredMoves | None:
-        """Return the move with the lowest measure among those with a price up to `budget`.
+        """Return the move with the lowest measure among moves with a price up to `budget`, or None.
 
-        `measure` is computed from scores and prices, and must not fall if the score rises.  By
-        default it is the score.  Of equal moves, the first is returned.  If the lowest measure is
-        above `limit`, the result is any move or None.
+        `measure(scores, prices)` computes the measures of many moves, and must not fall if the
+        score rises. By default, the measure is the score.  Of equal moves, the first one is
+        returned.  If the lowest measure is above `limit`, the result is any move or None.
         """
         searches = [
             RowSearch(scan, store, self._current, measure, budget) for scan, store in self._stores()
@@ -261,7 +272,7 @@ class MoveScan:
         return min(moves, key=_key)[2] if moves else None
 
     def lowest(self, count: int, each: int) -> list[ScoredMoves]:
-        """Return about `count` moves with low scores, best first, at most `each` of an instance."""
+        """Return about `count` moves with low scores, best first, at most `each` per instance."""
         stores = self._stores()
         moves = [store.lowest(self._current, count * each)[0] for _, store in stores]
         rounded = [one[1].rounded(some, self._current) for one, some in zip(stores, moves)]
@@ -283,14 +294,18 @@ class MoveScan:
     def swaps(
         self, instances: Sequence[Instance], movable: Callable[[Instance, int], bool]
     ) -> SwapTable:
-        """Return the swaps of `instances` in the present state; see `SwapTable`."""
+        """Return a table of the swaps of `instances` in the present state.
+
+        `movable(instance, role)` returns whether an instance can be replaced in a role: 0 as
+        primary, 1 as secondary.
+        """
         relations = None if self._affinity is None else self._affinity.relations
         names = [instance.name for instance in instances]
         penalties = location_costs(relations, names, self.table.nodes)
         return SwapTable(self.table, self._statistics, instances, movable, penalties)
 
     def _stores(self) -> list[tuple[BatchScan, MoveStore]]:
-        """Return all kinds of moves of all batches."""
+        """Return each batch with each of its kinds of moves."""
         return [(scan, store) for scan in self._scans for store in scan.stores]
 
 

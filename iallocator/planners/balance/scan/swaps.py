@@ -1,13 +1,16 @@
-"""Swaps of two instances, evaluated in array passes.
+"""Evaluate swaps of two instances with array operations.
 
-A swap moves one instance from node A to node B, and another one from B to A. Each takes the place
-of the other, as primary or as secondary; its other node stays. A swap changes the statistics of A
-and B. For each pair of nodes the best swap is kept, with what it adds to the sums and squares of
-each statistic. These amounts depend on the two nodes only. A step changes a few nodes, so only
-their pairs are evaluated again. The score after each kept swap is computed anew from the sums.
+A swap moves one instance from node A to node B, and another one from B to A. Each instance takes
+the role of the other one, as primary or as secondary; its second node stays. A swap changes the
+statistics of A and B.
 
-The scores are exact except for tags and for memory reserved for failovers. So a caller computes
-the score again before it takes a swap.
+For each pair of nodes, the table keeps the best swap, with what it adds to the sum and to the sum
+of squares of each statistic. These amounts depend on the two nodes only. A step changes a few
+nodes, so only their pairs are evaluated again. The score after each kept swap is computed anew from
+the sums.
+
+The scores are exact except for tags and for memory reserved for failovers. So a caller computes the
+score again before it makes a swap.
 
 Cost: for n nodes and m instances, O(m²) at first, then O(m² / n) for each changed node, and O(n²)
 for the scores.
@@ -35,18 +38,21 @@ if TYPE_CHECKING:
 __all__ = ["Swap", "SwapTable"]
 
 SWAPS_AT_ONCE = 16_384
-"""At least so many swaps are evaluated at a time, if there are more. Larger arrays are slower."""
+"""The least number of swaps that are evaluated at once, if there are as many.
+
+Larger arrays are slower.
+"""
 
 
 class Swap:
-    """Two instances that take the places of each other.
+    """Two instances that take each other's place.
 
     Attributes
     ----------
     first, second:
         The instances.
     one, other:
-        The nodes (indices in the cluster): `first` leaves `one`, and `second` leaves `other`.
+        Indices of nodes: `first` moves from `one` to `other`, and `second` from `other` to `one`.
     gain:
         By how much the swap lowers the score, without tags and reserved memory.
     """
@@ -71,13 +77,13 @@ class SwapTable:
     Parameters
     ----------
     statistics:
-        The statistics that represent all others.
+        The groups of statistics; only their leaders are computed.
     instances:
         The instances that can move.
     movable:
         Returns whether an instance can be replaced in a role: 0 as primary, 1 as secondary.
     penalties:
-        Of scores of nodes, instances × nodes; None if there are none.
+        The penalties of node labels and scores, instances × nodes; None if there are none.
     """
 
     def __init__(
@@ -168,7 +174,7 @@ class SwapTable:
                 self._evaluate(one, np.concatenate(part))
 
     def bar(self, swap: Swap) -> None:
-        """Leave out `swap` until one of its nodes changes; evaluate its pair of nodes again."""
+        """Leave out `swap` until `permit_all` is called; find the next best swap of its nodes."""
         names = {instance.name: row for row, instance in enumerate(self._instances)}
         first, second = names[swap.first.name], names[swap.second.name]
         self._barred.setdefault(first, []).append(second)
@@ -178,12 +184,12 @@ class SwapTable:
         self._evaluate(one, self._on[other])
 
     def permit_all(self) -> None:
-        """Consider the swaps again that were barred."""
+        """Permit all swaps again that `bar` left out."""
         self._barred.clear()
         self.refresh(range(len(self._on)))
 
     def lowest(self) -> Swap | None:
-        """Return the swap that lowers the score most; None if no swap does."""
+        """Return the swap that lowers the score most; None if no swap lowers it."""
         totals = self._table.totals
         change: Floats = self._added.copy()
         for k, weight, squares, sums in zip(
@@ -201,7 +207,7 @@ class SwapTable:
         return Swap(first, second, nodes[one], nodes[other], -float(change[one, other]))
 
     def _evaluate(self, one: int, others: Whole) -> None:
-        """Find the best swap of the roles on node `one` with the roles `others`, by their nodes."""
+        """Find the best swaps of the roles on node `one` with the roles `others`, for each node."""
         table, own, node = self._table, self._on[one], self._nodes[others]
         total: Floats = np.zeros((own.size, others.size))
         squares: list[Floats] = []
@@ -232,7 +238,7 @@ class SwapTable:
             np.sqrt(after, out=after)
             after *= weight
             total += after
-        # Both nodes need capacity in the end, and no instance is twice on a node
+        # After a swap, both nodes need capacity, and no instance may have both roles on one node
         for free, amounts in self._free:
             more = amounts[others][None, :] - amounts[own][:, None]
             total[((free[one] + more <= 0) & (more < 0)) | ((free[node] <= more) & (more > 0))] = (
@@ -257,9 +263,9 @@ class SwapTable:
         self._added[one, nodes] = added[rows, columns]
 
     def _added_penalties(self, own: Whole, others: Whole, one: int) -> Floats:
-        """Return the added penalties of each swap of a role of `own` on node `one` with `others`.
+        """Return what each swap of a role of `own` on node `one` with a role of `others` adds.
 
-        A role is an instance as primary or as secondary. The result is own × others.
+        The result has penalties, own × others. A role is an instance as primary or as secondary.
         """
         if self._penalties is None:
             return np.zeros((own.size, others.size))
@@ -270,9 +276,10 @@ class SwapTable:
 
 
 def _lowest_of_nodes(total: Floats, node: Whole) -> tuple[Whole, Whole]:
-    """Return the row and the column of the lowest finite value of each node, the first of equals.
+    """Return the row and the column of the lowest finite value of each node.
 
-    `total` is rows × columns, and `node` has the node of each column, in rising order.
+    Of equal values, the first one is used. `total` is rows × columns, and `node` has the node of
+    each column, in increasing order.
     """
     rows = total.argmin(axis=0)
     lowest = total[rows, np.arange(node.size)]
