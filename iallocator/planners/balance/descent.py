@@ -96,8 +96,8 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         """
         present = builder.score
 
-        def gain_per_mib(scores: Floats, copied: Floats) -> Floats:
-            return (scores - present) / (copied + 1)
+        def gain_per_mib(scores: Floats, traffic: Floats) -> Floats:
+            return (scores - present) / (traffic + 1)
 
         while True:
             check()

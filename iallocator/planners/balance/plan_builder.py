@@ -127,7 +127,7 @@ class BalanceProblem:
             self.relations,
             self.centres,
         )
-        scan.set_prices(traffic)
+        scan.set_traffic(traffic)
         return scan
 
     def means(self) -> Sequence[float]:

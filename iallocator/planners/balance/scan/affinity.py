@@ -108,7 +108,7 @@ class RuleCosts:
 
         Cost: shapes × nodes × nodes for each failure domain.
         """
-        musts, costs = np.zeros_like(counts), np.zeros_like(counts)
+        hard, costs = np.zeros_like(counts), np.zeros_like(counts)
         own = np.zeros_like(counts)
         by_share: dict[int, tuple[Floats, list[Whole]]] = {}
         for domain, rows in self._rows_of.items():
@@ -123,23 +123,23 @@ class RuleCosts:
         sums: dict[int, _Sums] = {}
         for domain, rows in self._rows_of.items():
             if not domain:
-                self._add(musts, costs, rows, _Sums(self._weights, own), 1)
+                self._add(hard, costs, rows, _Sums(self._weights, own), 1)
                 continue
             share = self._shares.of(domain)
             if id(share) not in sums:
                 sums[id(share)] = _Sums(self._weights, self._broken(counts, share))
-            self._add(musts, costs, rows, sums[id(share)], 1)
+            self._add(hard, costs, rows, sums[id(share)], 1)
             if len(named) > 1:  # a pair that names two domains has a constraint for each
                 if 0 not in sums:
                     sums[0] = _Sums(self._weights[others], own[others])
-                self._add(musts, costs, rows, sums[0], 1)
-                self._add(musts, costs, rows, _Sums(self._weights[rows], own[rows]), -1)
-        return musts, costs
+                self._add(hard, costs, rows, sums[0], 1)
+                self._add(hard, costs, rows, _Sums(self._weights[rows], own[rows]), -1)
+        return hard, costs
 
-    def _add(self, musts: Floats, costs: Floats, rows: Whole, sums: _Sums, sign: int) -> None:
-        more, dearer = sums.asked_by(self._weights[rows])
-        musts[rows] += sign * more
-        costs[rows] += sign * dearer
+    def _add(self, hard: Floats, costs: Floats, rows: Whole, sums: _Sums, sign: int) -> None:
+        more, more_costs = sums.asked_by(self._weights[rows])
+        hard[rows] += sign * more
+        costs[rows] += sign * more_costs
 
     def _broken(self, counts: Floats, share: Floats) -> Floats:
         alone = self._shares.is_identity(share)
@@ -163,8 +163,8 @@ class RuleCosts:
         × nodes): the number of members of the rule on each node. The result is 0 for rules of
         colocation.
         """
-        priced = np.where(np.isfinite(self._weights), self._weights, 0.0)
-        return float(priced @ inside.sum(axis=1)) if self._apart else 0.0
+        penalties = np.where(np.isfinite(self._weights), self._weights, 0.0)
+        return float(penalties @ inside.sum(axis=1)) if self._apart else 0.0
 
 
 class _Sums:
@@ -178,10 +178,10 @@ class _Sums:
         self._weights = weights
         finite = np.isfinite(weights)
         nothing = np.zeros((1, broken.shape[1]))
-        priced = np.where(finite, weights, 0.0)[:, None] * broken
-        self._cheaper = np.concatenate([nothing, np.cumsum(priced, axis=0)])
-        self._fewer = np.concatenate([nothing, np.cumsum(broken, axis=0)])
-        self._musts = broken[~finite].sum(axis=0)
+        penalties = np.where(finite, weights, 0.0)[:, None] * broken
+        self._lower_costs = np.concatenate([nothing, np.cumsum(penalties, axis=0)])
+        self._fewer_violations = np.concatenate([nothing, np.cumsum(broken, axis=0)])
+        self._hard = broken[~finite].sum(axis=0)
 
     def asked_by(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return the violated hard constraints and the penalties of members with these `weights`.
@@ -191,9 +191,11 @@ class _Sums:
         upto = np.searchsorted(self._weights, weights, side="right")
         finite = np.isfinite(weights)
         own = np.where(finite, weights, 0.0)[:, None]
-        costs = self._cheaper[upto] + own * (self._fewer[-1] - self._fewer[upto])
-        musts = np.where(finite[:, None], 0.0, self._musts[None, :])
-        return musts, costs
+        costs = self._lower_costs[upto] + own * (
+            self._fewer_violations[-1] - self._fewer_violations[upto]
+        )
+        hard = np.where(finite[:, None], 0.0, self._hard[None, :])
+        return hard, costs
 
 
 class AffinityCosts:
@@ -212,7 +214,7 @@ class AffinityCosts:
         self._costs: Kept[Rule, Costs] = {}
         self._penalties: Kept[Rule, float] = {}
         self._on_nodes: Kept[int, float] = {}
-        self._wished = [r for r in relations.rules if any(not m.must for m in r.members)]
+        self._soft_rules = [r for r in relations.rules if any(not m.must for m in r.members)]
 
     def rule(self, rule: Rule) -> RuleCosts:
         """Return the arrays of penalties of one affinity rule, which are made at the first call."""
@@ -246,7 +248,7 @@ class AffinityCosts:
         """
         versions = self.rule_counts.now().versions
         total = 0.0
-        for rule in self._wished:
+        for rule in self._soft_rules:
             compute = partial(self._penalty, rule, scope)
             total += derived(self._penalties, rule, versions.get(rule, 0), compute)
         if not self.relations.preferring:
@@ -382,12 +384,12 @@ class MoveAffinity:
     def _look_at(self, rows: Whole) -> None:
         wanted = np.zeros(len(self._names), dtype=bool)
         wanted[rows] = True
-        musts: Floats = np.zeros((len(self._names), self._affinity.nodes))
-        costs = np.zeros_like(musts)
+        hard: Floats = np.zeros((len(self._names), self._affinity.nodes))
+        costs = np.zeros_like(hard)
         for entries in self._entries:
-            entries.add_to(musts, costs, wanted)
+            entries.add_to(hard, costs, wanted)
         nodes = self._table.nodes
-        some = musts[rows][:, nodes] > 0
+        some = hard[rows][:, nodes] > 0
         self.barred[rows] = self.closed[rows] | self._staying[rows] | some
         self.costs[rows] = costs[rows][:, nodes]
         if self._locations is not None:
@@ -425,24 +427,24 @@ class _Entries:
             for domains, some in pairs.items()
         }
 
-    def add_to(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
-        """Add the violations of the `wanted` rows on each node to `musts` and `costs`."""
+    def add_to(self, hard: Floats, costs: Floats, wanted: Truths) -> None:
+        """Add the violations of the `wanted` rows on each node to `hard` and `costs`."""
         chosen: Whole = np.flatnonzero(wanted[self.rows])
         if not chosen.size:
             return
-        more, dearer = self._affinity.costs(self.rule)
+        more, more_costs = self._affinity.costs(self.rule)
         rows, shapes = self.rows[chosen], self._shapes[chosen]
-        np.add.at(musts, rows, more[shapes])
-        np.add.at(costs, rows, dearer[shapes])
+        np.add.at(hard, rows, more[shapes])
+        np.add.at(costs, rows, more_costs[shapes])
         # Subtract what each instance violates with itself
         arrays, homes = self._affinity.rule(self.rule), self._affinity.rule_counts.homes
         home: Whole = np.array([homes.get(m.instance, -1) for m in self._members], np.intp)
         counts = wanted[self.rows] & (home >= 0)
         for domains, (numbers, weights) in self._pairs.items():
             some = counts[numbers]
-            own, prices = numbers[some], weights[some]
+            own, penalties = numbers[some], weights[some]
             broken = arrays.broken_between(*domains)[home[own]]
-            must = prices == ALWAYS
+            must = penalties == ALWAYS
             rows = self.rows[own]
-            np.subtract.at(musts, rows[must], broken[must])
-            np.subtract.at(costs, rows[~must], prices[~must][:, None] * broken[~must])
+            np.subtract.at(hard, rows[must], broken[must])
+            np.subtract.at(costs, rows[~must], penalties[~must][:, None] * broken[~must])

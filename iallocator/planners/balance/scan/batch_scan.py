@@ -246,7 +246,7 @@ class BatchScan:
 
         `moves`: positions in `store`, read row by row. `scores`: the rounded score after each move.
         """
-        measures = np.round(measure(scores, store.prices_of(moves)), DECIMALS)
+        measures = np.round(measure(scores, store.traffic_of(moves)), DECIMALS)
         best = measures.min()
         equal = np.flatnonzero(measures == best).tolist()
         place = min(equal, key=lambda k: self._place(store, int(moves[k])))

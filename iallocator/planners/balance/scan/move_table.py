@@ -157,7 +157,7 @@ class MoveStore:
         written together are adjacent in memory.
     linear:
         What all other statistics add to the score; infinite for forbidden moves.
-    prices:
+    traffic:
         MiB that a move of each instance copies, or another cost, shape (instances, 1).
     rows:
         Lower bounds of the moves of each instance.
@@ -183,7 +183,7 @@ class MoveStore:
         self.sums: dict[int, Floats] = {}
         self.linear: Floats = np.full((kept, shape[1]), np.inf)
         self.journal: list[tuple[Floats, Any, Floats]] | None = None
-        self.prices: Floats = np.zeros((shape[0], 1))
+        self.traffic: Floats = np.zeros((shape[0], 1))
         self._low: Floats = np.zeros(spreads)
         self._high: Floats = np.zeros(spreads)
         self._widest: dict[int, tuple[float, float]] = {}
@@ -352,10 +352,10 @@ class MoveStore:
         score: Floats = current.rest + self.linear.ravel()[moves] + roots.sum(axis=0)
         return score
 
-    def prices_of(self, moves: Whole) -> Floats:
-        """Return the prices of `moves`, which are positions in the table read row by row."""
-        price: Floats = self.prices[moves // self.shape[1], 0]
-        return price
+    def traffic_of(self, moves: Whole) -> Floats:
+        """Return the MiB that each of `moves` copies; they are positions read row by row."""
+        traffic: Floats = self.traffic[moves // self.shape[1], 0]
+        return traffic
 
     def rounded(self, moves: Whole, current: CurrentScore) -> Floats:
         """Return the scores after the `moves`, rounded for comparison."""

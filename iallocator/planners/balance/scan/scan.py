@@ -69,9 +69,9 @@ class RowSearch:
         self.store = store
         self._current = current
         self._measure = measure
-        bounds = measure(store.floors(current).reshape(-1, 1), store.prices)
+        bounds = measure(store.floors(current).reshape(-1, 1), store.traffic)
         if np.isfinite(budget):
-            bounds = np.where(store.prices <= budget, bounds, np.inf)
+            bounds = np.where(store.traffic <= budget, bounds, np.inf)
         self._bounds = bounds[:, 0]
         self._looked: list[tuple[Whole, Floats]] = []
         self._known: dict[int, float] = {}
@@ -107,7 +107,7 @@ class RowSearch:
             left[rows] = np.inf
             size *= 2
             # Measure the most promising moves of these rows
-            bounds = self._measure(store.look(rows), store.prices[rows])
+            bounds = self._measure(store.look(rows), store.traffic[rows])
             self._looked.append((rows, bounds))
             places = np.flatnonzero(bounds < limit)
             if not places.size:
@@ -119,7 +119,7 @@ class RowSearch:
             moves = rows[row] * store.shape[1] + column
             scores = store.rounded(moves, self._current)
             self._known.update(zip(moves.tolist(), scores.tolist()))
-            measures = np.round(self._measure(scores, store.prices_of(moves)), DECIMALS)
+            measures = np.round(self._measure(scores, store.traffic_of(moves)), DECIMALS)
             limit = min(limit, float(measures.min()))
 
     def lowest(self, limit: float) -> Keyed | None:
@@ -243,22 +243,22 @@ class MoveScan:
         rows = [store.rows for store in stores]
         return Snapshot([self, self.table, *self._scans, *stores, *rows, *affinity])
 
-    def set_prices(self, price: Callable[[Instance, Sequence[str]], float]) -> None:
-        """Set the price of each move: `price` of its instance and of the letters of its kind."""
+    def set_traffic(self, traffic: Callable[[Instance, Sequence[str]], float]) -> None:
+        """Set the MiB that each move copies: `traffic` of its instance and its kind's letters."""
         for scan in self._scans:
             for store in scan.stores:
-                costs = [price(i, store.kind.letters) for i in scan.instances]
-                store.prices = np.array(costs, dtype=np.float64).reshape(-1, 1)
+                costs = [traffic(i, store.kind.letters) for i in scan.instances]
+                store.traffic = np.array(costs, dtype=np.float64).reshape(-1, 1)
 
     def best(
         self,
-        measure: Measure = lambda scores, prices: scores,
+        measure: Measure = lambda scores, traffic: scores,
         budget: float = np.inf,
         limit: float = np.inf,
     ) -> ScoredMoves | None:
-        """Return the move with the lowest measure among moves with a price up to `budget`, or None.
+        """Return the move with the lowest measure that copies at most `budget` MiB; or None.
 
-        `measure(scores, prices)` computes the measures of many moves, and must not fall if the
+        `measure(scores, traffic)` computes the measures of many moves, and must not fall if the
         score rises. By default, the measure is the score.  Of equal moves, the first one is
         returned.  If the lowest measure is above `limit`, the result is any move or None.
         """
