@@ -124,7 +124,7 @@ class LiveAffinity(NoAffinity):
 
     def broken(self, instance: Instance, node: int) -> list[str]:
         broken = self._relations.violated_soft(instance.name, node, self._now())
-        return [constraint.text_with_price for constraint in broken] + self.unmet_orders(instance)
+        return [constraint.text_with_penalty for constraint in broken] + self.unmet_orders(instance)
 
     def unmet_orders(self, instance: Instance) -> list[str]:
         home = self._state.cluster.nodes[instance.nodes[0]] if instance.nodes else None

@@ -156,8 +156,8 @@ def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> di
     own = [one.shape for one in rule_counts.of(member.instance, rule)] if home is not None else []
     by_zones: dict[Zones, _Term] = {}
     for shape, counts in rule_counts.counts(rule).items():
-        price = weight_between(member.weight, shape[0])
-        if price == ALWAYS:
+        penalty = weight_between(member.weight, shape[0])
+        if penalty == ALWAYS:
             continue
         others: Mapping[int, int] = counts
         if home is not None and shape in own:
@@ -168,7 +168,7 @@ def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> di
             zones = domains.zones(domain)
             if zones not in by_zones:
                 by_zones[zones] = _Term(rule.kind == APART, zones)
-            by_zones[zones].add(others, price)
+            by_zones[zones].add(others, penalty)
     return by_zones
 
 

@@ -116,7 +116,7 @@ class Constraint:
         return f"{self.what} ({self.origin})"
 
     @property
-    def text_with_price(self) -> str:
+    def text_with_penalty(self) -> str:
         """Return `text`, and for a soft constraint the penalty of a violation."""
         return f"{self.text}: costs {self.weight:g}"
 

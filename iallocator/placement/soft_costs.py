@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["with_penalties"]
 
 
-def priced(placement: Placement, costs: Mapping[int, float]) -> Placement:
+def with_penalty(placement: Placement, costs: Mapping[int, float]) -> Placement:
     """Return a placement with the penalty of its primary added to its score."""
     score, nodes = placement
     return round(score + costs.get(nodes[0], 0.0), DECIMALS), nodes
 
 
-class PricedPairs(Candidates):
+class PairsWithPenalties(Candidates):
     """Candidates with the penalty of the primary, which all placements of a row share.
 
     Placements are computed when they are read: there are as many as pairs of nodes.
@@ -47,7 +47,7 @@ class PricedPairs(Candidates):
     def row(self, number: int) -> Iterator[Placement]:
         for placement in self._candidates.row(number):
             self.scores[placement[1]] = placement[0]
-            yield priced(placement, self._costs)
+            yield with_penalty(placement, self._costs)
 
     def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
         return self._candidates.open(number)
@@ -68,9 +68,9 @@ def with_penalties(
     if not costs:
         return candidates, {}
     if candidates.rows() > 1:
-        pairs = PricedPairs(candidates, costs)
+        pairs = PairsWithPenalties(candidates, costs)
         return pairs, pairs.scores
     row = list(candidates.everything())
     scores = {nodes: score for score, nodes in row}
-    with_costs = [priced(placement, costs) for placement in row]
+    with_costs = [with_penalty(placement, costs) for placement in row]
     return ListedCandidates([with_costs], candidates.failures), scores

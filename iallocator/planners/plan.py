@@ -198,4 +198,4 @@ def note_broken(state: State, entries: Iterable[PlanEntry], relations: Relations
             name = entry.move.instance.name
             entry.move.apply(state)
             broken = relations.violated_soft(name, state.where[name][0], rule_counts.now())
-            entry.broken = [constraint.text_with_price for constraint in broken]
+            entry.broken = [constraint.text_with_penalty for constraint in broken]

@@ -1,13 +1,13 @@
 """The placement of several instances with the lowest cost, and the proof that none costs less.
 
-The cost is the score after all placements, and the prices of all places.  The search places one
+The cost is the score after all placements, and the penalties of all places.  The search places one
 instance after the other, best places first.  It leaves a branch if even the lower bound of its cost
 does not improve on the best placement.
 
 The lower bound: the instances that are not placed yet can change each statistic by a limited
 amount, in one direction.  So the standard deviation of a statistic cannot fall below that of the
-present values with the extremes cut off by this amount.  Prices are not negative.  Instances that
-are alike are placed in one order only.
+present values with the extremes cut off by this amount.  Penalties are not negative.  Instances
+that are alike are placed in one order only.
 
 The score is a sum of standard deviations, which is not linear.  Outer approximation (an integer
 program with tangents, solved again with new tangents until its bound meets the score) takes 2.6 s
@@ -45,7 +45,7 @@ class Item:
     ----------
     places:
         Lists the places that the instance may have on the present state: the score afterwards, the
-        price (at least 0), and the nodes.
+        penalty (at least 0), and the nodes.
     kind:
         Equal for items that can be exchanged.
     """
@@ -63,24 +63,24 @@ class Optimum:
 
     Attributes
     ----------
-    score, price, nodes:
+    score, penalty, nodes:
         Those of the best placement; at first those of the known one.
     proved:
         Whether no placement costs less.
     """
 
-    __slots__ = ("nodes", "price", "proved", "score")
+    __slots__ = ("nodes", "penalty", "proved", "score")
 
-    def __init__(self, score: float, price: float, nodes: Mapping[str, Nodes]) -> None:
+    def __init__(self, score: float, penalty: float, nodes: Mapping[str, Nodes]) -> None:
         self.score = score
-        self.price = price
+        self.penalty = penalty
         self.nodes = dict(nodes)
         self.proved = True
 
     @property
     def cost(self) -> float:
         """The sum that the search minimises."""
-        return self.score + self.price
+        return self.score + self.penalty
 
 
 def lowest_cost(
@@ -108,7 +108,7 @@ def lowest_cost(
     budget:
         How many places may be listed.
     """
-    best = Optimum(known.score, known.price, known.nodes)
+    best = Optimum(known.score, known.penalty, known.nodes)
     if items:
         branching = _Branching(state, scope, items, best, check, budget)
         branching.search()
@@ -135,7 +135,7 @@ class _Branching(BranchAndBound):
         self._check = check
         self._budget = budget
         self._bound = _Bound(state, scope, [item.instance for item in self._items])
-        self._taken: list[tuple[float, float, Nodes]] = []  # score, all prices so far, nodes
+        self._taken: list[tuple[float, float, Nodes]] = []  # score, all penalties so far, nodes
 
     def must_end(self) -> bool:
         return self._budget.must_end
@@ -150,11 +150,11 @@ class _Branching(BranchAndBound):
         places = list(item.places())
         self._budget.spend(1 + len(places), PLACEMENTS)
         # The lowest cost first; at equal cost, the lower score first
-        for score, price, nodes in sorted(places, key=lambda one: (one[0] + one[1], one)):
+        for score, penalty, nodes in sorted(places, key=lambda one: (one[0] + one[1], one)):
             if not twin or nodes >= last:
                 final = depth == len(self._items) - 1
-                bound = score + paid + price if final else -inf
-                yield bound, (score, paid + price, nodes)
+                bound = score + paid + penalty if final else -inf
+                yield bound, (score, paid + penalty, nodes)
 
     def enter(self, depth: int, choice: tuple[float, float, Nodes]) -> None:
         self._state.place(self._items[depth].instance, choice[2])
@@ -176,7 +176,7 @@ class _Branching(BranchAndBound):
         for instance, nodes in placed:
             self._state.place(instance, nodes)
         if accepted:
-            self._best.score, self._best.price, _ = self._taken[-1]
+            self._best.score, self._best.penalty, _ = self._taken[-1]
             self._best.nodes = whole
         return accepted
 

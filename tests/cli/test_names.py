@@ -67,7 +67,8 @@ PLANS = (
 REQUESTS = (
     "allocate/n1-no-new-refuses", "allocate/exclusion-tag-conflict", "affinity/anti-affinity",
     "change-group/plain-refused", "node-evacuate/drbd-all", "constraints/order-in-a-transition",
-    "constraints/wish-broken-with-its-price", "strategies/pacemaker-balanced-exactly",
+    "constraints/soft-constraint-violated-with-its-penalty",
+    "strategies/pacemaker-balanced-exactly",
     "affinity/relocate-with-keys", "allocate/pool-by-tags",
     "allocate/missing-memory",
 )  # fmt: skip

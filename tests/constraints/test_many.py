@@ -178,7 +178,7 @@ TAGS = {
     "together": ["iallocator:colocate:should:web"],
     "together must": ["iallocator:colocate:must:web"],
     "by rack": ["iallocator:separate:should:web:rack"],
-    "own prices": ["iallocator:separate:should:web:0.0K"],
+    "own penalties": ["iallocator:separate:should:web:0.0K"],
     "own domains": ["iallocator:separate:should:web:dK:1"],
     "exclusion": ["ex:1"],
     "two names": ["iallocator:separate:should:web", "iallocator:colocate:should:db:rack"],
@@ -246,7 +246,7 @@ def test_layers_of_orders_are_visited_once() -> None:
 MEMBERS = 60
 
 OF_EACH = {
-    "prices": "iallocator:separate:should:web:{}",
+    "penalties": "iallocator:separate:should:web:{}",
     "domains": "iallocator:separate:must:web:domain{}",
     "together": "iallocator:colocate:should:web:{}",
 }

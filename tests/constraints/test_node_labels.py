@@ -292,7 +292,7 @@ def test_each_label_is_listed_with_its_tag() -> None:
 SOFT = "iallocator:nodes:should:"
 
 
-def price(tags: list[str], labels: list[str]) -> float:
+def penalty(tags: list[str], labels: list[str]) -> float:
     """Return the penalty of an instance with `tags` on a node with `labels`, by definition."""
     total = 0.0
     for tag in tags:
@@ -321,7 +321,7 @@ def test_allocations_prefer_labels_as_brute_force(template: str) -> None:
         scores = {tuple(one["nodes"]): one["score"] for one in solution["placements"]}
         request["request"]["tags"] = tags
         chosen = tuple(respond(request, "--n1=off")["result"])
-        sums = {nodes: score + price(tags, own[nodes[0]]) for nodes, score in scores.items()}
+        sums = {nodes: score + penalty(tags, own[nodes[0]]) for nodes, score in scores.items()}
         assert sums[chosen] <= min(sums.values()) + 1e-6, (seed, chosen, sums)
         changed += chosen != min(scores, key=scores.__getitem__)
         assert respond(request, "--n1=off", "--compat=hail")["success"], seed
@@ -343,8 +343,8 @@ def test_balancing_lowers_the_sum_of_score_and_penalty_of_labels(template: str) 
         where |= {one["instance"]: one["to"] for one in plan["moves"]}
         for name, nodes in where.items():
             tags = document["instances"][name]["tags"]
-            best = min(price(tags, labels) for labels in own.values())
-            assert price(tags, own[nodes[0]]) == best, (seed, name)
+            best = min(penalty(tags, labels) for labels in own.values())
+            assert penalty(tags, own[nodes[0]]) == best, (seed, name)
             moved += nodes != document["instances"][name]["nodes"]
     assert moved > 5
 

@@ -54,15 +54,15 @@ def test_should_that_every_node_violates_rejects_none_and_is_reported(strategy: 
 
 
 @pytest.mark.parametrize("strategy", PACEMAKER)
-@pytest.mark.parametrize(("price", "expected"), [(4, "node1"), (6, "node2")])
+@pytest.mark.parametrize(("penalty", "expected"), [(4, "node1"), (6, "node2")])
 def test_should_is_weighed_against_scores_of_pacemaker(
-    strategy: str, price: int, expected: str
+    strategy: str, penalty: int, expected: str
 ) -> None:
     """node1 has a score of 5: a penalty of 6 outweighs it, one of 4 does not."""
     document = _world()
     document["nodes"]["node1"]["tags"] = ["iallocator:score:5"]
-    document["instances"]["old"]["tags"] = [f"{APART}:{price}"]
-    tags = [f"{APART}:{price}"]
+    document["instances"]["old"]["tags"] = [f"{APART}:{penalty}"]
+    tags = [f"{APART}:{penalty}"]
     new = builders.allocate_rbd(document, memory=512, tags=tags)
     assert respond_without_n1(new, f"--strategy={strategy}")["result"] == [expected]
 

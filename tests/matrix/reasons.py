@@ -49,7 +49,7 @@ FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
 NODE_N1 = ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict", "group setting: n1")
 OF_TAGS = (
     "pools", "exclusion tags", "migration tags", "location tags", "together", "apart (node)",
-    "apart (domain)", "apart (group)", "should with a price", "preferred label",
+    "apart (domain)", "apart (group)", "should with a penalty", "preferred label",
     "hard location score",
     "required label",
     "excluded label", "required location score", "soft location score",
@@ -65,7 +65,7 @@ NODE_TAGS = (
     "hard node score", "required label", "excluded label", "preferred label",
 )  # fmt: skip
 PAGE_WITHOUT = (
-    "networks", "exclusion tags", "apart (node)", "apart (group)", "should with a price",
+    "networks", "exclusion tags", "apart (node)", "apart (group)", "should with a penalty",
     "hard location score", "required location score", "soft location score", "infinite stickiness",
 )  # fmt: skip
 
@@ -86,7 +86,7 @@ RULES: list[Rule] = [
             "apart (node)",
             "apart (domain)",
             "apart (group)",
-            "should with a price",
+            "should with a penalty",
             "soft location score",
             "preferred label",
             "hard location score",
@@ -200,7 +200,7 @@ RULES: list[Rule] = [
         (
             "group setting: strategy",
             "location tags",
-            "should with a price",
+            "should with a penalty",
             "soft location score",
             "preferred label",
         ),
@@ -216,7 +216,7 @@ RULES: list[Rule] = [
         (
             "group setting: strategy",
             "location tags",
-            "should with a price",
+            "should with a penalty",
             "soft location score",
             "preferred label",
         ),
@@ -309,7 +309,7 @@ RULES: list[Rule] = [
     (
         (
             "location tags",
-            "should with a price",
+            "should with a penalty",
             "soft location score",
             "preferred label",
             "group setting: strategy",

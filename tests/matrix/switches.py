@@ -326,7 +326,7 @@ def _unread(*starts: str) -> Switch:
 SWITCHES["together"] = SWITCHES["together, as one"] = _unread("colocate:must")
 SWITCHES["apart (node)"] = SWITCHES["apart (domain)"] = _unread("separate:must")
 SWITCHES["apart (group)"] = _unread("separate:must")
-SWITCHES["should with a price"] = _unread("colocate:should", "separate:should")
+SWITCHES["should with a penalty"] = _unread("colocate:should", "separate:should")
 
 
 @_switch("preferred label")

@@ -29,14 +29,14 @@ class World:
         self.needs = [rng.choice((1, 1, 2, 3)) for _ in range(5)]
         self.kinds = [rng.choice(("separate", "colocate")) for _ in range(2)]
         self.members = [sorted(rng.sample(range(5), 2)) for _ in self.kinds]
-        self.prices = [rng.choice((1, 5)) for _ in self.kinds]
+        self.penalties = [rng.choice((1, 5)) for _ in self.kinds]
 
     def document(self) -> Json:
         """Return the document; no instance runs, so that all are placed."""
         tags: list[list[str]] = [[f"iallocator:utilization:slot:{n}"] for n in self.needs]
-        for k, (kind, price) in enumerate(zip(self.kinds, self.prices)):
+        for k, (kind, penalty) in enumerate(zip(self.kinds, self.penalties)):
             for member in self.members[k]:
-                tags[member].append(f"iallocator:{kind}:should:w{k}:{price}")
+                tags[member].append(f"iallocator:{kind}:should:w{k}:{penalty}")
         given = cluster(
             3,
             instances={f"i{k}": rbd("node1", memory=64, tags=some) for k, some in enumerate(tags)},
@@ -48,8 +48,8 @@ class World:
     def cost(self, homes: tuple[int, ...]) -> int:
         """Return the penalty of the violated soft constraints."""
         return sum(
-            price
-            for kind, (one, other), price in zip(self.kinds, self.members, self.prices)
+            penalty
+            for kind, (one, other), penalty in zip(self.kinds, self.members, self.penalties)
             if (kind == "separate") == (homes[one] == homes[other])
         )
 

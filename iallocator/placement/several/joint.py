@@ -101,7 +101,7 @@ def _program(
         if budget.must_end:
             return None
         listed = budget.take(places_of(context, allocation), LISTED)
-        places = [(score + price, nodes) for score, price, nodes in listed]
+        places = [(score + penalty, nodes) for score, penalty, nodes in listed]
         problem.add(
             allocation.instance,
             places,
@@ -116,9 +116,9 @@ def _program(
 def places_of(
     context: Context, allocation: AllocationRequest, scope: Sequence[int] | None = None
 ) -> Iterator[tuple[float, float, Nodes]]:
-    """Yield (score, price, nodes) for each place of `allocation` on the present state.
+    """Yield (score, penalty, nodes) for each place of `allocation` on the present state.
 
-    The price is the penalty of violated soft constraints, and the reluctance to use the group.
+    The penalty is that of violated soft constraints plus the reluctance to use the group.
     Scores include the nodes of `scope`, by default those of the allocation.
     """
     if scope is None:

@@ -121,7 +121,7 @@ class _JointMove:
                     break
                 places = () if budget.must_end else places_of_move(context, task, budget)
                 self._places[task.instance.name] = [
-                    (score + price, n) for score, price, n in places
+                    (score + penalty, n) for score, penalty, n in places
                 ]
         self.result = MovedTogether(len(tasks))
         hopeless = {name for name, listed in self._places.items() if not listed}
@@ -222,9 +222,9 @@ def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str,
 def places_of_move(
     context: Context, task: MoveTask, budget: Deadline | None = None
 ) -> Iterator[tuple[float, float, Nodes]]:
-    """Yield (score, price, nodes) of the places that affinity allows on the present state.
+    """Yield (score, penalty, nodes) of the places that affinity allows on the present state.
 
-    The price is as for a new instance, but the own group costs nothing. If `budget` is spent
+    The penalty is as for a new instance, but the own group costs nothing. If `budget` is spent
     afterwards, places may be missing.
     """
     places = list(task.places()) if budget is None else budget.take(task.places(), LISTED)

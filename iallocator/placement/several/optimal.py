@@ -2,7 +2,7 @@
 
 Greedy placement takes the best place of each instance in turn, which need not be the best for all
 together. The cost is that by which the strategy ``score`` ranks a single instance: the score, the
-penalties of violated soft constraints, and the price of a group with a less preferred allocation
+penalties of violated soft constraints, and the penalty of a group with a less preferred allocation
 policy. The search is branch and bound (`iallocator.solver.optimum`). It proves that no placement
 costs less if its budget suffices.
 """
@@ -68,7 +68,9 @@ def best_batch(
     ]
     greedy = _as_placed(context, [allocation.instance for allocation in allocations], placed, scope)
     for allocation in allocations:
-        greedy.price += allocation.reluctance(_group_at(context, placed[allocation.instance.name]))
+        greedy.penalty += allocation.reluctance(
+            _group_at(context, placed[allocation.instance.name])
+        )
     return _search(
         context,
         scope,
@@ -151,15 +153,15 @@ def _search(
     greedy: Optimum,
     check: Check,
 ) -> tuple[str, dict[str, Nodes]]:
-    best = Optimum(greedy.score, greedy.price, greedy.nodes)
+    best = Optimum(greedy.score, greedy.penalty, greedy.nodes)
     best.proved = False
     with Held() as held:
         budget = context.budget()
         best = lowest_cost(context.state, scope, items, greedy, check, budget)
     context.interrupted |= held.asked
-    prices = greedy.price > 0 or best.price > 0
+    penalties = greedy.penalty > 0 or best.penalty > 0
     best_score, first = (
-        f"{one.score:.8f} + price {one.price:g}" if prices else f"{one.score:.8f}"
+        f"{one.score:.8f} + penalty {one.penalty:g}" if penalties else f"{one.score:.8f}"
         for one in (best, greedy)
     )
     claim = "proved lowest" if best.proved else f"lowest found {budget.ended}, not proved"
@@ -189,17 +191,17 @@ def _as_placed(
     nodes: Mapping[str, Nodes],
     scope: Sequence[int],
 ) -> Optimum:
-    """Return score and price of `instances`, which are not placed, on `nodes`."""
-    price = 0.0
+    """Return score and penalty of `instances`, which are not placed, on `nodes`."""
+    penalty = 0.0
     for instance in instances:
         placed = nodes[instance.name]
         with_costs, _ = context.with_soft_costs(instance, ListedCandidates([[(0.0, placed)]], {}))
-        price += sum(cost for cost, _ in with_costs.row(0))
+        penalty += sum(cost for cost, _ in with_costs.row(0))
         context.state.place(instance, placed)
     score = context.kernel(scope).score()
     for instance in reversed(instances):
         context.state.remove(instance, nodes[instance.name])
-    return Optimum(score, price, nodes)
+    return Optimum(score, penalty, nodes)
 
 
 def _listed(context: Context, task: MoveTask, scope: Sequence[int]) -> Places:

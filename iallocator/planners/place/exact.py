@@ -187,17 +187,17 @@ class _Rows:
     def _penalty_of(self, one: str, other: str, weight: float) -> float:
         """Return the cost of a violated soft constraint between two instances of the program."""
         both = (self._one.places[name].instance for name in (one, other))
-        return self._unit * max(self._scaled_price(each, weight) for each in both) / 4
+        return self._unit * max(self._scaled_penalty(each, weight) for each in both) / 4
 
-    def _scaled_price(self, instance: Instance, price: float) -> float:
+    def _scaled_penalty(self, instance: Instance, penalty: float) -> float:
         """Return a penalty in units of the span of scores; without a span it precedes staying."""
         one = self._one
         weights = one.weigher.of(instance, one.homes.get(instance.name))
         usable = [w for w, may in zip(weights, one.facts.usable) if may and w >= 0]
         span = float(max(usable) - min(usable)) if usable else 0.0
         if not span:
-            return HIGHEST_PENALTY / 2 * (1 + price / (price + 1))
-        return min(HIGHEST_PENALTY, price / span)
+            return HIGHEST_PENALTY / 2 * (1 + penalty / (penalty + 1))
+        return min(HIGHEST_PENALTY, penalty / span)
 
     def _priority(self, instance: Instance) -> int:
         one = self._one
@@ -226,7 +226,7 @@ class _Rows:
             if stays and one.facts.of(other.instance).group == group:
                 companion = other.before[0]
                 break
-        prices = one.context.affinity.costs(instance, range(len(weights)))
+        penalties = one.context.affinity.costs(instance, range(len(weights)))
         for rank, field in enumerate(one.openings.fields(place)):
             usable = [i for i in field if one.facts.usable[i] and weights[i] >= 0]
             open_nodes = [index for index in usable if companion in (None, index)]
@@ -235,8 +235,8 @@ class _Rows:
                 if index in rejected:
                     continue
                 cost = (highest - weights[index]) / span + rank
-                if index in prices:
-                    cost += self._scaled_price(instance, prices[index])
+                if index in penalties:
+                    cost += self._scaled_penalty(instance, penalties[index])
                 pairs: list[Nodes] = [(index,)]
                 if instance.required_nodes > 1:
                     unusable = one.openings.unusable_secondary(place, index)

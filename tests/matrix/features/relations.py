@@ -72,7 +72,7 @@ def apart_group(scenario: Scenario) -> Iterator[None]:
     scenario.tag(scenario.instance("at-best"), "iallocator:separate:must:web:group")
 
 
-@feature("should with a price", PRIMARIES)
+@feature("should with a penalty", PRIMARIES)
 def should(scenario: Scenario) -> Iterator[None]:
     """Set a penalty for sharing a node with ``at-best``, higher than the advantage of `best`."""
     scenario.tag(scenario.subject, "iallocator:separate:should:web:1000")

@@ -21,8 +21,8 @@ from tests.builders import Json
 from tests.command import respond
 
 OPTIMAL = re.compile(
-    r"optimal: score ([\d.]+)(?: \+ price ([\d.]+))?, proved lowest; "
-    r"greedy ([\d.]+)(?: \+ price ([\d.]+))?, gap ([\d.]+)"
+    r"optimal: score ([\d.]+)(?: \+ penalty ([\d.]+))?, proved lowest; "
+    r"greedy ([\d.]+)(?: \+ penalty ([\d.]+))?, gap ([\d.]+)"
 )
 WEIGHT = re.compile(r"costs ([\d.]+)$")
 LAST_RESORT = 1000.0
@@ -104,24 +104,26 @@ def _lowest(document: Json) -> float:
     )
 
 
-def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_prices() -> None:
+def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_penalties() -> None:
     """No choice of nodes costs less, and the reported violations have their penalties."""
-    better = priced = 0
+    better = with_penalty = 0
     for seed in range(24):
         document = _batch(seed)
         response = respond(document, "--optimal", "--n1=no-new")
         found = OPTIMAL.search(response["info"])
         assert found, response["info"]
-        score, price, greedy, greedy_price, gap = (float(number or 0) for number in found.groups())
-        assert score + price == pytest.approx(_lowest(document), abs=1e-6), f"seed {seed}"
-        assert gap == pytest.approx(greedy + greedy_price - score - price, abs=1e-6)
+        score, penalty, greedy, greedy_penalty, gap = (
+            float(number or 0) for number in found.groups()
+        )
+        assert score + penalty == pytest.approx(_lowest(document), abs=1e-6), f"seed {seed}"
+        assert gap == pytest.approx(greedy + greedy_penalty - score - penalty, abs=1e-6)
         groups = [entry["group"] for entry in response["solutions"]]
         reluctance = LAST_RESORT * groups.count("other") if seed % 2 else 0
-        assert _broken(response) + reluctance == pytest.approx(price, abs=1e-6)
+        assert _broken(response) + reluctance == pytest.approx(penalty, abs=1e-6)
         better += gap > 1e-6
-        priced += price > 0
+        with_penalty += penalty > 0
     assert better
-    assert priced
+    assert with_penalty
 
 
 def test_optimal_batch_uses_no_group_of_last_resort_where_the_preferred_has_room() -> None:
@@ -216,20 +218,20 @@ def _evacuation(seed: int) -> Json:
 
 def test_optimal_evacuation_counts_and_reports_violated_soft_constraints() -> None:
     """The answer has the penalties of its violations, and its cost is the lowest of all targets."""
-    priced = 0
+    with_penalty = 0
     for seed in range(12):
         document = _evacuation(seed)
         response = respond(document, "--optimal", "--n1=no-new")
         found = OPTIMAL.search(response["info"])
         assert found, response["info"]
-        score, price = float(found[1]), float(found[2] or 0)
-        assert _broken(response) == pytest.approx(price, abs=1e-6)
-        assert score + price == pytest.approx(_lowest_of_moves(document), abs=1e-6)
+        score, penalty = float(found[1]), float(found[2] or 0)
+        assert _broken(response) == pytest.approx(penalty, abs=1e-6)
+        assert score + penalty == pytest.approx(_lowest_of_moves(document), abs=1e-6)
         for entry in response["solutions"]:
             (node,) = entry["nodes"]
             assert entry["secondaries"] == [n for n in ("node2", "node3") if n != node]
-        priced += price > 0
-    assert priced
+        with_penalty += penalty > 0
+    assert with_penalty
 
 
 def _lowest_of_moves(document: Json) -> float:
