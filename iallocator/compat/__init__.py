@@ -10,27 +10,30 @@ __all__ = ["IN_ORDER", "OURS", "Behaviour", "behaviour_of"]
 
 
 class Behaviour:
-    """Flags for how requests are answered and plans made, with the values of this program."""
+    """Represent how requests are answered and plans are made, with the values of this program.
+
+    The docstring of a flag states what happens if the flag is true.
+    """
 
     # Which facts of a document and its tags are used
 
     orders_by_name = True
-    """Ties go to the first by name; otherwise to the last in the order of the document."""
+    """Ties go to the first object by name, instead of the last object in the document."""
 
     reverses_order = True
-    """Unless ordered by name, nodes and instances are in the reversed order of the document."""
+    """If `orders_by_name` is false, nodes and instances have the reversed order of the document."""
 
     reads_cpu_speed = True
-    """The ``cpu_speed`` of a node is used."""
+    """The field ``cpu_speed`` of nodes is used."""
 
     reads_auto_balance = True
-    """The ``auto_balance`` of an instance is used."""
+    """The field ``auto_balance`` of instances is used."""
 
     reads_dead_nodes = True
-    """Amounts of nodes that are offline or not vm_capable are used."""
+    """The reported amounts of nodes that are offline or not vm_capable are used."""
 
     reads_cpu_speed_by_rapi = True
-    """The ``cpu_speed`` of a node of a running cluster is used, also if RAPI reports it."""
+    """The field ``cpu_speed`` of nodes is also used if RAPI reports it."""
 
     asks_offline_daemons = False
     """The monitoring daemon of an offline node must answer, too."""
@@ -48,7 +51,7 @@ class Behaviour:
     """The storage pools of nodes and instances are used."""
 
     counts_spindles_anywhere = False
-    """Disks on shared storage take spindles of a node with exclusive storage, too."""
+    """Disks on shared storage also use spindles of a node with exclusive storage."""
 
     reads_groups_of_batch = True
     """The group and the nodes that an instance of a batch requires are used."""
@@ -75,43 +78,42 @@ class Behaviour:
     """Tags with affinity constraints are used."""
 
     counts_new_statistics = True
-    """Statistics that htools does not have count in the score."""
+    """The score includes statistics that htools do not have."""
 
     passes_n1_at_equality = False
-    """A node that nothing has changed passes N+1 if its free memory equals what it reserves."""
+    """A node that no move has changed passes N+1 if its free memory equals its reserve."""
 
     decides_by_rounding = False
-    """Of equal scores, the one wins that is lower after rounding, as statistics are added up."""
+    """Equal scores are compared with the rounding errors that hail makes; the lower one wins."""
 
     recreates_in_place = True
-    """If the disks of an instance are created again, its present resources are free for it, in its
-    group."""
+    """If the disks of an instance are created again, its own group counts its resources as free."""
 
     policy_reason = "FailPolicy"
-    """The reason that counts a rejection by the instance policy; "": the resource that is short."""
+    """The name of the reason for rejections by the instance policy; "": that of the resource."""
 
     # Which candidates there are
 
     prefers_last_group = False
-    """Of equal groups the last one is taken."""
+    """Of several groups with equal scores, the last one is chosen."""
 
     names_unallocable = True
     """An unallocable group is reported as the reason."""
 
     ranks_losses_per_group = True
-    """Lost allocations rank each dedicated group, not only if all groups are dedicated."""
+    """Lost allocations rank the nodes of a dedicated group even if not all groups are dedicated."""
 
     keeps_batch_in_first_group = False
-    """If lost allocations decide, a batch stays in the group of its first instance."""
+    """If lost allocations decide, a batch is placed in the group of its first instance."""
 
     tries_other_groups = True
-    """If the best group cannot be used step by step, or the own group is full, others are tried."""
+    """Other groups are tried if the best group fails, or if an instance's own group is full."""
 
     scores_dead_clusters = True
-    """If no node is online, the instances on the others have a score all the same."""
+    """If no node is online, a score is computed from the instances all the same."""
 
     offers_offline_secondaries = False
-    """An allocate-secondary does not check whether a node is online."""
+    """The request allocate-secondary does not check whether a node is online."""
 
     fails_over_to_offline = False
     """A failover does not check whether the secondary is online."""
@@ -122,10 +124,10 @@ class Behaviour:
     # Which limits apply to candidates
 
     spares_soft_limits_of_secondaries = True
-    """Ignoring soft limits applies to the secondary of a new instance, too."""
+    """``--ignore-soft-errors`` also applies to the secondary of a new instance."""
 
     spares_soft_limits_after_group = True
-    """Ignoring soft limits applies to moves into the chosen group, too."""
+    """``--ignore-soft-errors`` also applies to moves into the chosen group."""
 
     holds_moves_to_n1 = True
     """Optional moves must keep global N+1."""
@@ -137,18 +139,18 @@ class Behaviour:
     """``strict`` N+1 counts a moving instance on its old nodes when its new node fails."""
 
     checks_n1_by_namesake = False
-    """``strict`` N+1 takes another instance of a named group for the new one, by its number."""
+    """``strict`` N+1 confuses a new instance in a named group with another one, as hail does."""
 
     checks_n1_by_old_template = False
-    """N+1 counts an instance that gets a secondary with its old template."""
+    """N+1 treats an instance that gets a secondary as if it kept its old disk template."""
 
     asks_n1_by_losses = True
-    """N+1 is checked if lost allocations rank."""
+    """N+1 is checked if lost allocations rank the nodes."""
 
     # How planners work
 
     plans_by_document = False
-    """Of equal nodes and instances, a plan takes the first of the document."""
+    """Of several equal nodes or instances, a plan uses the first one in the document."""
 
     balances_by_swaps = True
     """Balancing tries swaps and chains of moves if no single move lowers the score."""
@@ -160,28 +162,28 @@ class Behaviour:
     """Plans check global N+1, even if no mode was chosen."""
 
     frees_online_nodes = True
-    """A node is online while squeezing empties it; otherwise it counts as offline."""
+    """A node counts as online while squeezing empties it, instead of offline."""
 
     squeezes_by_balancing = False
-    """One balancing run decides whether nodes can be freed, or suffice, in all groups at once."""
+    """One balancing of all groups decides whether nodes can be freed, or whether they suffice."""
 
     squeezes_further = True
-    """A squeeze plan continues until another run would change nothing."""
+    """A plan of squeezing continues until a further run would change nothing."""
 
     avoids_needless_copies = True
-    """Several moves of an instance become fewer ones with an equal result."""
+    """Several moves of one instance are replaced by fewer moves with an equal result."""
 
     recalls_newest_first = False
-    """For capacity, the newest instances are the first to leave a node that fails."""
+    """In the N+1 check of capacity, the newest instances of a failed node are restarted first."""
 
     counts_sizes_as_attempts = False
-    """With ``--max-length``, each size that capacity tries counts the instances placed already."""
+    """With ``--max-length``, each tried size uses as much of the limit as instances are placed."""
 
     states_bounds = True
-    """A plan states a bound of the best possible result."""
+    """A plan contains a bound of the best possible result."""
 
     runs_in_job_sets = False
-    """The commands of a plan are in sets of jobs that use different nodes."""
+    """The commands of a plan are divided into sets of jobs that use different nodes."""
 
     # The answer
 
@@ -189,10 +191,10 @@ class Behaviour:
     """One instance that cannot be placed fails its whole batch."""
 
     migrates_stopped = False
-    """Stopped instances are migrated, too; Ganeti then fails them over."""
+    """Stopped instances get the opcode for migration, too; Ganeti then fails them over."""
 
     tells_transition = True
-    """An answer has the order in which its steps are safe."""
+    """An answer contains an order in which its steps are safe."""
 
     searches = True
     """Exact search may follow if greedy placement has failed."""
@@ -205,20 +207,20 @@ OURS = Behaviour()
 
 
 class _InOrder(Behaviour):
-    """The behaviour of this program, but objects keep the order of the document."""
+    """Represent the behaviour of this program, but with objects in the order of the document."""
 
     orders_by_name = False
 
 
 IN_ORDER = _InOrder()
-"""For writing a cluster in the order in which it was read."""
+"""The behaviour for writing a cluster in the order in which it was read."""
 
 
 def behaviour_of(compat: str) -> Behaviour:
     """Return the behaviour for a value of ``--compat``; "": our own.
 
     A program of htools, such as ``hail``, may be followed by the release: ``hail-3.1``. The answers
-    and plans of all releases are equal; `iallocator.compat.releases` has what differs.
+    and plans of all releases are equal; `iallocator.compat.releases` has the differences.
     """
     if not compat:
         return OURS

@@ -1,4 +1,4 @@
-"""The behaviour of hail, Ganeti's own allocator, and of its fellow planners: ``--compat hail``."""
+"""The behaviour of hail, Ganeti's own allocator, and of htools' planners: ``--compat hail``."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ BEHAVIOUR = HailBehaviour()
 
 
 class _InOrder(HailBehaviour):
-    """The behaviour of hroller, which goes through nodes in the order of the document."""
+    """Represent the behaviour of hroller, which uses nodes in the order of the document."""
 
     reverses_order = False
 

@@ -1,6 +1,6 @@
-"""The releases of Ganeti with different htools: a row for each, and the release that is followed.
+"""The releases of Ganeti that have different htools, and the release that the programs follow.
 
-Requests and plans are equal in all releases of the table. Only errors have other words.
+Answers and plans are equal in all releases of the table. Only the messages of errors differ.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Release:
     Attributes
     ----------
     writing:
-        The function that is named if a file cannot be written.
+        The function that the error message names if a file cannot be written.
     socket:
-        The descriptor that is named if the socket of LUXI cannot be reached.
+        The descriptor that the error message names if the socket of LUXI cannot be reached.
     """
 
     __slots__ = ("socket", "writing")
@@ -37,13 +37,14 @@ GANETI = "/usr/lib/ganeti"
 """The folder in which Debian has a folder for each release, and the link ``default`` to one."""
 
 BUILT_FOR = str(Path(__file__).with_name("built-for"))
-"""A file of the package with the release that it was built for."""
+"""The path of a file in the package with the release for which the package was built."""
 
 
 def followed() -> str:
-    """Return the version in `RELEASES` that the programs follow without ``hail-VERSION``.
+    """Return the version in `RELEASES` that the programs follow if ``--compat`` names none.
 
-    It is that of the installed Ganeti, else that for which the package was built, else the oldest.
+    It is the version of the installed Ganeti, else the one for which the package was built, else
+    the oldest.
     """
     release = _version(os.path.basename(os.path.realpath(os.path.join(GANETI, "default"))))
     if not release and os.path.isdir(GANETI):
@@ -56,7 +57,7 @@ def followed() -> str:
 
 
 def followed_release() -> Release:
-    """Return the release that the programs follow; see `followed`."""
+    """Return the release that the programs follow if ``--compat`` names none."""
     return RELEASES[followed()]
 
 

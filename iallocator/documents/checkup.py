@@ -1,4 +1,4 @@
-"""The health of a cluster, now and once it is balanced."""
+"""Make the document about the health of a cluster, now and after balancing."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
 __all__ = ["Checkup", "counts_of", "score_assessment"]
 
 MOST_SETS_LISTED = 500
-"""How many sets of nodes that lose an instance text and page list."""
+"""The most sets of nodes with failures that are not tolerated in text and page."""
 
 EVEN = 12**-0.5
-"""Standard deviation of evenly used nodes, as a share of an average instance.
+"""The standard deviation of the use of evenly used nodes, as a share of an average instance.
 
-Such a node has up to half an instance more or less than the mean, each amount equally often.
+The use of such nodes is distributed uniformly from half an instance below the mean to half an
+instance above it.
 """
 
 HIGH = 2
-"""The score is high if its avoidable part is more than so many times that of evenly used nodes."""
+"""The factor above which a score is high: its avoidable part, relative to evenly used nodes."""
 
 NAGIOS_STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 """The words for the exit statuses of a Nagios plugin."""
@@ -50,11 +51,11 @@ HCHECK_KEYS = {
     "OFFLINE_SEC": "",
     "GN1_FAIL": "global_n1",
 }
-"""Keys of hcheck -> kinds of findings; "": hcheck counts nodes that are not online."""
+"""Key of hcheck -> kind of findings that it counts; "" for the number of nodes not online."""
 
 
 class Checkup:
-    """The findings in every group, before and after balancing.
+    """Represent the findings in every group, before and after balancing.
 
     Attributes
     ----------
@@ -69,11 +70,11 @@ class Checkup:
     tried:
         Whether balancing was tried.
     early:
-        The reason, if balancing ended before it was complete; otherwise "".
+        Why balancing ended before it was complete; "" if it was complete.
     tag_findings:
         Findings about tags; the cluster can be healthy in spite of them.
     data:
-        Findings about the data of nodes, by the index of the group. No move changes them.
+        Index of a group -> findings about inconsistent data of its nodes. No move changes them.
     """
 
     __slots__ = (
@@ -101,7 +102,7 @@ class Checkup:
 
     @property
     def healthy(self) -> bool | None:
-        """Return whether nothing is wrong; None if nothing was found, and not all was analysed."""
+        """Return whether there are no findings; None for no findings in a partial analysis."""
         if self.data or any(group.findings for group in self.before):
             return False
         return None if self.not_analysed else True
@@ -113,12 +114,12 @@ class Checkup:
 
     @property
     def complete(self) -> bool:
-        """Return whether all that was asked for was analysed, several failures at once included."""
+        """Return whether the analysis is complete, also that of joint failures, if requested."""
         return not self.not_analysed and (self.failures is None or self.failures.complete)
 
     @property
     def mended(self) -> dict[str, int]:
-        """Return for each kind by how much balancing lowers the number; negative if it rises."""
+        """Return kind -> by how much balancing lowers the number of findings; negative for more."""
         before, after = counts_of(self.before), counts_of(self.after)
         return {kind: before[kind] - after[kind] for kind in KINDS}
 
@@ -132,12 +133,12 @@ class Checkup:
         return mended > 0 or (mended == 0 and scores[1] < scores[0])
 
     def document(self) -> Json:
-        """Return the members of the JSON document that are check's own."""
+        """Return the members of the JSON document of ``check``, without those of the plan."""
         failures = {"failures": self.failures.document()} if self.failures else {}
         return {**self.findings(), **failures}
 
     def findings(self) -> Json:
-        """Return the document without several failures at once, which may be many."""
+        """Return the members of the document without those about joint failures."""
         return {
             "healthy": self.healthy,
             "not_analysed": self.not_analysed,
@@ -173,17 +174,17 @@ class Checkup:
         }
 
     def _counts(self, health: Sequence[GroupHealth]) -> dict[str, int]:
-        """Return the number of nodes or instances with each kind of finding, in some groups."""
+        """Return kind of finding -> number of nodes or instances with it, in groups of `health`."""
         data = sum(len(self.data.get(one.group.index, ())) for one in health)
         return {**counts_of(health), DATA: data}
 
     def _findings(self, health: GroupHealth) -> list[Json]:
-        """Return the findings in a group as plain data, those about its data last."""
+        """Return the findings in a group as plain data; those about inconsistent data come last."""
         findings = (*health.findings, *self.data.get(health.group.index, ()))
         return [one.document() for one in findings]
 
     def facts(self) -> Json:
-        """Return what text and page show beside the document."""
+        """Return the facts in texts and pages that the document leaves out, as plain data."""
         return {
             "kinds": KINDS,
             "not_analysed": NOT_ANALYSED,
@@ -220,7 +221,7 @@ class Checkup:
         return 1 if self.healthy is False else 0 if self.complete else INCOMPLETE
 
     def nagios_line(self) -> str:
-        """Return the state, what is wrong, and performance data, as a Nagios plugin prints them."""
+        """Return the line of a Nagios plugin: state, problems, and performance data."""
         counts = self._counts(self.before)
         late = len(self.not_analysed)
         words = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
@@ -239,7 +240,7 @@ class Checkup:
 
     @property
     def hcheck_needs(self) -> bool:
-        """Return whether hcheck finds anything wrong now."""
+        """Return whether hcheck reports a problem in the present state."""
         return any(value for group in self.before for _, value in self.hcheck_counts(group))
 
     def hcheck_counts(self, health: GroupHealth) -> Iterator[tuple[str, int]]:
@@ -252,9 +253,10 @@ class Checkup:
 def score_assessment(state: State, group: Group) -> Json:
     """Return whether the score of `group` is high for its nodes and instances.
 
-    The members: the statistics that contribute (``score_terms``); the score if nodes were used
-    evenly (``score_reference``); and ``score_level``: low, moderate or high. The memory that is
-    reserved in all is part of both scores: no move avoids it. Other sums are 0 on such nodes.
+    The members of the result are: ``score_terms``, the statistics that contribute to the score;
+    ``score_reference``, the score if nodes were used evenly; ``score_level``: low, moderate or
+    high. The sum of reserved memory is part of both scores, because no move avoids it. The other
+    sums are 0 for evenly used nodes.
     """
     nodes = state.cluster.nodes
     score_terms = terms_of(state, group.nodes)
@@ -300,7 +302,7 @@ def _summary(health: GroupHealth, counts: Mapping[str, int]) -> str:
 
 
 def _failure_facts(joint: FailuresFound) -> Json:
-    """Return the results for sets of nodes and for failure domains; of many sets, some."""
+    """Return the results for sets of nodes and for failure domains; of many sets, the first."""
     cluster, sets = joint.cluster, joint.sets
 
     def listed(failures: Iterable[Failure]) -> list[Json]:
@@ -332,6 +334,6 @@ def _failure_facts(joint: FailuresFound) -> Json:
 
 
 def counts_of(health: Iterable[GroupHealth]) -> dict[str, int]:
-    """Return, for each kind of finding, how many nodes or instances of all groups have one."""
+    """Return kind of finding -> how many nodes or instances of all groups have it."""
     counts = [one.counts for one in health]
     return {kind: sum(one[kind] for one in counts) for kind in KINDS}

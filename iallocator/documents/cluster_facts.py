@@ -1,4 +1,4 @@
-"""Collect a cluster at one moment: its inventory, nodes with their resources, and its health."""
+"""Collect the facts of a cluster in one state: inventory, nodes with resources, and health."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The checks of a state: N+1, the share of free disk, affinity, and the deadline.
+    """Represent the checks of a state: N+1, the share of free disk, affinity, and the deadline.
 
-    `modes` has the mode of N+1 of each group with tags that may name another one than `n1`.
+    `n1`: the mode of N+1. `modes`: index of a group -> mode of N+1, for groups with settings in
+    tags.
     """
 
     n1: str
@@ -54,9 +55,9 @@ class Examination:
     def of(
         cls, settings: Settings, min_disk: float = 0.0, relations: Relations | None = None
     ) -> Examination:
-        """Return a health check with the N+1 modes of `settings` and of the groups' tags.
+        """Return the checks with the N+1 modes of `settings` and of the groups' tags.
 
-        Its time limit is the rest of the time for the run.
+        The deadline is the end of the time limit of the run.
         """
         modes = {index: own.n1 for index, own in settings.by_group.items()}
         deadline = Deadline.of_run(settings.planning_seconds)
@@ -64,17 +65,17 @@ class Examination:
 
 
 PER_INSTANCE = 20e-6
-"""About how many seconds of a page are for one instance."""
+"""Estimated seconds to write the part of a page about one instance."""
 
 PER_NODE = 200e-6
-"""About how many seconds of a page are for one node."""
+"""Estimated seconds to write the part of a page about one node."""
 
 PER_STEP = 200e-6
-"""About how many seconds of a page are for one step of a transition."""
+"""Estimated seconds to write the part of a page about one step of a transition."""
 
 
 def page_seconds(cluster: Cluster) -> float:
-    """Return about how many seconds it takes to write a page about `cluster`."""
+    """Return the estimated seconds to write a page about `cluster`."""
     return len(cluster.instances) * PER_INSTANCE + len(cluster.nodes) * PER_NODE
 
 
@@ -94,7 +95,7 @@ def is_late(cluster: Cluster, steps: int, limit: float) -> bool:
 def inventory(cluster: Cluster) -> Json:
     """Return the name of the cluster, and by name what placements do not change.
 
-    Nodes have tags and locations; instances have sizes and tags.
+    These are the tags and locations of nodes, and the sizes and tags of instances, by name.
     """
     return {
         "name": cluster.name,
@@ -123,7 +124,11 @@ def cluster_facts(
     health: Sequence[GroupHealth] | None = None,
     only: Group | None = None,
 ) -> Json:
-    """Return what the page of a cluster in `state` shows; `health` and `only` as of `health_at`."""
+    """Return the facts on the page of a cluster in `state`, as plain data.
+
+    `health`: the findings, if they are known already. `only`: the only group on the page; None for
+    all.
+    """
     cluster = state.cluster
     instances = cluster.instances if only is None else cluster.members(only)
     now = nodes_at(state, "Now")
@@ -148,10 +153,11 @@ def cluster_facts(
 
 
 def nodes_at(state: State, title: str) -> Json:
-    """Return the nodes in `state`, at the moment with the name `title`.
+    """Return the nodes in `state` as plain data, with the `title` of the state.
 
-    Each has its instances by role, and for memory, disk, virtual cpus and spindles (used, reserved,
-    total, unit).  ``created`` has the sizes of the instances that the cluster does not have yet.
+    A node has its instances by role, and (used, reserved, total, unit) for memory, disk, virtual
+    cpus and spindles. The member ``created`` has the sizes of the instances that the cluster does
+    not have yet.
     """
     known = {one.name for one in state.cluster.instances}
     created = {
@@ -199,8 +205,8 @@ def health_at(
 ) -> Json:
     """Return the health of `state` once the nodes `off` are offline, and `on` online.
 
-    `health`: the findings, if they are known already.  The result also has the failures of nodes,
-    the groups and the statistics. `only`: the group that it is about; None: all.
+    `health`: the findings, if they are known already. The result also has the failures of nodes,
+    the groups and the statistics. `only`: the only group to examine; None for all.
     """
     with Switched(state.cluster, off=off, on=on):
         if health is None and how.deadline.over():

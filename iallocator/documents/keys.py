@@ -2,7 +2,8 @@
 
 Commands make their documents with the keys of version 0.1, which ``--json=1`` writes until version
 2.0. `enveloped` changes the keys by the table `KEYS`, from which a page of the manual is made.
-Explanations are large: they are made with the present keys, and `with_old_keys` changes these.
+Explanations are large. Therefore they are made with the present keys, and `with_old_keys` converts
+them to the keys of version 0.1.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ VERSION = 2
 """The version of the documents; 1 has the keys of version 0.1, and no envelope."""
 
 FROZEN = "SOURCE_DATE_EPOCH"
-"""The environment variable with the time that documents name, in seconds since 1970."""
+"""The environment variable that sets the time in documents, in seconds since 1970."""
 
 ENVELOPE = {
     "command": "the command that wrote the document",
@@ -55,7 +56,7 @@ _EXECUTION = (
 _PLAN = (*_MOVES, *_EXECUTION)
 
 _EFFECT = (("scores", "objective"), *_PLAN)
-"""Between groups, what a plan improves is not the score."""
+"""Renamed keys of plans between groups, which improve another objective than the score."""
 
 _FAILURE = (("survived", "tolerated"),)
 
@@ -191,8 +192,9 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
 }
 """Command, or type of document -> its keys that have another name in `VERSION`.
 
-Each row has the old path and the new last key. ``[]`` stands for each item of a list. A new key ""
-is left out. The row of a type is for all commands that have no row of their own.
+Each row has the old path and the new last key. ``[]`` stands for each item of a list. If the new
+key is "", the member is left out. The row of a type applies to all commands that have no row of
+their own.
 """
 
 LARGE = ("ask", "explain")
@@ -200,11 +202,11 @@ LARGE = ("ask", "explain")
 
 UNTRIED = ("moves", "job_sets", "scores", "reason", "problems_after", "rebalancing")
 UNTRIED_OF_GROUP = ("score_after", "problems_after", "findings_after")
-"""Keys of ``check`` without a meaning if it tries no balancing, and those of a group."""
+"""Keys of a group in ``check`` that have no meaning if no balancing is tried."""
 
 
 def time_of_reading() -> str:
-    """Return the present time as documents have it; the environment can freeze it.
+    """Return the present time as text for documents; the environment can set it.
 
     Raises
     ------
@@ -220,7 +222,7 @@ def time_of_reading() -> str:
 
 
 def enveloped(kind: str, document: Json, envelope: Json) -> Json:
-    """Return `document` of a command with the keys of `VERSION` behind the `envelope`.
+    """Return `document` of a command with the keys of `VERSION`, after those of the `envelope`.
 
     `kind`: the key of `KEYS`. `document` is not changed. Cost: the objects on the paths in `KEYS`
     are copied.
@@ -240,7 +242,7 @@ def enveloped(kind: str, document: Json, envelope: Json) -> Json:
 
 
 def with_old_keys(kind: str, document: Json) -> Json:
-    """Return `document` of a command as version 0.1 wrote it; arguments as of `enveloped`."""
+    """Return `document` of a command with the keys of version 0.1; `kind`: the key of `KEYS`."""
     if kind not in LARGE:
         return document
     paths = [[path.replace("[]", "").split(".") for path in row] for row in new_paths(kind)]
@@ -249,7 +251,7 @@ def with_old_keys(kind: str, document: Json) -> Json:
 
 
 def new_paths(kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the old and the new path of each key that has another name now.
+    """Yield the old and the new path of each key that was renamed after version 0.1.
 
     `kind`: the key of `KEYS`. The new path is "" for a key that is left out.
     """
@@ -266,14 +268,14 @@ def new_paths(kind: str) -> Iterator[tuple[str, str]]:
 
 
 class _Level:
-    """The keys of an object that have another name, and the keys below them.
+    """Represent the renamed keys of an object, and the renamed keys in its members.
 
     Attributes
     ----------
     names:
-        Old key -> new key ("": left out).
+        Old key -> new key; "" if the member is left out.
     below:
-        The old key, the new key, and the level below it, for keys with changes in their values.
+        (old key, new key, level of the value) for each key with renamed keys in its value.
     """
 
     __slots__ = ("_known", "below", "names")
@@ -288,7 +290,7 @@ class _Level:
         self.below = [(key, self.names.get(key, key), _Level(deeper[key])) for key in deeper]
 
     def of(self, value: Any) -> Any:
-        """Return `value`, an object or a list of them, with new keys; other values stay."""
+        """Return `value` with new keys, if it is an object or a list of objects; else unchanged."""
         if isinstance(value, list):
             known = self._known
             return [known[id(one)] if id(one) in known else self.of(one) for one in value]

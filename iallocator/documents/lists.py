@@ -1,4 +1,4 @@
-"""Collect lists of nodes and instances, with fields and titles as of htools.
+"""Collect lists of nodes and instances, with the fields and titles of htools.
 
 Memory is in MiB, disk in GiB, loads and ratios have no unit.
 """
@@ -41,11 +41,11 @@ USUAL = (
     "status", "name", "tmem", "nmem", "imem", "xmem", "fmem", "umem", "rmem", "tdsk", "fdsk",
     "tcpu", "ucpu", "pcnt", "scnt", "pfmem", "pfdsk", "rcpu", "cload", "mload", "dload", "nload",
 )  # fmt: skip
-"""The default fields."""
+"""The default fields of the list of nodes."""
 
 
 class NodeRow:
-    """One node in a state, for the fields; `number`: its position among all nodes, from 0."""
+    """Represent one node in a state, for the fields; `number`: its position in the list, from 0."""
 
     __slots__ = ("domain", "index", "missing", "node", "number", "state")
 
@@ -62,13 +62,13 @@ class NodeRow:
         return self.state.columns[position][self.index]
 
     def status(self) -> str:
-        """Return ``-`` if the node is offline, ``*`` if it fails N+1."""
+        """Return ``-`` if the node is offline, ``*`` if it fails N+1, otherwise a blank."""
         if not self.node.online:
             return "-"
         return "*" if self.state.fails_n1(self.index) else " "
 
     def short_name(self) -> str:
-        """Return the name without the domain of all names."""
+        """Return the name of the node without the common domain of all names."""
         return self.node.name.removesuffix(self.domain)
 
     def used_memory(self) -> int:
@@ -76,7 +76,10 @@ class NodeRow:
         return sum(i.memory for i in self.state.primaries[self.index].values() if i.uses_memory)
 
     def disk_share(self) -> float:
-        """Return the free share of disk or spindles, 0 to 1; 1 without any."""
+        """Return the free share of the disk (or of spindles, with exclusive storage), 0 to 1.
+
+        A node without any has 1.
+        """
         node = self.node
         if node.exclusive_storage:
             free, total = self.column(FREE_SPINDLES), node.total_spindles
@@ -85,12 +88,12 @@ class NodeRow:
         return free / total if total else 1.0
 
     def peers(self) -> str:
-        """Return node:MiB for each node with primaries that reserve memory on this one."""
+        """Return ``node:MiB`` for each node with primaries that reserve memory on this node."""
         nodes, peers = self.state.cluster.nodes, self.state.peers[self.index]
         return ",".join(f"{nodes[k].name}:{memory:.0f}" for k, memory in peers.items())
 
     def tags(self) -> str:
-        """Return the exclusion tags of the primaries, with their numbers."""
+        """Return the exclusion tags of the node's primaries, each with its number of instances."""
         counts = self.state.exclusion[self.index]
         return ",".join(f"{tag}={count}" for tag, count in sorted(counts.items()) if count)
 
@@ -143,15 +146,16 @@ LEFT = frozenset({"status", "name", "fqdn", "group", "plist", "slist", "peermap"
 def node_table(
     state: State, wanted: str = "", backwards: bool = False, group: Group | None = None
 ) -> Json:
-    """Return the nodes of `state`: titles, rows of texts, and which columns are to the left.
+    """Return the list of nodes of `state` as plain data: titles, rows, and alignment.
 
     Parameters
     ----------
     state:
-        The placement of all instances. Missing memory and disk are those of the initial state.
+        The placement of all instances. The fields of missing memory and disk show the initial
+        state.
     wanted:
-        Names out of `FIELDS` with commas between them, after a ``+`` in addition to
-        the `USUAL` ones; "" for these alone.
+        Names of `FIELDS`, separated by commas. If `wanted` begins with ``+``, they are added to the
+        `USUAL` fields; "" means the `USUAL` fields.
     backwards:
         Whether the cluster was read in the order of hail, last node first. Its lists are then
         reversed, and are as wide as those of htools.
@@ -181,9 +185,11 @@ def node_rows(
     group: Group | None = None,
     domain: str | None = None,
 ) -> list[list[object]]:
-    """Return for each node the fields with these `names`; see `node_table`.
+    """Return a row for each node with the values of the fields `names`.
 
-    Names are shown without `domain`; None: the domain of all nodes and instances.
+    `backwards`: whether the cluster was read last node first. `group`: the only group; None for
+    all. `domain`: the domain that is left out of names; None: the domain of all nodes and
+    instances.
     """
     cluster = state.cluster
     if domain is None:
@@ -205,12 +211,15 @@ def node_rows(
 
 
 def choose_fields(wanted: str) -> list[str]:
-    """Return the fields that `wanted` names, separated by commas; after a ``+`` besides the usual.
+    """Return the names of the fields that ``--print-nodes=WANTED`` requests.
+
+    `wanted`: names of `FIELDS`, separated by commas. If it begins with ``+``, they are added to the
+    `USUAL` fields. If it names none, the result is `USUAL`.
 
     Raises
     ------
     UsageError
-        If one is not known.
+        If a field is unknown.
     """
     more = wanted.removeprefix("+")
     names = [name for name in more.split(",") if name]
@@ -229,7 +238,7 @@ def ratio(part: float, whole: float) -> float | None:
 
 
 def decimal(value: float | None, places: int) -> str:
-    """Return `value` with `places` decimals; ``-`` for None.
+    """Return `value` as text with `places` decimals; ``-`` for None.
 
     The shortest decimal form of the value is rounded to even: 0.57875 becomes 0.5788.
     """
@@ -248,9 +257,12 @@ INSTANCE_LEFT = 5
 
 
 def instance_table(state: State, backwards: bool = False, group: Group | None = None) -> Json:
-    """Return the instances of `state`, as `node_table` does; ``R`` before those that run.
+    """Return the list of instances of `state` as plain data: titles, rows, and alignment.
 
-    `backwards`: as of `node_table`. `group`: only instances with their primary node in this group.
+    A line of a running instance begins with ``R``.
+
+    `backwards`: whether the cluster was read last node first. `group`: only instances with their
+    primary node in this group are listed; None for all.
     """
     nodes = range(len(state.primaries)) if group is None else group.nodes
     instances = [instance for index in nodes for instance in state.primaries[index].values()]

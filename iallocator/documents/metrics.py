@@ -39,11 +39,11 @@ __all__ = [
 ]  # fmt: skip
 
 GAUGE, SUMMARY, UNTYPED = "gauge", "summary", ""
-"""Types of metrics. A counter has none: the two text formats name it differently."""
+"""Types of metrics. A counter has no type, because the two text formats name it differently."""
 
 
 class Description(NamedTuple):
-    """The type of a metric, and its meaning in one sentence."""
+    """Represent the type of a metric, and its meaning in one sentence."""
 
     kind: str
     help: str
@@ -118,7 +118,7 @@ METRICS = {
     ),
     "plan_jobs": Description(GAUGE, "Jobs of the executed plan, by state."),
 }
-"""Every metric without the prefix of its name."""
+"""Name of a metric without its prefix -> its description."""
 
 PREFIX = "iallocator_"
 
@@ -159,11 +159,11 @@ def health_metrics(
     state:
         The initial state of the cluster.
     health:
-        What `iallocator.planners.check.health.examine` found in it.
+        The results of `iallocator.planners.check.health.examine` for this state.
     data:
         Index of a group -> findings about the data of its nodes.
     how:
-        The modes of N+1 and the affinity constraints of the examination.
+        The modes of N+1, and the affinity constraints, that the examination used.
     """
     cluster, relations = state.cluster, how.relations
     group_of = {node.name: node.group.name for node in cluster.nodes}
@@ -228,7 +228,7 @@ def health_metrics(
 
 
 def capacity_metrics(report: CapacityReport, group: str) -> list[Json]:
-    """Return how many instances of the standard size fit in each group, or in `group` alone.
+    """Return metrics of how many standard instances fit in each group, or only in `group`.
 
     `group` is a name or uuid; "" for all groups.
     """
@@ -251,7 +251,7 @@ def capacity_metrics(report: CapacityReport, group: str) -> list[Json]:
 
 
 def forecast_metrics(trend: Json) -> list[Json]:
-    """Return the day on which each group is full, by the `trend` of ``capacity --forecast``.
+    """Return metrics with the time at which each group is full, from a forecast (`trend`).
 
     A group without a date within ten years has no sample.
     """
@@ -265,7 +265,7 @@ def forecast_metrics(trend: Json) -> list[Json]:
 
 
 def silent_metric(cluster: Cluster) -> Json:
-    """Return how many nodes of each group do not answer and are not marked offline."""
+    """Return a metric of how many nodes per group do not answer and are not marked offline."""
     silent = Counter(
         node.group.name for node in cluster.nodes if node.name in cluster.assumed_offline
     )
@@ -274,7 +274,7 @@ def silent_metric(cluster: Cluster) -> Json:
 
 
 def request_metrics(calls: Iterable[LoggedCall]) -> list[Json]:
-    """Return how many requests were answered and rejected, why, and how long they took."""
+    """Return metrics of how many requests were answered and rejected, why, and their duration."""
     counts: Counter[tuple[str, str, str]] = Counter()
     seconds: dict[str, list[float]] = {}
     for one in calls:
@@ -301,14 +301,14 @@ def request_metrics(calls: Iterable[LoggedCall]) -> list[Json]:
 
 
 COUNT = re.compile(r"\b(Fail[A-Za-z0-9]+): (\d+)")
-"""A reason and its count in ``info``: ``FailMem: 2``."""
+"""A pattern for a reason and its count in ``info``, such as ``FailMem: 2``."""
 
 OUTCOMES = {"success": "answered", "failed": "rejected"}
-"""Outcome of a call -> the word for it in metrics, if that is another one."""
+"""Outcome of a call -> the word for it in metrics, if the word is another one."""
 
 
 def plan_metrics(done: PlanResult) -> list[Json]:
-    """Return the size and the effect of a plan."""
+    """Return metrics of the size and the effect of a plan."""
     labels = {"command": done.plan.command}
     before, after = done.scores
     return [
@@ -322,7 +322,7 @@ def plan_metrics(done: PlanResult) -> list[Json]:
 
 
 def campaign_metrics(progress: Json) -> list[Json]:
-    """Return the state of a campaign of maintenance, by its `progress` as plain data."""
+    """Return metrics of the state of a campaign of maintenance, from its `progress`."""
     states = [({"state": word}, len(progress[word])) for word in ("done", "to_do", "left_out")]
     return [
         _metric("campaign_nodes", states),
@@ -334,7 +334,7 @@ def campaign_metrics(progress: Json) -> list[Json]:
 
 
 def job_metrics(command: str, report: Json) -> list[Json]:
-    """Return how many jobs of an execution are in each state, by its `report`."""
+    """Return metrics of how many jobs of an execution are in each state, from its `report`."""
     counts = Counter(job["state"] for job in report["jobs"])
     return [
         _metric(

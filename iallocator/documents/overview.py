@@ -41,9 +41,9 @@ def bad_items(state: State, nodes: Iterable[int]) -> tuple[list[int], set[str]]:
 
 
 def constraint_list(cluster: Cluster, settings: Settings) -> Json:
-    """Return the constraints of `cluster`, without those that every instance has.
+    """Return the constraints of `cluster` as plain data, without those that every instance has.
 
-    ``unusable`` says what is wrong with tags.
+    The member ``unusable`` has messages about invalid tags.
     """
     relations = relations_of(cluster, (), settings.tag_prefix, settings)
     unusable: list[str] = []
@@ -58,7 +58,7 @@ def total_score(state: State) -> float:
 
 
 def score_terms(state: State, nodes: Sequence[int] | None = None) -> list[Json]:
-    """Return the statistics of `nodes`, by default all; their terms add up to the score."""
+    """Return the statistics of `nodes` (None: all nodes); their terms add up to the score."""
     terms = terms_of(state, range(len(state.cluster.nodes)) if nodes is None else nodes)
     return [
         {"name": one.name, "weight": one.weight, "term": term}
@@ -97,10 +97,10 @@ def group_overviews(state: State, only: Group | None = None) -> list[Json]:
 def overview(
     source: Source, fields: str | None, backwards: bool, only: Group | None = None
 ) -> Json:
-    """Return everything about the cluster of `source`, or about the group `only`.
+    """Return the document of ``show`` about the cluster of `source`, or about the group `only`.
 
-    `fields` of nodes as for ``--print-nodes``; `backwards`: the cluster was read in the order of
-    hail.
+    `fields`: the fields of nodes, as for ``--print-nodes``; None for no list. `backwards`: whether
+    the cluster was read in the order of hail.
     """
     cluster = source.cluster
     state = State(cluster)

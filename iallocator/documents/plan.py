@@ -1,4 +1,4 @@
-"""Collect what the page of a plan shows beside it: both ends, and the reasons of the moves."""
+"""Collect further facts for the page of a plan: the cluster before and after, reasons of moves."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def plan_facts(
     remarks: Sequence[str] = (),
     health: tuple[Sequence[GroupHealth] | None, Sequence[GroupHealth] | None] = (None, None),
 ) -> Json:
-    """Return what the page of the plan `done` shows beside the document.
+    """Return the facts on the page of the plan `done` that the document leaves out.
 
-    `remarks`: further text; `health`: the findings at both ends, if they are known already.
+    `remarks`: further text. `health`: the findings before and after the plan, if they are known
+    already.
     """
     cluster, after = done.cluster, done.after()
     first = health_at(done.before, how, health[0])
@@ -64,7 +65,7 @@ def plan_facts(
 def _steps(move: Move, cluster: Cluster) -> list[tuple[str, str]]:
     """Return the kind of each step of a move, as in the transition, and its target.
 
-    The target is the name of a node; of a change of roles it is "".
+    The target is the name of a node; it is "" for a change of roles.
     """
     steps = []
     for step in chain(
@@ -81,9 +82,9 @@ def changes_of_moves(
 ) -> list[Changes | None]:
     """Return for each move how it changes the statistics of the groups of its nodes.
 
-    The moves are made one after the other from `state`, which is unchanged in the end. After the
-    `deadline`, the result of each is None. Cost: all nodes of the groups once, and then the nodes
-    of each move.
+    The moves are made one after the other on `state`, and undone at the end. Moves after the
+    `deadline` have the result None. Cost: all nodes of the groups once, and then the nodes of each
+    move.
     """
     if deadline.over():
         return [None] * len(moves)

@@ -1,1 +1,1 @@
-"""The settings of the program, the parser of command lines, and the table of all options."""
+"""Define the settings of the program, the parser of command lines, and the table of all options."""

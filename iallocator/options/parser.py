@@ -1,7 +1,7 @@
-"""Command lines to settings, and back.
+"""Convert command lines to settings, and settings to command lines.
 
-The parser is our own for two reasons: Ganeti passes flags as ``--flag=`` (with an empty
-value), and the program must start in milliseconds.
+A library is not used for two reasons: Ganeti passes flags as ``--flag=`` (with an empty value), and
+the program must start in milliseconds.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def parse(
     rejection: Callable[[str], str] = unknown,
     elsewhere: Callable[[str], object] | None = None,
 ) -> list[str]:
-    """Fill `settings` from `arguments` and return what is not an option.
+    """Set the attributes of `settings` from `arguments`; return the words that are no options.
 
-    `table`: by default the one of requests.  `rejection` returns why an option that is not in
-    `table` is invalid.  `elsewhere` returns whether a name is the full name of an option of another
-    command; such a name is no abbreviation.
+    `table`: the known options; by default those of requests. `rejection` returns why an option that
+    is not in `table` is invalid. `elsewhere` returns whether a name is the full name of an option
+    of another command; such a name is no abbreviation.
 
     Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may carry an empty
-    value, ``yes``, or ``no`` to overrule a file.  ``-nVALUE`` and ``-n=VALUE`` are the same; a long
-    name may be abbreviated as long as it is unambiguous.  After ``--`` nothing is an option; ``-``
-    never is.
+    value, ``yes``, or ``no`` to overrule a file. ``-nVALUE`` and ``-n=VALUE`` have one meaning; a
+    long name may be abbreviated as long as it is unambiguous. Words after ``--`` are no options,
+    and ``-`` is not an option.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def parse(
 
 
 def words_of(settings: Settings, targets: Collection[str], table: Sequence[Option]) -> list[str]:
-    """The options of `table` that set `targets`, as words with the values that they have."""
+    """Return the options of `table` that set `targets`, as words with values of `settings`."""
     words: list[str] = []
     for option in table:
         if option.target not in targets:
@@ -150,10 +150,11 @@ def _words(
     table: Sequence[Option] | None,
     elsewhere: Callable[[str], object] | None = None,
 ) -> Iterator[tuple[Option | None, str, str | None]]:
-    """Yield option, name and value of each word. The name of a word that is not an option is "".
+    """Yield option, name and value of each argument; the name is "" if it is not an option.
 
     The option is None if it is not in `table`; the value is None if a required one is missing.
-    `elsewhere`: as of `parse`.
+    `elsewhere` returns whether a name is the full name of an option of another command; such a name
+    is no abbreviation.
     """
     by_name = _by_name(arguments, table)
     rest = list(arguments)
@@ -184,7 +185,7 @@ def _words(
 
 
 def _by_name(arguments: Sequence[str], table: Sequence[Option] | None) -> dict[str, Option]:
-    """Name -> option; the common table is loaded only where a word may be an option."""
+    """Return name -> option; the common table is only loaded if a word may be an option."""
     if table is None:
         if not any(word.startswith("-") for word in arguments):
             return {}
@@ -197,8 +198,8 @@ def _by_name(arguments: Sequence[str], table: Sequence[Option] | None) -> dict[s
 def _reject_second_file(settings: Settings, option: Option, name: str, value: Any) -> None:
     """Reject another value of an option that names a file to read, or a file for the result.
 
-    Of other options, the last one counts: also of those for logs, journals and folders, which a
-    script may set for all its calls.
+    For other options, the last value counts. This includes options for logs, journals and folders,
+    which a script may set for all its calls.
 
     Raises
     ------
@@ -221,7 +222,7 @@ def _reject_second_file(settings: Settings, option: Option, name: str, value: An
 
 
 def suggestion(option: Option, value: str) -> str:
-    """Return ``(did you mean X?)`` for a wrong value of an option that takes some words only."""
+    """Return ``(did you mean X?)`` for a wrong value of an option that accepts only some words."""
     from iallocator.names import guesses
 
     words = getattr(option.read, "words", ())

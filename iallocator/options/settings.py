@@ -1,4 +1,4 @@
-"""Define the settings of requests and commands with their defaults, and find the file for more."""
+"""Define the settings of requests and commands, with their defaults, and find the configuration."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ CONFIGURATION = "/etc/iallocator.conf"
 """The default configuration file; it need not exist."""
 
 NAMED_BY = "IALLOCATOR_CONFIG"
-"""The environment variable with another configuration file; empty: no file is read."""
+"""The environment variable that names another configuration file; if it is empty, none is read."""
 
 STATIC_KVM_MEMORY = 4096
-"""MiB that a kvm node itself needs, if its document does not say; as of Ganeti."""
+"""MiB that a kvm node itself uses if the document does not contain the amount; as of Ganeti."""
 
 SEARCH_SECONDS = 5.0
-"""The work of an exact search, in seconds of a quiet machine, without a longer time limit."""
+"""The work of an exact search, in seconds of an idle machine, if no longer time limit is set."""
 
 OPTIMAL_FACTOR = 12
 """The factor of the work of planners' exact searches with ``--optimal``: a minute in all."""
@@ -46,7 +46,7 @@ BOOT_SECONDS = 600.0
 """The default time in which a node must answer after power-on or a reboot, in seconds."""
 
 WORK_SECONDS = 600.0
-"""The default time for which maintenance keeps nodes away, in seconds; for estimates."""
+"""The default estimate of the time in which a node is away for maintenance, in seconds."""
 
 REQUEST_SETTINGS = (
     "strategy", "stickiness", "n1", "ignore-soft-errors", "inter-group", "exact-search",
@@ -57,7 +57,7 @@ REQUEST_SETTINGS = (
 
 
 class Settings:
-    """The values of all options; the attributes of the class are the defaults."""
+    """Represent the values of all options; the attributes of the class are the defaults."""
 
     ignore_soft_errors: bool = False
     ignore_dynu: bool = False
@@ -117,7 +117,7 @@ class Settings:
     """The attributes that were set on the command line."""
 
     written: Mapping[str, str] = {}
-    """Attribute that was set on the command line -> the name of its option, as it was written."""
+    """Attribute that was set on the command line -> the name of the option as the user wrote it."""
 
     origins: Mapping[str, str] = {}
     """Attribute that a file, a request or a tag set -> its origin."""
@@ -133,7 +133,7 @@ class Settings:
         return not (self.chosen | self.origins.keys()).isdisjoint(targets)
 
     def plan_n1(self, group: int) -> str:
-        """Return the N+1 mode of plans for the group of that index: hbal and hsqueeze have none."""
+        """Return the N+1 mode of plans for the group with an index; ``off`` if hbal is followed."""
         if not self.behaviour.plans_keep_n1 and not self.says("n1"):
             return "off"
         return self.by_group.get(group, self).n1
@@ -141,14 +141,15 @@ class Settings:
     def asks_here(self, target: str) -> bool:
         """Return whether the command line, or the table of the command in a file, set `target`.
 
-        The top of a file is for requests and every command. A command ignores an option there that
-        has no effect on it, and rejects it from the command line and from its own table.
+        The top of the file applies to requests and to every command. A command ignores an option at
+        the top that has no effect on it, but rejects such an option on the command line and in its
+        table.
         """
         return target in self.chosen or target in self.of_table
 
     @property
     def behaviour(self) -> Behaviour:
-        """Return the flags for cases in which this program and those of htools differ."""
+        """Return the flags for the differences between this program and htools."""
         return behaviour_of(self.compat)
 
     @property
@@ -158,7 +159,7 @@ class Settings:
 
     @property
     def asks_running_cluster(self) -> bool:
-        """Return whether the cluster is read from its daemons."""
+        """Return whether the cluster is read from the daemons of a running cluster."""
         return self.luxi is not None or bool(self.rapi and not self.rapi.startswith("file:"))
 
     @property
@@ -191,11 +192,11 @@ class Settings:
 
     @property
     def optimum_seconds(self) -> float:
-        """Return the work that an exact search may do, in seconds of a quiet machine.
+        """Return the work that an exact search may do, in seconds of an idle machine.
 
-        A time limit below the default ends a search by the clock only: where the limit is not
-        reached, it changes no answer. A longer limit gives more work, in the same proportion;
-        with a limit of 0 nothing is searched.
+        A time limit below the default does not reduce the work; the clock ends the search.
+        Therefore it changes no answer unless it is reached. A longer limit increases the work in
+        proportion. With a limit of 0, no search is made.
         """
         if self.time_limit == 0:
             return 0.0
@@ -208,7 +209,7 @@ class Settings:
 
 
 def configuration_path(settings: Settings) -> str:
-    """Return the configuration file for these settings of the command line; "": none."""
+    """Return the path of the configuration file, given options of the command line; "" for none."""
     if settings.no_config:
         return ""
     named = settings.config or os.environ.get(NAMED_BY)

@@ -41,40 +41,40 @@ __all__ = [
 GROUPS = CLUSTER, SELECTION, LIMITS, OUTPUT, EXECUTION, TUNING = (
     "cluster", "selection", "limits", "output", "execution", "tuning",
 )  # fmt: skip
-"""The groups of options in a help: the source of the cluster and its condition; what is considered
-of it; what a result may do; how it is shown; how a plan is executed; how the search works."""
+"""The groups of options in a help. They are about: the source of the cluster and its condition; the
+part that is considered; limits of the result; its output; the execution of a plan; the search."""
 
 MOST_STEPS = 10_000
-"""System rounds of the placement keys; with more, rounds are less than 0.01 points apart."""
+"""The most system rounds of placement keys; with more, rounds differ by less than 0.01 points."""
 
 MOST_RATIO = 1000
-"""The highest ratio of memory that may be allocated to memory that a node has."""
+"""The highest memory ratio: MiB that may be allocated for each MiB of a node."""
 
 MOST_ROOM = 20
-"""Moves of other instances that make room: with more, use a planner."""
+"""The most moves of other instances with ``--make-room`` of a request; a planner can use more."""
 
 
 class Option:
-    """One option.
+    """Represent one option of the command line.
 
     Attributes
     ----------
     names:
-        As written, long form first: ``("--top",)``.
+        The names as they are written, long form first: ``("--top",)``.
     target:
-        The attribute of the settings that it sets: by default, the first name.
+        The attribute of the settings that the option sets: by default, the first name.
     read:
-        Text to value; None for a flag, which takes none.
+        The function from text to value; None for a flag, which has no value.
     metavar, help:
-        For the help text.
+        The name of the value, and the description, in the help.
     bare:
-        The value of the option if it is written without one; None if a value is required. If it is
-        not None, a value must be attached: ``-pFIELDS``, ``--print-nodes=FIELDS``.
+        The value of the option if it is written without a value; None if a value is required. If
+        `bare` is not None, a value must be attached: ``-pFIELDS``, ``--print-nodes=FIELDS``.
     repeats:
-        Whether the values of every use are collected.
+        Whether the values of repeated uses are collected in a list.
     default:
-        The value of the attribute without the option, if a class of settings declares the option.
-        `option` sets it.
+        The value of the attribute if the option is not given. It is set by `option`, for options
+        that a class of settings declares.
     group:
         One of `GROUPS`.
     rare:
@@ -109,7 +109,7 @@ class Option:
         self.rare = rare
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """Set the attribute of the class of settings that declares the option."""
+        """Use the attribute `name` of the class that declares the option as the target."""
         self.target = name
 
     @property
@@ -141,7 +141,7 @@ def option(
 
 
 class CommandSettings(Settings):
-    """The settings of a command: those of all commands, and those of its own options.
+    """Represent the settings of a command: the common settings, and those of its own options.
 
     An attribute of a subclass with a value made by `option` declares that option. The value becomes
     its default.
@@ -149,7 +149,7 @@ class CommandSettings(Settings):
     Attributes
     ----------
     options:
-        The options, in the order of the help: those of the base classes, then those of the class.
+        The options of the command, in the order of the help: first those of the base classes.
     usage:
         The words after the name of the command on the usage line.
     """
@@ -158,7 +158,7 @@ class CommandSettings(Settings):
     usage = "[OPTIONS] [FILE]"
 
     def __init_subclass__(cls) -> None:
-        """Collect the options, and set the defaults."""
+        """Collect the options that the class declares, and set the defaults of their attributes."""
         own = [one for one in vars(cls).values() if isinstance(one, Option)]
         replaced = {one.target for one in own}
         every = (one for base in cls.__bases__ for one in getattr(base, "options", ()))
@@ -168,12 +168,12 @@ class CommandSettings(Settings):
             setattr(cls, one.target, one.default)
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject options that contradict each other, and words that are no input of the command.
+        """Reject options that contradict each other, and words that the command does not accept.
 
         Raises
         ------
         UsageError
-            Says which.
+            If there are such options or words; the message names them.
         """
 
     @staticmethod
@@ -325,7 +325,7 @@ COMMON = (
     Option("--version -V", "print the version and exit", group=OUTPUT, rare=True),
     Option("--help -h", "print this help and exit", group=OUTPUT),
 )  # fmt: skip
-"""The options of requests; a command takes those that have an effect on it."""
+"""The options of requests; a command accepts those that have an effect on it."""
 
 
 def request_options() -> dict[str, Option]:

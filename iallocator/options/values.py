@@ -20,11 +20,11 @@ __all__ = [
 ]  # fmt: skip
 
 NODE_PLACE = "{node}"
-"""This part of a command stands for the name of a node."""
+"""The text in a command that is replaced by the name of a node."""
 
 
 def for_node(command: str, node: str) -> str:
-    """Return the command of a shell with `NODE_PLACE` replaced by the name of a node, quoted."""
+    """Return a shell command in which `NODE_PLACE` is replaced by the quoted name of a node."""
     from shlex import quote
 
     return command.replace(NODE_PLACE, quote(node))
@@ -35,7 +35,7 @@ UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 NO_ALIASES: Mapping[str, str] = {}
-"""The aliases of a choice that has none."""
+"""The empty mapping of aliases."""
 
 
 class Numbers:
@@ -101,7 +101,7 @@ share = number_between(0, 1)
 class Size(Numbers):
     """Read a size: a number, then a unit such as ``m``, ``MB`` or ``MiB``; every unit is binary.
 
-    The bounds are those of the result. A result that must be whole is rounded down.
+    The bounds apply to the result. A result that must be whole is rounded down.
 
     Attributes
     ----------
@@ -150,9 +150,9 @@ bandwidth = Size("m", "100, 500m or 1g", lowest=1, highest=1_000_000, whole=Fals
 
 
 def disk_reserve(text: str) -> str:
-    """Parse a share of the disk of a node, or a size, in MiB without a unit.
+    """Parse a share of the disk of a node, like ``10%``, or a size; without a unit, in MiB.
 
-    ``10percent`` is ``10%``: Ganeti accepts no percent sign in a tag.
+    ``10percent`` means ``10%``, because Ganeti accepts no percent sign in a tag.
     """
     if text.endswith("percent"):
         text = text.removesuffix("percent") + "%"
@@ -175,7 +175,7 @@ def name_list(text: str) -> list[str]:
 
 
 def file_name(text: str) -> str:
-    """Check that a file of this name can be opened."""
+    """Return `text`, the name of a file; reject names that cannot exist."""
     if not text or "\0" in text:
         raise ValueError("the name of a file")
     return text
@@ -200,16 +200,16 @@ def score(text: str) -> float:
 
 
 class Choice:
-    """Read one of a few words.
+    """Read a value that must be one of a few words.
 
     Parameters
     ----------
     words:
         The words, if they are always the same.
     names:
-        The words, if the collection may grow later.
+        The words, if the collection may grow after this object is made.
     aliases:
-        Words that are short for another one -> that one.
+        Short word -> the word for which it stands.
     """
 
     __slots__ = ("aliases", "names")
@@ -238,7 +238,7 @@ class Choice:
 
 
 class Several:
-    """Read some of a few words, with commas between them."""
+    """Read a list of some of a few words, separated by commas."""
 
     __slots__ = ("words",)
 

@@ -45,9 +45,9 @@ REQUEST, CLUSTER, ARGS, RESPONSE = "request.json", "cluster.data", "args", "resp
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Represent one stored request or command: its name as shown, and the paths of its files.
+    """Represent one stored request or command: its name, and the paths of its files.
 
-    `request` is the file that is read: the request, the cluster as text, or `args`.
+    `request` is the path of the file that is read: the request, the cluster as text, or `args`.
     """
 
     name: str
@@ -61,16 +61,16 @@ class Case:
 
     @property
     def configured(self) -> bool:
-        """Return whether it has a configuration file; the machine's own one is never used."""
+        """Return whether the case has a configuration file; that of the machine is never used."""
         return os.path.exists(self.conf)
 
     @property
     def captured(self) -> bool:
-        """Return whether it is a captured call, which is never changed."""
+        """Return whether the case is a captured call, so that its files must not be changed."""
         return self.request.endswith("." + layout.REQUEST)
 
     def source(self) -> list[str]:
-        """Return the file that is read, as words for a command that runs in its folder."""
+        """Return the arguments that name the file that is read, for a run in the case's folder."""
         if self.request == self.args:
             return []
         name = os.path.basename(self.request)
@@ -82,7 +82,7 @@ class Case:
         Raises
         ------
         UsageError
-            If their quotes are invalid.
+            If the quotes in the file are invalid.
         """
         try:
             return shlex.split(read_text(self.args) or "", comments=True)
@@ -99,7 +99,7 @@ def find_cases(paths: Sequence[str]) -> list[Case]:
     Raises
     ------
     UsageError
-        If a path does not exist, or there is no request.
+        If a path does not exist, or no request is found.
     """
     by_name: dict[str, Case] = {}
     for path in map(layout.request_path, paths):
@@ -166,7 +166,7 @@ def read_text(path: str) -> str | None:
     Raises
     ------
     UsageError
-        If it cannot be read, or is not text.
+        If the file cannot be read, or is not text.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise UsageError(f"{path}: not a file")

@@ -35,15 +35,16 @@ __all__ = [
 ]
 
 WIDE = 88
-"""Characters from which on a difference takes two lines."""
+"""The number of characters from which on a difference is shown on two lines."""
 
 ABSENT = object()
 
 
 class Difference:
-    """Represent one place where two documents differ; both values as text.
+    """Represent one difference between two documents; both values are text.
 
-    ``path`` is its place, keys and positions joined by ``/``; empty for the whole document.
+    ``path`` is the place of the difference: keys and positions joined by ``/``; empty for the whole
+    document.
     """
 
     __slots__ = ("now", "path", "stored")
@@ -62,10 +63,9 @@ class Difference:
 
 
 def differences(stored: object, now: object, path: str = "") -> Iterator[Difference]:
-    """Yield every place where `now` differs from `stored`, in the order of `stored`.
+    """Yield every difference between `stored` and `now`, in the order of `stored`.
 
-    Lists are compared position by position, numbers to
-    `WRITTEN_DECIMALS` decimals.
+    Lists are compared position by position, numbers to `WRITTEN_DECIMALS` decimals.
     """
     if isinstance(stored, dict) and isinstance(now, dict):
         for key in dict.fromkeys([*stored, *now]):
@@ -106,14 +106,14 @@ DIFFERS, MISSING, ERROR = "DIFFERS", "no stored response", "error"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Represent the output of the program.
+    """Represent the output of the program for a case.
 
     Attributes
     ----------
     document:
         The response, or ``{"error": ...}``; None for a command that prints text.
     stderr, stdout:
-        Text; for a document only `stderr`.
+        The texts on stderr and stdout; if there is a `document`, `stdout` is empty.
     status:
         The exit status of a command as a line; "" for 0, and for requests.
     """
@@ -140,7 +140,10 @@ class Outcome:
 
 
 def compare(case: Case, answered: Answered, keys: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the status of a case, and the differences, if given only in the members `keys`."""
+    """Return the status of a case, and its differences from the stored answer, as lines.
+
+    `keys`: the only members to compare; empty for all.
+    """
     expected = case.stdout if answered.document is None else case.response
     text = read_text(expected)
     if text is None and (expected == case.response or answered.stdout):
@@ -175,7 +178,7 @@ def _changes(case: Case, stored: object, answered: Answered, keys: Sequence[str]
 
 
 def _texts(case: Case, answered: Answered) -> tuple[tuple[str, str], ...]:
-    """Return the files with text, and their new content."""
+    """Return (path, new content) of the files with texts of a case."""
     return (
         (case.stderr, answered.stderr),
         (case.stdout, answered.stdout),

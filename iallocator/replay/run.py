@@ -40,11 +40,12 @@ class Commands:
     Attributes
     ----------
     names:
-        Their names.
+        The names of the commands.
     run:
-        Runs one: name, words to exit status.
+        Function that runs a command: its name and arguments -> exit status.
     accepted:
-        Returns the options that have effect in one: name, options to options.
+        Function that returns the options with an effect on a command: its name and options ->
+        options.
 
     Both must be functions of a module, so that processes can share them.
     """
@@ -59,12 +60,13 @@ NO_COMMANDS = Commands()
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """Represent how cases are run.
+    """Represent the options for running cases.
 
     Attributes
     ----------
     options:
-        Options of every request, and of commands in which they have effect, before their own.
+        Options for every request, and for commands on which they have an effect. The options of a
+        case follow them.
     keys:
         The members of the response that are compared, in addition to ``error``. Without any, all
         members, stderr, stdout and the exit status are compared.
@@ -106,12 +108,12 @@ def run(cases: Sequence[Case], how: How, jobs: int = 1) -> Iterator[Outcome]:
 
 
 def run_case(case: Case, how: How) -> Outcome:
-    """Run one case; an error is its outcome.
+    """Run one case, and return its outcome; an error is an outcome, too.
 
     Raises
     ------
     Stopped
-        If a signal has come: the answer may be incomplete, so it is neither compared nor stored.
+        If a signal has come. The answer may be incomplete then, and is neither compared nor stored.
     """
     started = perf_counter()
     try:
@@ -137,9 +139,12 @@ def answer_case(
     commands: Commands = NO_COMMANDS,
     update: bool = False,
 ) -> Answered:
-    """Return the answer to the request or command of `case`, with `options` and its own.
+    """Return the answer to the request or command of `case`.
 
-    `update`: the answer replaces the stored one.
+    `options`: options in addition to those of the case. `commands`: the commands that a case can
+    run.
+
+    `update`: whether the answer will replace the stored one.
 
     Raises
     ------
@@ -172,7 +177,7 @@ def answer_case(
 def _run_command(
     case: Case, words: list[str], run_command: Callable[[str, Sequence[str]], int]
 ) -> Answered:
-    """Run a command in the folder of its case; its document does not contain the time."""
+    """Run a command in the folder of its case, and return its output, without the present time."""
     as_json = any(word == "--json" or word.startswith("--json=") for word in words)
     complaints = StringIO()
     printed = TextIOWrapper(BytesIO(), encoding="utf-8")
@@ -217,7 +222,7 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
     Raises
     ------
     UsageError
-        If it cannot be written.
+        If the file cannot be written.
     """
     failed = [outcome for outcome in outcomes if not outcome.passed]
     errors = sum(1 for outcome in failed if outcome.status == ERROR)

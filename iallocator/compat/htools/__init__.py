@@ -26,10 +26,10 @@ NAMES = {
     "hspace": "compute how many instances fit",
     "hsqueeze": "power nodes down and on",
 }
-"""Name of a program -> what it does."""
+"""Name of a program -> its purpose."""
 
 GENERIC = "htools"
-"""The name under which a variable must choose the program."""
+"""The name of the executable with which an environment variable must choose the program."""
 
 VARIABLE = "HTOOLS"
 """The environment variable that chooses the program, whatever its name."""

@@ -1,4 +1,4 @@
-"""Read the cluster as htools do, with their messages, and print lists as they do."""
+"""Read the cluster with the messages of htools, and print lists in their form."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ __all__ = [
 ]  # fmt: skip
 
 NOT_LOADED = "Error: failed to load data, aborting: "
-"""The beginning of a message that the cluster cannot be read."""
+"""The beginning of the message of an error in reading the cluster."""
 
 
 class Given(SimpleNamespace):
-    """The values of the options of one run; None for an option that was not given."""
+    """Represent the values of the options of one run; None for an option that was not given."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return None for an option without a value."""
+        """Return None: the option `name` was not given."""
         if name.startswith("__"):
             raise AttributeError(name)
         return None
@@ -61,7 +61,7 @@ class Given(SimpleNamespace):
 
 
 def settings_of(given: Given, settings: Settings) -> Settings:
-    """Return `settings` with the options of htools that all its programs share."""
+    """Set the options that all programs of htools share in `settings`, and return `settings`."""
     settings.compat = "hail"
     settings.no_config = True
     settings.text_data = settings.ialloc_src = settings.rapi = ""
@@ -101,8 +101,8 @@ def settings_of(given: Given, settings: Settings) -> Settings:
 def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     """Return the cluster that the options name; inconsistent data are reported on stderr.
 
-    `in_order`: whether nodes and instances keep the order of the source; otherwise it is reversed,
-    as the planners of htools go through them.
+    `in_order`: whether nodes and instances keep the order of the source. Otherwise, the order is
+    reversed, as in the planners of htools.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
 
 
 def adjust(given: Given, cluster: Cluster) -> None:
-    """Change `cluster` as the options require: nodes are offline, and have another ratio of cpus.
+    """Set nodes of `cluster` offline, and their ratios of cpus, as the options require.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def _reason(error: IallocatorError, settings: Settings) -> str:
 
 
 def warn(cluster: Cluster, in_order: bool = False) -> None:
-    """Report the nodes with inconsistent data; disks on shared storage count, too."""
+    """Report the nodes with inconsistent data on stderr; disks on shared storage count, too."""
     state = State(cluster)
     warnings = []
     for node in cluster.nodes[:: -1 if in_order else 1]:
@@ -209,13 +209,13 @@ def warn(cluster: Cluster, in_order: bool = False) -> None:
 
 
 def domain(cluster: Cluster) -> str:
-    """Return the end that the names of all nodes and instances have in common, from a dot on."""
+    """Return the common end of the names of all nodes and instances, from a dot on; "" for none."""
     every = [*(one.name for one in cluster.nodes), *(one.name for one in cluster.instances)]
     return common_domain(every)
 
 
 def group_of(cluster: Cluster, word: str | None) -> Group:
-    """Return the group that `word` names, or the only one.
+    """Return the group that `word` names, or the only group of the cluster.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def split_instances(cluster: Cluster) -> list[str]:
 
 
 def check_bad(state: State, nodes: Iterable[int]) -> tuple[int, int]:
-    """Return how many nodes fail N+1, and how many instances are on them."""
+    """Return how many of `nodes` fail N+1, and how many instances are on those nodes."""
     bad_nodes, held = bad_items(state, nodes)
     return len(bad_nodes), len(held)
 
@@ -265,7 +265,7 @@ def table(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> list[str]:
 
 
 def scores(state: State, nodes: Sequence[int]) -> list[str]:
-    """Return the statistics of `nodes` with their weights, a line each."""
+    """Return a line for each statistic of `nodes`, with its weight."""
     rows = [("Field", "Value", "Weight")]
     if any(state.cluster.nodes[index].online for index in nodes):
         rows += [
@@ -290,7 +290,7 @@ QUOTIENTS: dict[str, tuple[int, Callable[[Node], float]]] = {
 
 
 def node_list(state: State, fields: str | bool, group: Group | None = None) -> str:
-    """Return the nodes in `state`; `fields` as after ``-p``."""
+    """Return the list of nodes in `state` as text; `fields`: the value of ``-p``."""
     wanted = "" if fields is True else str(fields)
     more = wanted.removeprefix("+")
     names = more.split(",") if more else []
@@ -319,7 +319,7 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
 
 
 def instance_list(state: State, group: Group | None = None) -> str:
-    """Return the instances in `state`."""
+    """Return the list of instances in `state` as text."""
     listed = instance_table(state, True, group)
     rows = [listed["titles"], *listed["rows"]]
     return "".join(f" {line}\n" for line in table(rows, listed["left"]))
@@ -334,7 +334,8 @@ def save(
 ) -> None:
     """Write the cluster in `state` to the file at `path`.
 
-    `backwards`: nodes were read in reverse order. `group`: write only its nodes and instances.
+    `backwards`: whether nodes were read in reverse order. `group`: the only group of which nodes
+    and instances are written; None for all.
     """
     from iallocator.sources.writer import write_text
 
@@ -356,7 +357,7 @@ def write(path: str, text: str) -> None:
     Raises
     ------
     ProgramError
-        If that is not possible.
+        If the file cannot be written.
     """
     try:
         with open(path, "w", encoding="utf-8") as file:

@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 MOVED = re.compile(r"^([0-9]+ instances failed to move and [0-9]+ were moved successfully).*")
-"""The text of an answer about several instances, and what this program adds to it."""
+"""The text of an answer about several instances; the group is the part that hail prints."""
 
 NO_NODES = "no nodes available"
-"""The reason that this program adds if a group has no other node."""
+"""The reason that this program adds to an answer if a group has no other node."""
 
 
 UNKNOWN_GROUP = re.compile(r"^Group (\S+) does not exist$")
 CHOSEN = re.compile(r"(Selected group: [^,]+, )?(.*)", re.DOTALL)
 NEXT_GROUP = re.compile(r", (?=[Gg]roup \S+ )")
-"""Parts of an answer about a new instance."""
+"""The separator of the parts of an answer about a new instance; each part is about one group."""
 
 
 def run(given: Given) -> int:
     """Print the answer to the request in the file of the command line; return the exit status.
 
-    The warnings about the cluster of the message come first. If an option names another cluster,
-    its warnings follow, and the request is answered for it.
+    The warnings about the cluster in the message are printed first. If an option names another
+    cluster, the request is answered for that cluster, and its warnings follow.
 
     Raises
     ------
@@ -109,13 +109,13 @@ def run(given: Given) -> int:
 
 
 def _show(given: Given, state: State, moment: str) -> None:
-    """List the nodes of `state` on stderr if an option asks for it."""
+    """List the nodes of `state` on stderr if an option requests it."""
     if given.print_nodes is not None:
         say(f"\n{moment} cluster status:\n{node_list(state, given.print_nodes)}")
 
 
 def _save(given: Given, state: State, master: str, ending: str, moment: str) -> None:
-    """Write `state` to a file if an option asks for it."""
+    """Write `state` to a file if an option requests it."""
     if given.save is not None:
         path = f"{given.save}.{ending}"
         text = write_text(state.cluster, state, master=master, backwards=True, reported=True)
@@ -124,9 +124,9 @@ def _save(given: Given, state: State, master: str, ending: str, moment: str) -> 
 
 
 def _info(info: str) -> str:
-    """Return the text of a reply as hail words it: without the reasons that this program adds.
+    """Return the text of a reply in hail's words: without the reasons that this program adds.
 
-    Groups without a network of the instance come first.
+    The groups that lack a network of the instance come first.
     """
     info = MOVED.sub(r"\1", info.replace(f": {NO_NODES}", ": "))
     info = UNKNOWN_GROUP.sub(r"Wrong number of elems found with name \1", info)

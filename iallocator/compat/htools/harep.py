@@ -1,4 +1,4 @@
-"""harep: repair the instances that have a tag for it, as ``iallocator repair -L -X``."""
+"""harep: repair the instances with a tag that permits it, as ``iallocator repair -L -X``."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ UNFINISHED = (
     r'An unfinished repair was found in instance \1: found tag "\2", but older pending tag '
     r'"\3"exists.'
 )
-"""Our words for tags that contradict each other, and those of harep."""
+"""A pattern for this program's message about contradictory tags, and harep's message."""
 
 
 def run(given: Given) -> int:
-    """Follow up repairs, and begin further ones; return the exit status.
+    """Check the state of pending repairs, and begin further ones; return the exit status.
 
     With ``--dry-run``, the output is that of harep. Otherwise it is that of ``iallocator repair``.
 
@@ -79,7 +79,7 @@ def run(given: Given) -> int:
 
 
 def _print(work: RepairRound) -> None:
-    """Print what would be done, and the number of instances in each state."""
+    """Print the repairs that would begin, and the number of instances in each state."""
     entries = sorted(work.entries, key=lambda one: one.instance.order)
     for one in entries:
         for before, after in one.history:
@@ -132,7 +132,10 @@ def _kind(repair: str) -> str:
 
 
 def _print_tags(name: str, new: Record | None, before: RepairState) -> None:
-    """Print the change of the tags of an instance. harep keeps older tags of the same repair."""
+    """Print the change of the tags of an instance.
+
+    Unlike this program, harep does not remove older tags of a repair.
+    """
     if new is not None:
         print(f'>>> Adding the following tag to {name}:\n"{new.tag}"')
     if before.record is not None:

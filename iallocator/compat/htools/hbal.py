@@ -69,11 +69,11 @@ check() {
   fi
 }
 """
-"""The beginning of the script of a plan: as that of hbal, it can be stopped between jobs."""
+"""The beginning of the shell script of a plan; a file can stop the script between jobs."""
 
 
 def options_of(given: Given, own: Balancing) -> None:
-    """Convert the options of hbal in `own` to those of ``iallocator balance``."""
+    """Set the options of ``iallocator balance`` in `own` from the options of hbal in `given`."""
     own.group, own.all_groups = "", False
     own.evac_mode = bool(given.evac_mode)
     own.restricted_migration = bool(given.restricted_migration)
@@ -155,7 +155,7 @@ def run(given: Given) -> int:
 
 
 def execute(given: Given, own: Planning, done: PlanResult, program: str) -> int:
-    """Execute the plan through LUXI; the status is 1 if a job fails.
+    """Execute the plan through LUXI; return the exit status: 1 if a job fails, else 0.
 
     Raises
     ------
@@ -242,9 +242,9 @@ def _show_end(given: Given, done: PlanResult, group: Group, score: float) -> Non
 
 
 def _violating(state: State, group: Group) -> dict[int, str]:
-    """Return the nodes of `group` that exceed a ratio of the policy, and which one.
+    """Return index of a node of `group` that exceeds a ratio of the policy -> the ratio.
 
-    Virtual cpus are those of all primaries but instances that are marked offline.
+    All primaries of a node use virtual cpus, except instances that are marked offline.
     """
     violating: dict[int, str] = {}
     for node in (state.cluster.nodes[index] for index in group.nodes):
@@ -259,7 +259,7 @@ def _violating(state: State, group: Group) -> dict[int, str]:
 
 
 def _print_moves(done: PlanResult, end: str) -> None:
-    """Print the moves; names are without their `end`."""
+    """Print the moves; the common `end` of names is left out."""
     cluster = done.cluster
     names = [node.name.removesuffix(end) for node in cluster.nodes]
     pair = 2 * max(map(len, names)) + 1
@@ -281,7 +281,7 @@ def _print_moves(done: PlanResult, end: str) -> None:
 def command_lines(done: PlanResult, end: str) -> list[str]:
     """Return the commands of the moves of `done`, in sets of jobs that use different nodes.
 
-    Names are without their `end`.
+    The common `end` of names is left out.
     """
     lines: list[str] = []
     moves = done.moves

@@ -1,4 +1,4 @@
-"""hcheck: report what is wrong with each group, and whether balancing would help."""
+"""hcheck: report the problems of each group, and whether balancing would help."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WORDS = {
     "OFFLINE_SEC": "Instances having a secondary node offline",
     "GN1_FAIL": "Nodes not directly evacuateable",
 }
-"""Key -> what it counts, in words."""
+"""Key -> the kind of problem that it counts, in words."""
 
 
 def run(given: Given) -> int:
-    """Print what is wrong, now and after balancing; the status is 1 if anything is wrong."""
+    """Print the problems, now and after balancing; return the exit status: 1 with a problem."""
     own = Check()
     source = load(given, own)
     adjust(given, source.cluster)
@@ -54,7 +54,7 @@ def run(given: Given) -> int:
 
 
 def _text(checkup: Checkup, alone: bool) -> Iterator[str]:
-    """Yield the output; `alone`: without balancing."""
+    """Yield the lines of the output; `alone`: whether no balancing was tried."""
     needs = checkup.hcheck_needs
     if alone:
         yield "Running in no-simulation mode."

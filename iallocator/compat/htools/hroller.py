@@ -1,9 +1,9 @@
 """hroller: plan which nodes can be rebooted together.
 
-The nodes are coloured by three heuristics, each first-fit in an order of its own: the nodes with
-most coloured neighbours first (Dcolor), with most colours around them (Dsatur), or with most
-neighbours (LF). Nodes of one colour are divided into groups, so that all instances of a group fit
-on other nodes.
+Three heuristics assign a colour to each node. Each of them is first-fit in its own order of nodes:
+the node with most coloured neighbours first (Dcolor), with most colours among its neighbours
+(Dsatur), or with most neighbours (LF). Nodes of one colour are divided into groups, so that all
+instances of a group fit on other nodes.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 HEURISTICS = ("Dcolor", "Dsatur", "LF")
-"""The names of the heuristics; of equal results, that of the last one is used."""
+"""The names of the heuristics; of several equal results, the last one is used."""
 
 
 def run(given: Given) -> int:
-    """Print the groups of nodes; the status is 1 if there is no plan for all of them."""
+    """Print the groups of nodes; return the exit status: 1 if not all nodes can be rebooted."""
     own = Reboot()
     source = load(given, own, in_order=True)
     cluster = source.cluster
@@ -100,7 +100,7 @@ def _parts(planner: DrainPlanner, nodes: Sequence[int], evacuate: bool) -> list[
     Raises
     ------
     ProgramError
-        If there is none even for the instances of one node.
+        If the instances of a single node do not fit on other nodes.
     """
     parts: list[list[int]] = []
     rest = list(nodes)
@@ -120,7 +120,7 @@ def _parts(planner: DrainPlanner, nodes: Sequence[int], evacuate: bool) -> list[
 def _classes(
     given: Given, cluster: Cluster, nodes: Sequence[int]
 ) -> tuple[list[list[int]], list[str]]:
-    """Return `nodes` by colour, and the lines on the heuristics, with ``-v`` only."""
+    """Return `nodes` grouped by colour, and with ``-v`` lines about the heuristics."""
     lines: list[str] = []
     first = nodes[0]
     graph = _graph(cluster, nodes, not given.offline_maintenance)
@@ -155,11 +155,12 @@ def _classes(
 def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
     """Return the neighbours of each node from the first to the last of `nodes`, in their order.
 
-    They must not be rebooted together with it. Nodes between them have no neighbours, but a colour.
+    A node must not be rebooted together with a neighbour. The result also has the nodes of other
+    groups in this range; they have no neighbours.
 
-    The primary and the secondary of an instance are neighbours, listed once per instance. `online`:
-    the primaries of instances with a common secondary are neighbours, too, each also of itself. The
-    last neighbour is listed first.
+    The primary and the secondary of an instance are neighbours; they are listed once per instance.
+    With `online`, the primaries of instances with a common secondary are neighbours, too, and each
+    of them is a neighbour of itself. The order of neighbours is reversed, as in hroller.
     """
     place = {index: index - nodes[0] for index in nodes}
     neighbours: list[list[int]] = [[] for _ in range(nodes[0], nodes[-1] + 1)]
@@ -182,7 +183,7 @@ def _graph(cluster: Cluster, nodes: Sequence[int], online: bool) -> Graph:
 
 
 def _coloured(graph: Graph, name: str) -> list[int]:
-    """Return the colours from 0 on, first-fit in the order of the heuristic `name`."""
+    """Return the colour of each node, a number from 0 on, by the heuristic `name`."""
     colours = [-1] * len(graph)
 
     def rank(vertex: int) -> tuple[int, int, int]:

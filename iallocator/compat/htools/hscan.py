@@ -30,14 +30,17 @@ __all__ = ["run"]
 
 TITLES = ("Nodes", "Inst", "BNode", "BInst", "t_mem", "f_mem", "t_disk", "f_disk", "Score")
 WIDTHS = (5, 5, 5, 5, 6, 6, 6, 6, 10)
-"""The columns after the name of the cluster; memory in MiB, disk in GiB."""
+"""The widths of the columns after the name of the cluster; memory in MiB, disk in GiB."""
 
 LOCAL = "LOCAL"
 """The name of the cluster that is read through LUXI."""
 
 
 def run(given: Given) -> int:
-    """Save the clusters, and print a line about each; the status is 2 if one cannot be read."""
+    """Save the clusters, and print a line about each; return the exit status.
+
+    The exit status is 2 if a cluster cannot be read.
+    """
     names = list(given.words)
     if not names:
         names = [LOCAL]
@@ -65,7 +68,7 @@ def run(given: Given) -> int:
 
 
 def _show(given: Given, source: Source, name: str, width: int) -> None:
-    """Print the line of a cluster, and its nodes if that is asked for; save it."""
+    """Print the line of a cluster, and its nodes if an option requests them; save the cluster."""
     nodes = source.cluster.nodes
     state, every = State(source.cluster), range(len(nodes))
     bad_nodes, bad_instances = check_bad(state, every)

@@ -37,11 +37,14 @@ RESULTS = {
     "tiered": ("Tiered allocation results:", "HTS_TRL_"),
     "standard": ("Normal (fixed-size) allocation results:", "HTS_FIN_"),
 }
-"""For each kind how the first line with its results begins: in text, and in keys and values."""
+"""Kind of filling -> the beginnings of the first line with its results: in text, in keys."""
 
 
 def run(given: Given) -> int:
-    """Fill the cluster twice, and print the results; the status is 1 if no node is online."""
+    """Fill the cluster in two ways, and print the results; return the exit status.
+
+    The exit status is 1 if no node is online.
+    """
     own = Capacity()
     source = load(given, own)
     adjust(given, source.cluster)
@@ -91,9 +94,10 @@ def run(given: Given) -> int:
 
 
 def _save(given: Given, source: Source, report: CapacityReport, kind: str) -> None:
-    """Write the cluster with the placed instances of a `kind` to the file for it.
+    """Write the cluster, with the placed instances of a `kind` of filling, to a file.
 
-    If that is not possible, print all that comes before their results, as the original does.
+    If the file cannot be written, print the output up to the results of this filling, as hspace
+    does.
     """
     path = f"{given.save}.{kind}"
     try:
@@ -108,9 +112,10 @@ def _save(given: Given, source: Source, report: CapacityReport, kind: str) -> No
 
 
 def _allocatable(cluster: Cluster, report: CapacityReport, first: int) -> str:
-    """Return the nodes that may be used, by their positions in the source, as Haskell lists them.
+    """Return the usable nodes, as positions in the source, in the form of a Haskell value.
 
-    `first`: the first position. For instances with two nodes: each primary with its secondaries.
+    `first`: the position of the first node. For instances on two nodes, the result lists each
+    primary with its secondaries.
     """
     last = len(cluster.nodes) - 1
     place = {
@@ -147,7 +152,7 @@ def _map(report: CapacityReport, done: Run) -> Iterator[str]:
 
 
 def _text(report: CapacityReport) -> Iterator[str]:
-    """Yield the output."""
+    """Yield the lines of the output as text."""
     totals, before = report.totals, report.initial
     yield f"The cluster has {totals.nodes} nodes and the following resources:"
     spindles = f", SPN {totals.spindles}" if _exclusive(report) else ""
@@ -179,7 +184,7 @@ def _text(report: CapacityReport) -> Iterator[str]:
 
 
 def _exclusive(report: CapacityReport) -> bool:
-    """Return whether a node has exclusive storage; then spindles are printed, too."""
+    """Return whether a node has exclusive storage, so that spindles are printed, too."""
     return any(node.exclusive_storage for node in report.before.cluster.nodes)
 
 
@@ -189,7 +194,7 @@ def _size(report: CapacityReport, size: Size) -> str:
 
 
 def _end(report: CapacityReport, done: Run) -> Iterator[str]:
-    """Yield why no more instances were placed, and the used share of the cluster."""
+    """Yield the lines about the end of a filling: the reason, and the used share of the cluster."""
     totals, figures = report.totals, done.figures
     yield f"  - most likely failure reason: {done.filling.reason}"
     yield f"  - initial cluster score: {report.initial.score:.8f}"

@@ -29,7 +29,7 @@ NOTHING = ["echo Nothing to do"]
 """The commands if no node is switched."""
 
 AUTO = "htools:standby:auto"
-"""The tag of nodes that this program powered down."""
+"""The tag of nodes that hsqueeze has powered down."""
 
 
 def run(given: Given) -> int:
@@ -82,7 +82,7 @@ def run(given: Given) -> int:
 
 
 def _save(path: str, ending: str, moment: str, source: Source, state: State) -> None:
-    """Write the cluster in `state` to `path` with the `ending`; say of which `moment` it is."""
+    """Write the cluster in `state` to `path` with the `ending`; print a line with the `moment`."""
     save(f"{path}.{ending}", source, state)
     say(f"The cluster state {moment} has been written to file '{path}.{ending}'")
 
@@ -96,7 +96,10 @@ def switched(done: SqueezeResult) -> list[str]:
 
 
 def candidates(state: State, master: str) -> tuple[list[str], list[str]]:
-    """Return the nodes that may be powered down, those with most instances first, and on."""
+    """Return the nodes that may be powered down, and those that may be powered on.
+
+    The nodes to power down with the most instances come first.
+    """
     cluster = state.cluster
     local = {i for one in cluster.instances for i in one.nodes if not one.kind.shared}
     nodes = cluster.nodes[::-1]
@@ -109,9 +112,9 @@ def candidates(state: State, master: str) -> tuple[list[str], list[str]]:
 
 
 def _commands(done: SqueezeResult) -> list[str]:
-    """Return the commands: power on first, or move instances, tag and power down.
+    """Return the shell commands: power nodes on; or move instances, add tags and power nodes down.
 
-    Names of nodes are without the end that all names have in common.
+    The common end of all names is left out of the names of nodes.
     """
     end = domain(done.cluster)
     names = [name.removesuffix(end) for name in switched(done)]

@@ -1,4 +1,4 @@
-"""Say where a text is no JSON document, in the words of htools."""
+"""Report the first error in a JSON document in the words of htools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["syntax_error"]
 
 CONTEXT = 8
-"""Characters of the rest of the text that a message shows."""
+"""The most characters of the text after an error that a message shows."""
 
 BLANK = re.compile(r"\s*")
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?")
@@ -22,11 +22,11 @@ HEX = re.compile(r"[0-9a-fA-F]{4}")
 
 
 class _Wrong(Exception):  # noqa: N818 - not an error of this program
-    """The text is no JSON document."""
+    """The text is not a JSON document."""
 
 
 def syntax_error(text: str) -> str:
-    """Return the first syntax error in `text`; "" if it has none.
+    """Return the message about the first syntax error in `text`; "" if there is none.
 
     `text` begins with a brace or a bracket.
     """
@@ -40,7 +40,7 @@ def syntax_error(text: str) -> str:
 
 
 class _Scan:
-    """A place in a text, from which values are read."""
+    """Represent a position in a text, from which values are read."""
 
     __slots__ = ("_at", "_text")
 
@@ -49,7 +49,7 @@ class _Scan:
         self._at = 0
 
     def blanks(self) -> int:
-        """Return the place of the next character that is no blank."""
+        """Return the position of the next character that is not a blank."""
         match = BLANK.match(self._text, self._at)
         return match.end() if match else self._at
 

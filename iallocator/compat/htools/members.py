@@ -29,7 +29,7 @@ class Problem(Exception):  # noqa: N818 - not an error of this program
 
 
 def string(value: Any) -> str:
-    """Return a text; htools read a list of characters as a text, too."""
+    """Return `value`, which must be a text; htools read a list of characters as a text, too."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -46,24 +46,24 @@ def _number(value: Any, kind: str) -> float:
 
 
 def whole(value: Any) -> float:
-    """Return a number that the protocol defines as whole; htools accept fractions, too."""
+    """Return `value`, a number that the protocol defines as whole; htools accept fractions, too."""
     return _number(value, "Int")
 
 
 def real(value: Any) -> float:
-    """Return a number."""
+    """Return `value`, which must be a number."""
     return _number(value, "Double")
 
 
 def flag(value: Any) -> bool:
-    """Return true or false."""
+    """Return `value`, which must be true or false."""
     if not isinstance(value, bool):
         raise Problem("Unable to read Bool")
     return value
 
 
 def items(value: Any) -> dict[str, Any]:
-    """Return an object."""
+    """Return `value`, which must be an object."""
     if not isinstance(value, dict):
         raise Problem("Unable to read JSObject")
     return value
@@ -139,7 +139,7 @@ IPOLICY = _record(
 
 
 class Members:
-    """The members of the object `raw`; the texts of problems begin with `owner`."""
+    """Represent the members of the object `raw`; messages about problems begin with `owner`."""
 
     __slots__ = ("_owner", "raw")
 
@@ -148,14 +148,14 @@ class Members:
         self._owner = owner
 
     def need(self, key: str, read: Reader, named: bool = True) -> Any:
-        """Return a member that must exist. `named`: whether problems name the owner."""
+        """Return a member that must exist. `named`: whether messages contain the owner."""
         if key not in self.raw:
             owner = f"{self._owner}: " if named else ""
             raise Problem(f"{owner}{_absent(key, self.raw)}")
         return self.may(key, read, named)
 
     def may(self, key: str, read: Reader, named: bool = True) -> Any:
-        """Return a member; None if it is missing. `named`: as of `need`."""
+        """Return a member; None if it is missing. `named`: whether messages contain the owner."""
         if key not in self.raw:
             return None
         try:
@@ -175,7 +175,7 @@ def spaced(value: Any) -> str:
 
 
 def array(value: Any) -> list[Any]:
-    """Return a list."""
+    """Return `value`, which must be a list."""
     if not isinstance(value, list):
         raise Problem(f"Invalid input, expected array but got {spaced(value)}")
     return value
@@ -196,7 +196,7 @@ def spindles(value: Any, owner: str) -> None:
 
 
 def objects(values: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list or of an object."""
+    """Return the objects that are items of a list or members of an object."""
     members = list(values.values()) if isinstance(values, dict) else values
     if not all(isinstance(one, dict) for one in members):
         raise Problem("not an object")
@@ -204,7 +204,7 @@ def objects(values: Any) -> list[dict[str, Any]]:
 
 
 def parsed(text: str, what: str) -> Any:
-    """Return the JSON document `text`; problems begin with `what`."""
+    """Return the value of the JSON document `text`; messages about problems begin with `what`."""
     text = text.lstrip()
     if not text.startswith(("{", "[")):
         raise Problem(

@@ -1,6 +1,6 @@
-"""Say what is wrong with a request of Ganeti in the words of hail.
+"""Report the first problem of a request of Ganeti in the words of hail.
 
-`message_problem` reads the members of a message in hail's order, up to the first problem.
+`message_problem` reads the members of the request in hail's order, up to the first problem.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AMOUNTS = {
     "free_spindles": whole, "total_memory": real, "reserved_memory": whole, "free_memory": whole,
     "total_disk": real, "free_disk": whole, "total_cpus": real, "reserved_cpus": whole,
 }  # fmt: skip
-"""Members of a node that is online."""
+"""Members that an online node must have -> their readers."""
 
 STRINGS = list_of(string)
 NIC_MODES = ("bridged", "routed", "openvswitch")
@@ -44,7 +44,7 @@ EVAC_MODE = choice("EvacMode", frozenset(("primary-only", "secondary-only", "all
 
 
 def message_problem(raw: bytes) -> str:
-    """Return what is wrong with the message `raw`; "" if hail accepts it."""
+    """Return the problem of the request `raw` in hail's words; "" if hail accepts it."""
     try:
         _read(parsed(raw.decode("utf-8", "replace"), "Parsing input IAllocator message"))
     except Problem as problem:
@@ -106,7 +106,7 @@ def _node(name: str, raw: dict[str, Any], groups: Collection[str]) -> None:
 
 
 def _instance(name: str, raw: dict[str, Any]) -> None:
-    """Read what new and existing instances have in common."""
+    """Read the members that new and existing instances share; raise `Problem` if one is invalid."""
     owner = f"invalid data for instance '{name}'"
     one = Members(raw, owner)
     one.need("disk_space_total", whole)
@@ -161,7 +161,7 @@ def _request(
 
 
 def _new(raw: dict[str, Any], request: dict[str, Any]) -> None:
-    """Read a new instance of `request`."""
+    """Read the new instance `raw` of `request`; raise `Problem` if it is invalid."""
     one = Members(raw, "invalid request dict")
     name = one.need("name", string)
     one.need("required_nodes", whole)

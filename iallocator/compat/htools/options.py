@@ -31,7 +31,7 @@ NONE, REQUIRED, OPTIONAL = range(3)
 
 
 class Usage:
-    """One option of the programs.
+    """Represent one option of the programs.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class Usage:
     value:
         The name of the value in the help.
     text:
-        The help.
+        The help text.
     completion:
-        What completes the value, as ``--help-completion`` reports it.
+        The kind of completion of the value, as ``--help-completion`` reports it.
     read:
-        Converts the value; raises `OptionValueError`.
+        Function that converts the text of the value; it raises `OptionValueError`.
     repeats:
         Whether the option may be repeated: its values are a list, the last one first.
     """
@@ -74,7 +74,7 @@ class Usage:
 
     @property
     def target(self) -> str:
-        """The name of the option in the parsed values."""
+        """Return the name of the option in the parsed values."""
         return self.name.replace("-", "_")
 
     def columns(self) -> tuple[str, str]:
@@ -95,7 +95,7 @@ DECIMAL = re.compile(
     rf"\s*(-?\s*(?:{BASES}|[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|NaN|Infinity))(.*)",
     re.DOTALL,
 )
-"""A number, as these programs read it, and the characters after it."""
+"""A pattern for a number, as htools read it, and for the characters after it."""
 
 
 def number(what: str, form: re.Pattern[str] = DECIMAL) -> Callable[[str], float]:
@@ -136,7 +136,7 @@ def spindle_use(text: str) -> int:
 
 
 def yes_or_no(text: str) -> bool:
-    """Read an answer."""
+    """Parse ``yes`` or ``no``."""
     if text not in ("yes", "no"):
         raise OptionValueError(f"Invalid choice '{text}', pass one of 'yes' or 'no'")
     return text == "yes"
@@ -157,7 +157,7 @@ def template(text: str) -> str:
 
 
 def instance_size(kind: str) -> Callable[[str], tuple[int, int, int, int]]:
-    """Return a function that reads disk, memory, cpus and spindles; `kind` names it."""
+    """Return a function that reads disk, memory, cpus and spindles; `kind`: its name in errors."""
 
     def read(text: str) -> tuple[int, int, int, int]:
         parts = text.split(",")
@@ -341,10 +341,10 @@ OPTIONS = {
         ),
     )
 }  # fmt: skip
-"""Name -> option. `iallocator.compat.htools.programs` lists those of each program."""
+"""Name -> option. `iallocator.compat.htools.programs` has the options of each program."""
 
 ARGUMENTS = {"hail": "file 1 1", "hscan": "host 0 none"}
-"""Program -> what ``--help-completion`` reports of its words; others have none."""
+"""Program -> how ``--help-completion`` describes its arguments; other programs have none."""
 
 
 def parse(arguments: Sequence[str], names: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
@@ -394,7 +394,7 @@ def _long(
     errors: list[str],
     unknown: list[str],
 ) -> None:
-    """Read the long option `word`; its value may be the first word that is `left`."""
+    """Read the long option `word`; its value may be the first word in `left`."""
     name, equals, value = word[2:].partition("=")
     matches = [one for one in table if one.name.startswith(name)]
     matches = [one for one in matches if one.name == name] or matches
@@ -421,7 +421,7 @@ def _short(
     errors: list[str],
     unknown: list[str],
 ) -> None:
-    """Read the bundle `word` of short options; the last may have a value."""
+    """Read the short options bundled in `word`; the last of them may have a value."""
     letters = word[1:]
     while letters:
         letter, letters = letters[0], letters[1:]
@@ -440,7 +440,7 @@ def _short(
 
 
 def aligned(rows: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return lines with short options, long options and texts below each other."""
+    """Return lines with short options, long options and texts in aligned columns."""
     widths = [max((len(row[k]) for row in rows), default=0) for k in range(2)]
     return [f"  {a:{widths[0]}}  {b:{widths[1]}}  {text}" for a, b, text in rows]
 

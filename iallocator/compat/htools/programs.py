@@ -1,4 +1,4 @@
-"""The table of the programs, and how each is started: options, help, version, errors."""
+"""Start the programs of htools: the table of their options, help, version and errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Say why a running cluster, or a folder with its answers, cannot be read, in the words of htools.
+"""Report in the words of htools why a cluster, or a folder with its answers, cannot be read.
 
 `folder_problem` reads the answers of RAPI in a folder in the order of htools, up to the first
-problem. `connection_problem` names what is wrong with a connection.
+problem. `connection_problem` returns the problem of a connection.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ __all__ = ["connection_problem", "folder_problem"]
 STRINGS = list_of(string)
 
 NO_GROUP = "00000000-0000-0000-0000-000000000000"
-"""The group of a node that names none."""
+"""The uuid of the group of a node without the member for its group."""
 
 
 def folder_problem(folder: str, limit: int) -> str:
-    """Return what is wrong with the answers of RAPI in `folder`; "" if htools accept them.
+    """Return the first problem of the answers of RAPI in `folder`; "" if htools accept them.
 
     `limit`: most bytes of a file.
     """
@@ -58,7 +58,7 @@ def folder_problem(folder: str, limit: int) -> str:
 
 
 def _answer(folder: str, name: str, limit: int, what: str) -> Any:
-    """Return the JSON value in a file."""
+    """Return the JSON value in the file `name` of `folder`; `what`: its name in messages."""
     path = f"{folder}/{name}.json"
     try:
         text = read_file(path, limit).decode("utf-8", "replace")
@@ -100,7 +100,7 @@ def _read(folder: str, limit: int) -> None:
 
 
 def _node(raw: dict[str, Any], groups: Collection[str]) -> str:
-    """Return the name of a node."""
+    """Read the node `raw`, and return its name; raise `Problem` if it is invalid."""
     name: str = Members(raw, "Parsing new node").need("name", string)
     owner = f"Node '{name}', error while parsing data"
     node = Members(raw, owner)
@@ -171,7 +171,7 @@ def _look_up(names: list[str], instance: str, nodes: Collection[str]) -> None:
 
 
 def connection_problem(error: BaseException, rapi: str) -> str:
-    """Return what is wrong with a connection; "" if `error` has another cause.
+    """Return the problem of a connection in htools' words; "" if `error` has another cause.
 
     `rapi`: the address of RAPI; "" for a local socket.
     """

@@ -1,4 +1,4 @@
-"""Write a request as hail does with ``-v``: its own data structure, as text.
+"""Write a request as hail prints it with ``-v``: a value of Haskell as text.
 
 Existing instances, nodes and groups appear as their positions in the message.
 """
@@ -26,14 +26,14 @@ NIC_MODES = {"bridged": "Bridged", "routed": "Routed", "openvswitch": "OpenVSwit
 """Mode of a network interface -> its name in details."""
 
 LOAD = "DynUtil {cpuWeight = 1.0, memWeight = 1.0, dskWeight = 1.0, netWeight = 1.0}"
-"""The load of a new instance."""
+"""The load of a new instance, as hail prints it."""
 
 ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-"""Character of a text -> how it is written."""
+"""Character of a text -> its escape in a text of Haskell."""
 
 
 def details_of(cluster: Cluster, request: Request, raw: dict[str, Any]) -> str:
-    """Return `request` in hail's words; `raw`: as it is in the message."""
+    """Return `request` as hail prints it; `raw`: the request in Ganeti's message."""
     nodes = len(cluster.nodes)
     ordered = sorted(cluster.instances, key=lambda one: one.order, reverse=True)
     place = {one.name: number for number, one in enumerate(ordered)}
@@ -66,13 +66,13 @@ def details_of(cluster: Cluster, request: Request, raw: dict[str, Any]) -> str:
 
 
 def _allocation(raw: dict[str, Any], group: str | None) -> str:
-    """Return how many nodes a new instance requires, and the `group` that it is to be in."""
+    """Return the part on the number of nodes that a new instance requires, and on its `group`."""
     wanted = _maybe(group)
     return f"AllocDetails {raw['required_nodes']} {f'({wanted})' if group is not None else wanted}"
 
 
 def _new(raw: dict[str, Any], instance: Instance) -> str:
-    """Return the new `instance`, which is `raw` in the message."""
+    """Return the new `instance` as hail prints it; `raw`: the instance in Ganeti's message."""
     name = _text(raw["name"])
     disks = ",".join(
         f"Disk {{dskSize = {one['size']}, dskSpindles = {_just(one.get('spindles'))}}}"
@@ -93,7 +93,7 @@ def _new(raw: dict[str, Any], instance: Instance) -> str:
 
 
 def _nic(raw: dict[str, Any]) -> str:
-    """Return a network interface."""
+    """Return the network interface `raw` as hail prints it."""
     mode = raw.get("mode")
     return (
         f"Nic {{mac = {_maybe(raw.get('mac'))}, ip = {_maybe(raw.get('ip'))}, "
@@ -115,7 +115,7 @@ def _texts(texts: Iterable[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """Return `text` in quotation marks; other characters than those of ASCII as numbers."""
+    """Return `text` as Haskell writes it: in quotation marks, non-ASCII characters as numbers."""
     quoted = '"'
     numbered = False
     for letter in text:

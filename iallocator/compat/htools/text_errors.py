@@ -1,8 +1,8 @@
-"""Say what is wrong with a text file, or a simulated cluster, in the words of htools.
+"""Report problems of a text file, or of a simulated cluster, in the words of htools.
 
 Scripts and tests match these messages. `text_error` checks the file in the order of htools:
-sections, groups, nodes, instances. It returns "" for an error that it does not know, which is
-reported in our own words. `simulation_error` does so for the values of ``--simulate``.
+sections, groups, nodes, instances. It returns "" for an unknown error, which is then reported in
+this program's words. `simulation_error` checks the values of ``--simulate`` in the same way.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["complain_of_file", "simulation_error", "text_error"]
 
 FEWEST = dict(SECTIONS)
-"""Kind of line -> the fewest fields that it has."""
+"""Kind of line -> the fewest fields of such a line."""
 
 REAL = frozenset((1, 4, 6))
-"""Fields of a node that need not be whole numbers: total memory, total disk, cpus."""
+"""Positions of the fields of a node that may be fractions: total memory, total disk, cpus."""
 
 
 def complain_of_file(path: str, written_by: str = "") -> str:
-    """Return that the file at `path` cannot be opened, in the words of htools.
+    """Return htools' message that the file at `path` cannot be opened.
 
-    `written_by`: the function that opens it for writing, as errors name it; "": it is read.
+    `written_by`: the name in messages of the function that opens the file for writing; "" if the
+    file is opened for reading.
     """
     function = written_by or "openFile"
     if os.path.exists(path) and not os.access(path, os.R_OK):
@@ -46,7 +47,10 @@ def complain_of_file(path: str, written_by: str = "") -> str:
 
 
 def text_error(path: str, limit: int) -> str:
-    """Return the first error in the text file at `path`; "" if unknown. `limit`: in bytes."""
+    """Return the first error in the text file at `path`; "" if it is unknown.
+
+    `limit`: the most bytes of the file.
+    """
     try:
         text = read_file(path, limit).decode("utf-8", "replace")
     except IallocatorError:
@@ -88,7 +92,7 @@ def text_error(path: str, limit: int) -> str:
 
 
 def _policy_error(fields: Sequence[str], groups: set[str]) -> str:
-    """Return what is wrong with the line of a policy; `groups` are the names of the groups."""
+    """Return the problem of the line of a policy; `groups`: the names of the groups."""
     if len(fields) < FEWEST["policy"]:
         return f"Invalid ipolicy data: '{dumps(list(fields))}'"
     owner, standard, bounds, templates, vcpus, spindles = fields[:6]
@@ -116,7 +120,7 @@ SIZE = ("memsize", "cpucount", "disksize", "diskcount", "niccount", "spindleuse"
 
 
 def _size_error(owner: str, text: str) -> str:
-    """Return what is wrong with a size in a policy."""
+    """Return the problem of a size in a policy; "" if it is valid."""
     parts = text.split(",")
     if len(parts) < len(SIZE):
         return f"Invalid ispec data for {owner}: {dumps(parts)}"
@@ -140,7 +144,7 @@ def _sections(text: str) -> Iterator[list[str]]:
 
 
 def _instance_error(fields: Sequence[str], nodes: set[str]) -> str:
-    """Return what is wrong with the line of an instance; `nodes` are the names of the nodes."""
+    """Return the problem of the line of an instance; `nodes`: the names of the nodes."""
     if wrong := _short("instance", fields):
         return wrong
     name, status, balanced, primary, secondary, template = (fields[0], *fields[4:9])
@@ -168,7 +172,7 @@ def _instance_error(fields: Sequence[str], nodes: set[str]) -> str:
 
 
 def _short(kind: str, fields: Sequence[str]) -> str:
-    """Return that a line has too few fields; "" if it has enough."""
+    """Return the message that a line has too few fields; "" if it has enough."""
     if len(fields) >= FEWEST[kind]:
         return ""
     listed = dumps(list(fields))
@@ -176,7 +180,7 @@ def _short(kind: str, fields: Sequence[str]) -> str:
 
 
 def _no_number(name: str, texts: Sequence[str], form: re.Pattern[str] = INTEGER) -> str:
-    """Return which of `texts` in the line of `name` is no number; "" if all are."""
+    """Return the message about the first of `texts` that is not a number; "" if all are."""
     for text in texts:
         try:
             number(name, form)(text)
@@ -196,7 +200,7 @@ SIMULATED = (
 
 
 def simulation_error(specs: Sequence[str]) -> str:
-    """Return what is wrong with the first invalid one of `specs`; "" if unknown."""
+    """Return the problem of the first invalid specification in `specs`; "" if it is unknown."""
     for spec in specs:
         fields = spec.split(",")
         if len(fields) not in (5, 6, 7):

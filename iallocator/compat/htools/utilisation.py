@@ -27,7 +27,7 @@ def _text(path: str) -> str:
     Raises
     ------
     NamedError
-        If it cannot be read.
+        If the file cannot be read.
     """
     try:
         with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
@@ -59,12 +59,13 @@ def read_loads(path: str) -> list[tuple[str, Load]]:
 
 
 def measure(cluster: Cluster, settings: Settings) -> None:
-    """Set the utilisation that monitoring daemons measure, unless an option ignores it.
+    """Set the utilisation that monitoring daemons measure, unless an option forbids it.
 
     Raises
     ------
     ProgramError
-        If the file with their answers is invalid, or an option requires all measurements.
+        If the file with the daemons' answers is invalid, or a measurement is missing that an option
+        requires.
     """
     if settings.mond_data:
         try:
@@ -92,7 +93,7 @@ def measure(cluster: Cluster, settings: Settings) -> None:
 
 
 def _check_answers(text: str) -> None:
-    """Check the answers of monitoring daemons in `text`: a list of a report for each node."""
+    """Check that `text` is a list with the report of a monitoring daemon for each node."""
     what = "Parsing MonD's answer"
     whole = parsed(text, what)
     try:
