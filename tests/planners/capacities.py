@@ -14,7 +14,10 @@ TEMPLATES = ("drbd", "plain", "rbd", "sharedfile", "file", "diskless", "ext")
 
 
 def _policy(chance: random.Random) -> str:
-    """Return a policy line without its group; half of them are the default one."""
+    """Return a random policy for a text file, without the name of its group.
+
+    Half are the default.
+    """
     if chance.random() < 0.5:
         return DEFAULT
     standard = (
@@ -43,7 +46,7 @@ class _Node:
 
 
 def _instances(chance: random.Random, nodes: list[_Node]) -> list[str]:
-    """Return instances that keep every node N+1 compliant."""
+    """Return lines of random instances that keep each node of `nodes` N+1 compliant."""
     lines = []
     for number in range(chance.randrange(3 * len(nodes))):
         primary, secondary = chance.sample(nodes, 2)
@@ -64,7 +67,7 @@ def _instances(chance: random.Random, nodes: list[_Node]) -> list[str]:
             f"{primary.name}-{number}|{memory}|{disk}|{chance.choice((1, 2))}|running|Y"
             f"|{primary.name}|{second}|{template}||1"
         )
-    for node in nodes:  # what came later must not break what was promised before
+    for node in nodes:  # later instances may have used the memory that failovers need
         if node.peers and node.memory - node.own - node.used <= max(node.peers.values()) + 200:
             return []
     return lines
@@ -98,7 +101,7 @@ def cluster(seed: int) -> str:
 
 
 def options(seed: int) -> list[str]:
-    """Return options that select the sizes to count."""
+    """Return random options of `capacity`: disk template, sizes to count, and some limits."""
     chance = random.Random(-seed)
     words = [f"--disk-template={chance.choice(TEMPLATES)}"]
     words.append(f"--standard-alloc={chance.choice(('2g,512,1', '10g,1g,2', '5g,2g,1,2'))}")
@@ -115,10 +118,10 @@ INTERVALS = (
 
 
 def odd(seed: int) -> tuple[str, list[str]]:
-    """Return a cluster and options: several intervals, free memory that does not add up.
+    """Return a cluster with several policy intervals and odd free memory as text, and options.
 
-    The policies of cluster and groups have up to four intervals in any order.  Nodes report
-    more or less free memory than their instances leave; some that hold instances are offline.
+    The policies of cluster and groups have up to four intervals in any order. Nodes report more or
+    less free memory than their instances leave. Some nodes with instances are offline.
     """
     chance = random.Random(seed)
 

@@ -18,7 +18,7 @@ def intolerable(document: Json) -> set[str]:
 
 
 def intolerable_in(state: State) -> set[str]:
-    """Return the nodes of a state with a failure that is not tolerated, only by simulation."""
+    """Return the nodes of a state with a failure that a simulation finds not to be tolerated."""
     nodes = state.cluster.nodes
     found = set()
     for group in state.cluster.groups:

@@ -19,7 +19,10 @@ _INITIAL = re.compile(r"Initial score: ([\d.]+)")
 
 
 class HbalPlan(NamedTuple):
-    """Represent hbal's plan: first score; per move the instance, score and notation; all output."""
+    """The plan that hbal printed: the first score, the moves, and all output.
+
+    Each move has the score after it, the instance, and the move in hbal's notation.
+    """
 
     before: float
     moves: list[tuple[str, float, str]]
@@ -35,7 +38,7 @@ class HbalPlan(NamedTuple):
 
 
 def installed() -> bool:
-    """Return whether the peers are installed."""
+    """Return whether `hail` and `hbal` are installed."""
     return oracle.installed() and shutil.which("hbal") is not None
 
 

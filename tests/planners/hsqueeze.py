@@ -17,7 +17,11 @@ _MOVE = re.compile(r"gnt-instance \w+ .*-n (\S+) (\S+)")
 
 
 class Advice(NamedTuple):
-    """hsqueeze's advice: ``offline``, ``online`` or ``none``, the nodes, the moves' targets."""
+    """The advice that hsqueeze prints.
+
+    It is ``offline``, ``online`` or ``none``, with the nodes to switch and the targets of the
+    moves.
+    """
 
     action: str
     nodes: list[str]
@@ -47,8 +51,8 @@ def hsqueeze(path: Path, *options: str) -> Advice:
 def text_cluster(seed: int, nodes: tuple[int, int] = (3, 9)) -> str:
     """Return a cluster of one group with nodes that can be powered down, as text.
 
-    Most instances are on shared storage; some clusters have drbd or plain ones, too. Sizes of nodes
-    and instances and the fullness differ.
+    Most instances are on shared storage; some clusters also have drbd or plain instances. Sizes of
+    nodes, sizes of instances, and the fullness are random.
     """
     rng = Random(f"squeeze/{seed}")
     names = [f"node{k:02}" for k in range(rng.randint(*nodes))]

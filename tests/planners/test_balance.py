@@ -1,4 +1,4 @@
-"""Test properties of all balancing plans."""
+"""Test properties that every plan of balance has."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ LIMITS = PlanLimits(Settings())
 
 
 def snapshot(state: State) -> tuple[object, ...]:
-    """Return all values of a state that moves may change."""
+    """Return all values of a state that moves can change."""
     rows = [state.row(index) for index in range(len(state.reserved))]
     return rows, list(state.reserved), dict(state.where), [dict(p) for p in state.peers]
 
 
 def test_balance_plan_executed_on_the_model_violates_no_limit() -> None:
-    """At every elementary step, the nodes are online and have the capacity."""
+    """During each step of a balance plan, the nodes are online and have enough capacity."""
     moves = 0
     for name, cluster, group in worlds(seeds(8, 30, 400)):
         place = problem_of(cluster, group)
@@ -46,7 +46,7 @@ def test_balance_plan_executed_on_the_model_violates_no_limit() -> None:
 
 
 def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
-    """Single moves never raise the score; the last score is that of the cluster."""
+    """Each move of balance lowers the score, and the last stated score is that of the cluster."""
     for name, cluster, group in worlds(seeds(8, 20, 430)):
         place = problem_of(cluster, group)
         plan = GroupBalancer(place, StopCriteria()).run()
@@ -59,7 +59,7 @@ def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
 
 @pytest.mark.slow
 def test_balance_restores_the_state_exactly() -> None:
-    """Planning undoes all its tentative moves exactly."""
+    """Planning by balance restores the state exactly after all its tentative moves."""
     for name, cluster, group in worlds(range(450, 460)):
         place = problem_of(cluster, group)
         before = snapshot(place.state)
@@ -69,7 +69,7 @@ def test_balance_restores_the_state_exactly() -> None:
 
 @pytest.mark.slow
 def test_balance_with_compound_moves_ends_no_higher() -> None:
-    """Swaps and chains follow the single moves, and only if they lower the score."""
+    """With swaps and chains, `balance` never ends with a higher score than without them."""
     lower = 0
     for name, cluster, group in worlds(range(460, 480)):
         place = problem_of(cluster, group)
@@ -82,7 +82,7 @@ def test_balance_with_compound_moves_ends_no_higher() -> None:
 
 
 def test_balance_with_a_traffic_limit_keeps_it_and_beats_the_cut_plan() -> None:
-    """With a limit, the final score is at most that of the free plan cut at the same traffic."""
+    """With a traffic limit, `balance` ends no worse than its unlimited plan cut at that traffic."""
     for name, cluster, group in worlds(seeds(6, 20, 480)):
         place = problem_of(cluster, group)
         free = GroupBalancer(place, StopCriteria()).run()
@@ -93,7 +93,7 @@ def test_balance_with_a_traffic_limit_keeps_it_and_beats_the_cut_plan() -> None:
 
 
 def cut(plan: Plan, cost: float) -> float:
-    """Return the score of a plan that stops before it copies more than `cost`."""
+    """Return the score of a plan that is cut before its copies exceed `cost`."""
     copied, score = 0, plan.before
     for entry in plan.entries:
         copied += entry.move.copied
@@ -118,7 +118,7 @@ def path(tmp_path):  # type: ignore[no-untyped-def]
 
 
 def test_balance_command_json_fits_the_schema(path: str) -> None:
-    """The output of --json follows schemas/plan.schema.json."""
+    """The output of balance --json conforms to schemas/plan.schema.json."""
     plan = json_of("balance", path)
     conforms(plan, "plan")
     assert plan["moves"]
@@ -127,14 +127,14 @@ def test_balance_command_json_fits_the_schema(path: str) -> None:
 
 
 def test_balance_command_without_time_plans_nothing(path: str) -> None:
-    """--time-limit 0 ends before the first move, and the reason is reported."""
+    """With --time-limit 0, `balance` makes no move and reports the reason."""
     assert "time is up" in printed("balance", "--time-limit", "0", path, status=3)
 
 
 def test_balance_command_interrupted_prints_the_plan_so_far(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C after the second move: two moves on stdout, exit status 130."""
+    """After Ctrl-C, `balance` prints the two moves made so far, and ends with exit status 130."""
     import iallocator.commands.plans as command
 
     def interrupt(plan: Plan) -> None:
@@ -154,13 +154,13 @@ def test_balance_command_interrupted_prints_the_plan_so_far(
 def test_balance_command_reports_an_unknown_name(
     option: str, problem: str, path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A misspelt name is an error, not an empty plan."""
+    """`balance` reports a misspelt name as an error instead of an empty plan."""
     assert main(["balance", option, path]) == 2
     assert problem in capsys.readouterr().err
 
 
 def test_balance_command_of_several_groups_balances_the_worst() -> None:
-    """The unbalanced one of two groups is balanced; --all-groups plans for both."""
+    """`balance` plans for the most unbalanced of two groups; with --all-groups, for both."""
     document = build(
         nodes={"good": 2, "bad": 3},
         instances={f"i{n}": instance("node3", "node4", memory=512) for n in range(6)},
@@ -172,7 +172,7 @@ def test_balance_command_of_several_groups_balances_the_worst() -> None:
 
 @pytest.mark.parametrize("state", ["offline", "drained"])
 def test_balance_without_any_node_online_plans_nothing(state: str) -> None:
-    """Without online nodes, no moves are compared."""
+    """`balance` of a group without online nodes makes no moves and computes none."""
     held = {name: instance("node1", "node2") for name in ("a", "b")}
     document = build(2, instances=held, changes={f"node{k}": {state: True} for k in (1, 2)})
     assert json_of("balance", document=document)["moves"] == []

@@ -1,4 +1,4 @@
-"""Test that plans with hbal's rules equal hbal's: equal scores, step by step."""
+"""Test that `balance` with hbal's rules has hbal's scores, move by move."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OPTIONS = (
 )
 
 HIDDEN = (12, 65, 77, 96)
-"""Even clusters with a move that a bound hid: rounding had put the bound above the score."""
+"""Seeds of even clusters in which a bound once excluded the best move by a rounding error."""
 
 
 def _peer_files(pattern: str) -> list[Path]:
@@ -51,7 +51,7 @@ def _peer_files(pattern: str) -> list[Path]:
 
 
 def ours(*arguments: str) -> Json:
-    """Return iallocator's plan with hbal's rules, after executing it on the model."""
+    """Return the plan of balance with hbal's rules, after executing it on the model."""
     done = run("balance", "--compat=hail", "--json", "--verify-plan", *arguments)
     assert (done.returncode, done.stderr) == (0, b"")
     plan: Json = json.loads(done.stdout)
@@ -59,7 +59,10 @@ def ours(*arguments: str) -> Json:
 
 
 def difference(plan: Json, peer: Any) -> str:
-    """Return the difference to hbal's plan; "" if there is none, or if a tie explains it."""
+    """Return the difference of `plan` to hbal's plan.
+
+    "" if there is none, or if a tie explains it.
+    """
     mine = [plan["scores"]["before"], *(move["score"] for move in plan["moves"])]
     theirs = peer.scores
     for step, (a, b) in enumerate(zip(mine, theirs)):
@@ -77,11 +80,10 @@ def difference(plan: Json, peer: Any) -> str:
 
 
 def comparable(raw: Json) -> bool:
-    """Return whether hbal reads the same facts from hail's text file.
+    """Return whether hbal reads from hail's text file what iallocator reads from the document.
 
-    It does not if N+1 of a node is checked with another figure at the start. In hbal, an instance
-    without local disks also takes spindles of exclusive storage, and stays if their number is
-    unknown.
+    hbal does not if its memory figure for N+1 of a node differs. In hbal, an instance without local
+    disks also uses spindles of exclusive storage, and is not moved if their number is unknown.
     """
     exclusive = any(node["ndparams"]["exclusive_storage"] for node in raw["nodes"].values())
     shared = any(
@@ -113,7 +115,7 @@ def compare(seeds: range, folder: Path, *options: str) -> tuple[int, list[str]]:
 
 
 def test_balance_of_generated_clusters_scores_as_hbal(tmp_path: Path) -> None:
-    """On dozens of generated groups, every step has hbal's score."""
+    """`balance` with hbal's rules has hbal's score after every move, on dozens of groups."""
     groups, wrong = compare(seeds(16, 80), tmp_path)
     assert not wrong, "\n".join(wrong)
     assert groups >= 20
@@ -122,14 +124,14 @@ def test_balance_of_generated_clusters_scores_as_hbal(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 def test_balance_with_an_option_scores_as_hbal(options: tuple[str, ...], tmp_path: Path) -> None:
-    """Every option has hbal's meaning."""
+    """An option of balance has the effect of the hbal option with its name."""
     groups, wrong = compare(range(100, 130), tmp_path, *options)
     assert not wrong, "\n".join(wrong)
     assert groups >= 20
 
 
 def test_balance_with_an_offline_node_scores_as_hbal(tmp_path: Path) -> None:
-    """Nodes given by -O are evacuated, as in hbal."""
+    """`balance` evacuates the nodes given by -O, as hbal does."""
     wrong, count = [], 0
     for seed in seeds(12, 30, 200):
         raw = document(seed, "relocate")
@@ -148,7 +150,7 @@ def test_balance_with_an_offline_node_scores_as_hbal(tmp_path: Path) -> None:
 
 
 def test_balance_of_a_group_without_online_nodes_scores_as_hbal(tmp_path: Path) -> None:
-    """Its score is 0, with any instances; -O leaves no online node in the second group."""
+    """`balance` gives a group without online nodes the score 0, as hbal does."""
     held = {f"i{k}": rbd(f"node{k}") for k in (1, 2, 3)}
     raw = cluster({"a": 1, "b": 1, "c": 2}, instances=held, changes={"node1": {"offline": True}})
     raw = allocate_rbd(raw)
@@ -162,7 +164,7 @@ def test_balance_of_a_group_without_online_nodes_scores_as_hbal(tmp_path: Path) 
 
 
 def test_balance_with_chosen_instances_scores_as_hbal(tmp_path: Path) -> None:
-    """--select-instances and --exclude-instances select as in hbal."""
+    """`balance` selects with --select-instances and --exclude-instances as hbal does."""
     wrong = []
     for seed in seeds(6, 15, 230):
         raw = document(seed, "relocate")
@@ -182,7 +184,7 @@ def test_balance_with_chosen_instances_scores_as_hbal(tmp_path: Path) -> None:
 
 
 def test_balance_with_utilisation_scores_as_hbal(tmp_path: Path) -> None:
-    """-U weighs instances as in hbal."""
+    """`balance -U` weighs instances by their utilisation as hbal does."""
     wrong = []
     for seed in seeds(8, 15, 245):
         raw = document(seed, "relocate")
@@ -206,7 +208,7 @@ def test_balance_with_utilisation_scores_as_hbal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", _peer_files("*.data"), ids=lambda path: str(path.stem))
 def test_balance_of_peer_data_scores_as_hbal(path: Path) -> None:
-    """On Ganeti's own test data, every step has hbal's score."""
+    """On Ganeti's own test data, `balance` with hbal's rules has hbal's score after every move."""
     peer = hbal(path)
     assert peer is not None
     assert difference(ours("-t", str(path)), peer) == ""
@@ -214,7 +216,7 @@ def test_balance_of_peer_data_scores_as_hbal(path: Path) -> None:
 
 @pytest.mark.parametrize("path", _peer_files("hbal-*.data"), ids=lambda path: str(path.stem))
 def test_balance_commands_are_those_of_hbal(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """-C prints hbal's commands in hbal's job sets."""
+    """`balance -C` prints the commands of hbal in the job sets of hbal."""
     peer = hbal(path, "-C")
     assert peer is not None
     main(["balance", "--compat=hail", "-C", "-t", str(path)])
@@ -254,7 +256,7 @@ htools:iextags:svc
 def test_plan_with_hidden_spindles_is_printed_as_by_hbal(
     options: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Spindles are checked per move in htools: the order of steps must not reject the plan."""
+    """A plan with instances of unknown spindles is printed as by hbal, in any order of steps."""
     path = tmp_path / "cluster.data"
     path.write_text(EXCLUSIVE)
     peer = hbal(path, *options)
@@ -278,7 +280,10 @@ htools:iextags:svc
 
 |128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd,plain,ext|4.0|32.0
 """
-"""The primary of i0 is offline, and node2 cannot take over. i1 may exclude i0 from node3."""
+"""A cluster in which the primary of i0 is offline and its secondary, node2, cannot take over.
+
+Instance i1 can have the exclusion tag of i0, so that i0 cannot move to node3.
+"""
 
 
 @pytest.mark.parametrize(
@@ -292,7 +297,7 @@ htools:iextags:svc
 def test_soft_limits_of_a_copy_off_an_offline_primary_are_those_of_hbal(
     values: dict[str, str], tmp_path: Path
 ) -> None:
-    """Copying disks with a failover is checked against soft limits, a failover alone is not."""
+    """Off an offline primary, soft limits apply to copies with a failover only, as in hbal."""
     path = tmp_path / "cluster.data"
     path.write_text(BUSY_SECONDARY.format(**values))
     peer = hbal(path)
@@ -301,7 +306,7 @@ def test_soft_limits_of_a_copy_off_an_offline_primary_are_those_of_hbal(
 
 
 def even_cluster(seed: int) -> str:
-    """Return equal nodes, one of them offline, with equal drbd instances, as a text file."""
+    """Return a text file with equal drbd instances on equal nodes, one of them offline."""
     rng = Random(seed)
     nodes = [f"node{number}" for number in range(rng.randint(3, 5))]
     placed = [rng.sample(nodes, 2) for _ in range(rng.randint(4, 8))]
@@ -319,7 +324,7 @@ def even_cluster(seed: int) -> str:
 
 
 def test_balance_of_even_clusters_scores_as_hbal(tmp_path: Path) -> None:
-    """Moves that make a deviation 0 are found: the rounding of a bound does not hide them."""
+    """`balance` finds moves that make a deviation 0, which the rounding of bounds could hide."""
     wrong, path = [], tmp_path / "cluster.data"
     for seed in (*seeds(20, 150), *HIDDEN):
         path.write_text(even_cluster(seed))

@@ -1,4 +1,4 @@
-"""Test Ctrl-C and time limits: the plan so far is printed; progress is on terminals only."""
+"""Test Ctrl-C and time limits in balance: what is printed when it is interrupted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ COMMAND = [sys.executable, "-m", "iallocator", "balance", "--json"]
 
 
 def crowded(folder: Path, nodes: int = 30, instances: int = 400) -> str:
-    """Write a cluster with all instances on two nodes; balancing it takes seconds."""
+    """Write a cluster with all instances on two nodes, and return the path of its file.
+
+    With the default sizes, balancing takes seconds.
+    """
     memory = 64 * instances
     head = "default|uuid-default|preferred||\n"
     rows = [
@@ -53,7 +56,10 @@ def crowded(folder: Path, nodes: int = 30, instances: int = 400) -> str:
 
 
 def on_terminal(arguments: list[str], stop_at: str) -> tuple[int, str, str]:
-    """Run on a terminal, interrupt when stderr has `stop_at`; return status, stdout, stderr."""
+    """Run the program on a terminal, and interrupt it when stderr has `stop_at`.
+
+    Return the exit status, stdout and stderr.
+    """
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
         [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=theirs, stdin=subprocess.DEVNULL,
@@ -80,7 +86,7 @@ def _read_all(terminal: int) -> None:
 
 
 def test_balance_interrupted_on_a_terminal_prints_the_plan_so_far(tmp_path: Path) -> None:
-    """The moves so far are on stdout, and the exit status is 130."""
+    """After Ctrl-C on a terminal, `balance` prints the moves so far and ends with status 130."""
     long = crowded(
         tmp_path, 40, 1500
     )  # minutes of work, so that it is not over when the signal arrives
@@ -94,7 +100,7 @@ def test_balance_interrupted_on_a_terminal_prints_the_plan_so_far(tmp_path: Path
 
 
 def test_balance_without_a_terminal_shows_no_progress(tmp_path: Path) -> None:
-    """A file or a pipe receives errors only; --time-limit ends the run."""
+    """If stderr is a file or a pipe, `balance` prints no progress; --time-limit ends the run."""
     done = subprocess.run(
         [*COMMAND, "--time-limit=0.5", "-t", crowded(tmp_path, 40, 1500)],
         capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE,
@@ -114,7 +120,7 @@ def test_balance_interrupted_in_the_first_scan_prints_an_empty_plan(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An interruption in the first scan gives a plan without moves, and status 130."""
+    """If Ctrl-C ends the first scan, `balance` prints a plan without moves; the status is 130."""
 
     def interrupted(scan: MoveScan, *arguments: object) -> None:
         raise Stopped(SIGNALLED)
@@ -131,7 +137,7 @@ def test_balance_interrupted_while_checked_keeps_its_moves(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An interruption during the N+1 check at the end of the plan does not stop that check."""
+    """Ctrl-C during the N+1 check of the finished plan ends `balance` with all its moves."""
     path = crowded(tmp_path, 5, 14)
     main(["balance", "--json", "-t", path])
     plain = json.loads(capsys.readouterr().out)
@@ -156,7 +162,7 @@ def test_balance_interrupted_while_checked_keeps_its_moves(
 def test_balance_interrupted_in_a_swap_keeps_whole_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The moves of an unfinished swap are omitted, so the plan ends with its lowest score."""
+    """After Ctrl-C within a swap, the plan of balance ends before this swap."""
     path = str(tmp_path / "cluster.json")
     shape = clusters.Shape(6, "rbd", per_node=5, fullness=0.7, crowding=0.6)
     Path(path).write_bytes(as_bytes(clusters.document(shape)))

@@ -1,4 +1,4 @@
-"""Test that balancing keeps global N+1: a tolerated failure stays tolerated."""
+"""Test that `balance` keeps global N+1: a tolerated failure stays tolerated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEEDS = seeds(10, 26, 34)
 
 
 def _tight(seed: int) -> Json:
-    """Return a cluster that is so full that each failure is barely tolerated, or not."""
+    """Return a cluster in which each node failure is barely tolerated, or barely not."""
     rng = Random(f"balance survival/{seed}")
     names = [f"node{k}" for k in range(1, rng.randint(3, 5) + 1)]
     free = dict.fromkeys(names, 8000)
@@ -50,7 +50,7 @@ def _balance(document: Json, *options: str) -> Json:
 
 
 def _after(document: Json, plan: Json) -> set[str]:
-    """Return the nodes with failures that are not tolerated after a plan."""
+    """Return the nodes with failures that are not tolerated after `plan`."""
     world = model_of(document)
     state = State(world)
     by_name = {node.name: node.index for node in world.nodes}
@@ -71,10 +71,7 @@ def _after(document: Json, plan: Json) -> set[str]:
     ids=" ".join,
 )
 def test_balance_keeps_every_tolerated_failure_tolerated(options: tuple[str, ...]) -> None:
-    """Every tolerated failure stays so.
-
-    With strict, no instance moves unless all are at the end.
-    """
+    """`balance` keeps every tolerated failure tolerated; if strict, it leaves no other failure."""
     moves = dict.fromkeys(("no-new", "strict", "off"), 0)
     broken = 0
     for seed in SEEDS:
@@ -92,7 +89,7 @@ def test_balance_keeps_every_tolerated_failure_tolerated(options: tuple[str, ...
 
 
 def test_balance_takes_the_next_best_move_where_the_best_breaks_n1() -> None:
-    """If the best move of a step violates N+1, the next best one is made."""
+    """If the best move of a step violates N+1, `balance` makes the next best move."""
     for seed in (20, 32, 50):
         document = _tight(seed)
         free = _balance(document, "--n1=off")["moves"]
@@ -101,7 +98,7 @@ def test_balance_takes_the_next_best_move_where_the_best_breaks_n1() -> None:
 
 
 def test_balance_names_the_failure_that_prevents_moves() -> None:
-    """With strict the plan is empty, and the reason names the node and the instance."""
+    """If strict N+1 prevents all moves, the reason names the failing node and the instance."""
     homes = {"big": (1, 7900), "a": (2, 1000), "b": (2, 1000), "c": (3, 300), "d": (4, 300)}
     held = {name: rbd(f"node{home}", memory=memory) for name, (home, memory) in homes.items()}
     document = cluster(4, memory=8000, instances=held)
@@ -115,7 +112,7 @@ def test_balance_names_the_failure_that_prevents_moves() -> None:
 
 
 def test_balance_checks_each_group_by_its_own_tags() -> None:
-    """A group with a tag for it is balanced without N+1; the other is not."""
+    """`balance` ignores N+1 in a group with the tag for that, but not in other groups."""
     for seed in SEEDS:
         document = _tight(seed)
         free = _balance(document, "--n1=off")
@@ -130,7 +127,7 @@ def test_balance_checks_each_group_by_its_own_tags() -> None:
 
 
 def test_balance_with_compat_hail_ignores_n1() -> None:
-    """With --compat hail, N+1 is not checked, unless --n1 is given."""
+    """With --compat hail, `balance` does not check N+1, unless --n1 is given."""
     differs = 0
     for seed in SEEDS:
         document = _tight(seed)
@@ -147,7 +144,7 @@ def test_balance_with_compat_hail_ignores_n1() -> None:
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
 def test_kept_tolerance_equals_the_simulation_after_every_move(mode: str) -> None:
-    """On random walks, updated bounds give the results of new ones."""
+    """After each random move, the updated bounds of N+1 equal the result of a simulation."""
     rejected = kept = 0
     for seed in SEEDS:
         world = model_of(_tight(seed))
@@ -174,7 +171,11 @@ def test_kept_tolerance_equals_the_simulation_after_every_move(mode: str) -> Non
 
 
 def test_balance_under_no_worse_moves_an_instance_off_an_offline_node_without_n1() -> None:
-    """An instance on an offline node is lost, and may use memory that no other needs."""
+    """With --n1 no-worse, `balance` moves an instance off an offline node without memory for N+1.
+
+    The instance is already lost on the offline node. It may use memory that no other instance needs
+    for a failover.
+    """
     residents = {
         "large": rbd("node1", memory=5000),
         "other": rbd("node2", memory=1900),
@@ -198,7 +199,7 @@ def test_balance_under_no_worse_moves_an_instance_off_an_offline_node_without_n1
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
 def test_tolerance_of_two_states_is_that_of_each(mode: str) -> None:
-    """Two states have equally many changes, but different ones; each has its own result."""
+    """The N+1 results kept for one state are not used for another state of equal size."""
     differed = 0
     for seed in seeds(3, 20):
         world, rng = model_of(_tight(seed)), Random(seed)
@@ -230,7 +231,7 @@ COMMANDS = (
 
 
 def carried_out(document: Json, plan: Json) -> Json:
-    """Return the cluster after the plan; stopped instances use no memory."""
+    """Return the cluster after the plan as a document; stopped instances use no memory."""
     done = deepcopy(document)
     for move in plan["moves"]:
         done["instances"][move["instance"]]["nodes"] = move["to"]
@@ -244,7 +245,7 @@ def carried_out(document: Json, plan: Json) -> Json:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
 def test_plan_by_default_leaves_no_failure_that_loses_more(template: str) -> None:
-    """No node failure loses more instances or more memory than before the plan."""
+    """After a plan with default options, no node failure loses more instances or memory."""
     moved = 0
     for seed in seeds(2, 60):
         document = world(Random(f"plans/{template}/{seed}"), template)

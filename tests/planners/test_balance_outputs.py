@@ -1,4 +1,4 @@
-"""Test the printed and saved output of balance against hbal's."""
+"""Test the printed and saved output of balance against hbal's output."""
 
 from __future__ import annotations
 
@@ -38,10 +38,7 @@ def worlds(seeds: range, folder: Path) -> list[tuple[Path, str]]:
 
 
 def commands(text: str) -> list[str]:
-    """Return the lines that a shell would execute.
-
-    hbal migrates also what does not run, and what Ganeti can only fail over off a dead node.
-    """
+    """Return the lines of `text` that a shell would execute, with migrate and failover as one."""
     text = text.replace("failover -f --ignore-consistency", "migrate -f")
     lines = (line.strip().replace("failover", "migrate") for line in text.splitlines())
     return [line for line in lines if line.startswith(("gnt-", "echo"))]
@@ -50,7 +47,7 @@ def commands(text: str) -> list[str]:
 def test_balance_commands_on_generated_clusters_are_those_of_hbal(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """-C prints the same gnt-instance commands in the same job sets as hbal."""
+    """`balance -C` prints the same gnt-instance commands in the same job sets as hbal."""
     compared = 0
     for path, group in worlds(seeds(14, 20, 270), tmp_path):
         peer = hbal(path, "-C", "-G", group)
@@ -68,7 +65,7 @@ def test_balance_commands_on_generated_clusters_are_those_of_hbal(
 def test_balance_saved_cluster_is_read_by_hbal_to_the_same_score(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """-S writes both states; hbal computes the score of the plan for either file."""
+    """`balance -S` saves the states before and after; hbal computes the stated scores from them."""
     compared = 0
     for path, group in worlds(seeds(6, 15, 290), tmp_path):
         options = ["balance", "--compat=hail", "--json", "-t", str(path), "-G", group]
@@ -85,7 +82,7 @@ def test_balance_saved_cluster_is_read_by_hbal_to_the_same_score(
 def test_balance_print_nodes_and_instances_shows_both_moments(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """-p and --print-instances print every node and instance before and after, to stderr."""
+    """-p and --print-instances print nodes and instances before and after the plan, to stderr."""
     path, group = worlds(range(290, 291), tmp_path)[0]
     lines = path.read_text().split("\n\n")
     fields = [line.split("|") for line in lines[1].split()]
@@ -103,7 +100,7 @@ def test_balance_print_nodes_and_instances_shows_both_moments(
 def test_balance_of_several_groups_chooses_the_worst_group_that_improves(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """Groups are tried by falling score; the first one with a move is balanced."""
+    """Of several groups, `balance` chooses the one with the worst score that has a move."""
     compared = 0
     for seed in seeds(14, 30, 305):
         raw = document(seed, "relocate")
@@ -124,7 +121,7 @@ def test_balance_of_several_groups_chooses_the_worst_group_that_improves(
 
 
 def test_balance_of_a_group_without_online_nodes_plans_nothing() -> None:
-    """No statistic applies, and a drbd instance has a target to be tested."""
+    """`balance` makes no move in a group without online nodes."""
     down = {"node1": {"offline": True}, "node2": {"drained": True}}
     assert (
         json_of(
@@ -146,11 +143,11 @@ AMOUNTS = (
 )  # fmt: skip
 
 LONGER = 300
-"""Number of moves that no plan for a dozen instances needs."""
+"""Number of moves that no plan for twelve instances needs."""
 
 
 def absurd(seed: int) -> Json:
-    """Return a few nodes that report 0 or a thousand times their total as free."""
+    """Return a cluster with a few nodes that report 0 or a thousand times their total as free."""
     rng = Random(f"absurd/{seed}")
     count = rng.randrange(2, 6)
     residents = {}
@@ -175,7 +172,7 @@ def absurd(seed: int) -> Json:
 def test_plans_for_extreme_clusters_end_and_every_score_is_lower(
     command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each single move of balance lowers the score, so that no instance moves back and forth."""
+    """On clusters with extreme values, each move of balance lowers the score, so plans end."""
     path = tmp_path / "absurd.json"
     for seed in range(38, 48):  # in case 45 an instance moved back and forth
         path.write_bytes(as_bytes(absurd(seed)))

@@ -1,4 +1,4 @@
-"""The bound of the best possible result that plans state."""
+"""Test the bound of the best possible result that each plan states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.schemas import conforms
 from tests.seeds import seeds
 
 Result = tuple[float, float, bool]
-"""The score that a plan reaches, its bound, and whether it is proved."""
+"""The result that a plan reaches, its bound, and whether the result is proved to be the best."""
 
 BOUND = ("bound", "gap", "proved", "bound_reason")
 
@@ -37,7 +37,7 @@ BOUND = ("bound", "gap", "proved", "bound_reason")
     ("planner", "kind"), [(name, kind) for name in COUNTED for kind in COUNTED[name][1]]
 )
 def test_bound_of_a_number_is_never_worse_than_the_best_number(planner: str, kind: str) -> None:
-    """The best number is found by trying everything."""
+    """The bound of a count is never worse than the best count, found by trying everything."""
     bound, known = COUNTED[planner][0], 0
     for seed in seeds(8, 20, 3000):
         found = bound(seed, kind)
@@ -61,7 +61,7 @@ def test_bound_of_a_number_is_never_worse_than_the_best_number(planner: str, kin
     ],
 )
 def test_no_result_is_wrongly_reported_as_the_best(planner: str, seed: int, kind: str) -> None:
-    """No bound excludes the best result, which is found by trying everything."""
+    """No bound of a planner excludes the best result, which is found by trying everything."""
     found = COUNTED[planner][0](seed, kind)
     assert found is not None
     assert found.wrong() == ""
@@ -80,7 +80,7 @@ def test_no_result_is_wrongly_reported_as_the_best(planner: str, seed: int, kind
 def test_optimal_finds_a_better_plan_or_proves_that_there_is_none(
     command: str, text: str, plain: Result, best: Result, tmp_path: Path
 ) -> None:
-    """The program has N+1, chooses which instances leave, and decides what simulation does not."""
+    """`--optimal` finds a better plan than the default, or proves that there is none."""
     file = tmp_path / "cluster.data"
     file.write_text(text)
     words = (*command.split(), "-t", str(file), "--static-kvm-node-memory=0")
@@ -94,7 +94,7 @@ def test_optimal_finds_a_better_plan_or_proves_that_there_is_none(
 
 
 def test_optimal_capacity_finds_one_more_of_many_and_a_proof(tmp_path: Path) -> None:
-    """By default, no program decides about more than 300 instances."""
+    """`capacity --optimal` places one more of 346 instances, and proves that 347 is the most."""
     file = tmp_path / "cluster.data"
     file.write_text(MANY_FIT)
     words = ("capacity", "-t", str(file), *MANY_SMALL)
@@ -104,7 +104,7 @@ def test_optimal_capacity_finds_one_more_of_many_and_a_proof(tmp_path: Path) -> 
 
 
 def test_place_leaves_out_no_instance_if_all_can_stay(tmp_path: Path) -> None:
-    """Most nodes have too little memory for failovers now; no other placement has it."""
+    """`place` stops no instance if all can stay, though nodes already lack failover memory."""
     file = tmp_path / "cluster.data"
     file.write_text(cluster_of("place", 2, "drbd").text())
     plan = json_of("place", "-t", str(file), "--static-kvm-node-memory=0")
@@ -112,7 +112,7 @@ def test_place_leaves_out_no_instance_if_all_can_stay(tmp_path: Path) -> None:
 
 
 def test_capacity_of_zero_is_proved_without_a_trial() -> None:
-    """The failure of a node is not tolerated already, with all instances in any places."""
+    """`capacity` proves that no instance fits if a node failure is not tolerated already."""
     homes = {f"i{k}": rbd(f"node{k}", memory=6000) for k in (1, 2, 3)}
     words = ("capacity", "--disk-template=rbd", "--standard-alloc=1g,1g,1", "-")
     found = json_of(*words, document=cluster(3, instances=homes))["standard"]
@@ -120,7 +120,7 @@ def test_capacity_of_zero_is_proved_without_a_trial() -> None:
 
 
 def shared_groups() -> Json:
-    """Return two groups of two nodes on one storage pool, with few instances."""
+    """Return a cluster of two groups on one storage pool, each with two nodes and few instances."""
     homes = {f"i{k}": rbd(f"node{k}", memory=500) for k in (1, 2, 3)}
     return cluster({"east": 2, "west": 2}, instances=homes)
 
@@ -139,7 +139,7 @@ def shared_groups() -> Json:
 def test_planners_state_their_bound_in_json_text_and_page(
     words: list[str], measure: str, reached: int | None, line: str, tmp_path: Path
 ) -> None:
-    """Each planner that optimises says how good its result is."""
+    """Each planner states its bound, and whether it is reached, in JSON, text and page."""
     document = shared_groups()
     found = json_of(*words, "-", document=document)
     conforms(found, "capacity" if words == ["capacity"] else "plan")
@@ -165,7 +165,7 @@ def uneven(count: int = 6, **more: Any) -> Json:
 
 @pytest.mark.parametrize("kind", STORAGE)
 def test_bound_of_balance_is_never_above_the_lowest_score(kind: str) -> None:
-    """The lowest score is found by trying all placements; a proof is true."""
+    """The bound of balance never exceeds the lowest score, found by trying all placements."""
     proved = 0
     for seed, text in clusters(kind, seeds(12, 40, 4000)):
         found = balance_bound(text, MODES[seed % len(MODES)])
@@ -176,7 +176,7 @@ def test_bound_of_balance_is_never_above_the_lowest_score(kind: str) -> None:
 
 
 def test_balance_states_its_bound_in_json_text_and_page(tmp_path: Path) -> None:
-    """Two instances on each of three equal nodes are proved to be the best placement."""
+    """`balance` states in JSON, text and page that an even placement is proved to be the best."""
     found = json_of("balance", "--n1=off", "-", document=uneven())
     conforms(found, "plan")
     assert found["bound"] == pytest.approx(found["scores"]["after"], abs=1e-9)
@@ -190,7 +190,7 @@ def test_balance_states_its_bound_in_json_text_and_page(tmp_path: Path) -> None:
 
 
 def test_bound_of_balance_ignores_the_number_of_moves_and_the_traffic() -> None:
-    """A plan of one move states its distance to the best placement."""
+    """The limits of moves and traffic do not change the bound of balance."""
     whole = json_of("balance", "--n1=off", "-", document=uneven())
     for options in (["-l1"], ["--cost=0"], ["-l0"]):
         found = json_of("balance", "--n1=off", *options, "-", document=uneven())
@@ -201,7 +201,7 @@ def test_bound_of_balance_ignores_the_number_of_moves_and_the_traffic() -> None:
 
 
 def test_bound_counts_instances_that_cannot_leave_an_offline_node() -> None:
-    """A plain instance stays on its dead node: 20 points that no plan avoids."""
+    """The bound of balance includes instances that cannot leave an offline node."""
     homes = {
         "stuck": instance("node2", disk_template="plain"),
         "shared": rbd("node1"),
@@ -213,7 +213,7 @@ def test_bound_counts_instances_that_cannot_leave_an_offline_node() -> None:
 
 
 def test_bound_of_several_groups_is_the_sum() -> None:
-    """With --all-groups result and bound are sums over the groups."""
+    """With --all-groups, the result and the bound of balance are sums over the groups."""
     homes = {
         name: rbd(node, memory=memory)
         for name, node, memory in (("a", "node1", 1024), ("b", "node1", 512), ("c", "node3", 256))
@@ -229,7 +229,7 @@ def test_bound_of_several_groups_is_the_sum() -> None:
 
 @pytest.mark.parametrize("command", ["balance", "redistribute"])
 def test_quick_bound_is_stated_if_the_time_limit_ends_the_plan(command: str) -> None:
-    """A small cluster has a bound within 0.1 s."""
+    """If the time limit ends a plan of balance, the plan of a small cluster still has a bound."""
     document = uneven()
     found = json_of(command, "--time-limit=0.000001", "-", document=document, status=3)
     conforms(found, "plan")
@@ -247,7 +247,7 @@ def test_quick_bound_is_stated_if_the_time_limit_ends_the_plan(command: str) -> 
 def test_bound_is_unknown_if_it_takes_long(
     monkeypatch: pytest.MonkeyPatch, options: list[str], status: int, reason: str
 ) -> None:
-    """The document says why; the plan is printed all the same."""
+    """If the bound of balance takes too long, the plan is printed with the reason instead."""
 
     def slow(*_: object) -> float:
         while True:
@@ -265,7 +265,7 @@ def test_bound_is_unknown_if_it_takes_long(
 
 @pytest.mark.parametrize("seconds", ["0", "0.000001"])
 def test_place_states_a_bound_if_the_time_limit_ends_the_plan(seconds: str) -> None:
-    """The fewest instances that must be left out are at least 0, whenever the time ends."""
+    """If the time limit ends `place`, the plan still has a bound of the instances left out."""
     found = json_of("place", f"--time-limit={seconds}", "-", document=uneven(), status=3)
     conforms(found, "plan")
     assert found["measure"] == "left out"
@@ -273,7 +273,7 @@ def test_place_states_a_bound_if_the_time_limit_ends_the_plan(seconds: str) -> N
 
 
 def test_bound_interrupted_keeps_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After Ctrl-C during the bound, the plan is complete, without a bound; the status is 130."""
+    """After Ctrl-C while its bound is computed, `balance` prints the plan without a bound."""
 
     def interrupted(*_: object) -> float:
         raise Stopped(SIGNALLED)
@@ -285,14 +285,14 @@ def test_bound_interrupted_keeps_the_plan(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_compat_hail_states_no_bound() -> None:
-    """With hbal's output nothing changes."""
+    """With --compat hail, `balance` prints no bound, as hbal."""
     found = json_of("balance", "--compat=hail", "-", document=uneven())
     assert not [key for key in BOUND if key in found]
     assert "best possible" not in printed("balance", "--compat=hail", "-", document=uneven())
 
 
 def test_a_result_is_proved_only_if_it_agrees_with_the_bound_to_a_billionth() -> None:
-    """A difference of 1e-8 is no proof."""
+    """A result counts as proved if it differs from its bound by at most a billionth."""
     assert Quality(1.0, 1.0).proved
     assert Quality(1.0, 1.0 - 5e-10).proved
     assert not Quality(1.0, 1.0 - 1e-8).proved

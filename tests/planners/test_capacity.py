@@ -48,7 +48,7 @@ b2|4096|0|4096|204800|200000|4|N|u2|4
 i1|3000|1000|1|running|Y|a1|a2|drbd||1
 
 """
-"""a2 cannot take over i1 from a1; group g2 is empty."""
+"""A text file in which a2 cannot restart i1 if a1 fails; group g2 has no instances."""
 
 HALF_RESERVED = """\
 g1|u1|preferred||
@@ -59,7 +59,7 @@ c2.example.com|4096|0|4096|204800|200000|4|N|u1|4
 i1|3000|1000|1|running|Y|c1.example.com|c2.example.com|drbd||1
 
 """
-"""Most of what is free on c2 is reserved for i1."""
+"""A text file in which most of the free memory of c2 is reserved for a failover of i1."""
 
 
 def ask(*words: str) -> tuple[int, str, str]:
@@ -69,13 +69,13 @@ def ask(*words: str) -> tuple[int, str, str]:
 
 
 def answer(*words: str) -> Json:
-    """Return the output with --json."""
+    """Return the document that `capacity --json` prints."""
     return json_of("capacity", *words)
 
 
 @pytest.mark.parametrize("seed", seeds(4, 8, 100))
 def test_capacity_json_keeps_its_schema(seed: int, tmp_path: Path) -> None:
-    """The document has all described members, and no others."""
+    """`capacity --json` prints a document that fits its schema, with consistent counts."""
     path = tmp_path / "cluster.data"
     path.write_text(cluster(seed))
     found = answer("-t", str(path), *options(seed))
@@ -92,7 +92,7 @@ def test_capacity_json_keeps_its_schema(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", seeds(4, 8, 108))
 def test_capacity_of_a_full_cluster_is_zero(seed: int, tmp_path: Path) -> None:
-    """The saved state has the final figures, and accepts no further instance."""
+    """`capacity` places no further instance in the full cluster that it saved with -S."""
     path, saved = tmp_path / "cluster.data", tmp_path / "saved"
     path.write_text(cluster(seed))
     first = answer("-t", str(path), "-S", str(saved), *options(seed))
@@ -108,7 +108,7 @@ def test_capacity_of_a_full_cluster_is_zero(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", seeds(3, 6, 116))
 def test_capacity_does_not_depend_on_the_order_of_lines(seed: int, tmp_path: Path) -> None:
-    """Ties are broken by name."""
+    """`capacity` places the same instances if the lines of the text file are in another order."""
     path = tmp_path / "cluster.data"
     sections = cluster(seed).split("\n\n")
     path.write_text("\n\n".join(sections))
@@ -119,9 +119,10 @@ def test_capacity_does_not_depend_on_the_order_of_lines(seed: int, tmp_path: Pat
 
 
 def test_capacity_of_a_captured_document_is_that_of_its_cluster(tmp_path: Path) -> None:
-    """The cluster of a document is filled, whatever its request; a text file has equal results.
+    """`capacity` fills the cluster of a captured document, whatever the document's request.
 
-    Global N+1 is excepted: the text has only the sum of the disks that are recreated.
+    The text file of the cluster gives equal results except for global N+1: the file has only the
+    sum of the disks of each instance.
     """
     placed = 0
     for seed in range(200, 206):
@@ -148,7 +149,7 @@ def test_capacity_of_a_captured_document_is_that_of_its_cluster(tmp_path: Path) 
 
 
 def both_ways(patch: pytest.MonkeyPatch, *words: str) -> int:
-    """Return the number of instances, with and without the values kept between instances."""
+    """Assert that kept values do not change the output; return the number of placed instances."""
     patch.setattr(fill, "INSTANCES_WORTH_KEEPING", 0)
     quick = ask(*words, "--json")
     with patch.context() as plainly:
@@ -169,7 +170,7 @@ def test_capacity_with_kept_values_equals_the_plain_computation(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Kept scores, limits and N+1 do not change the output."""
+    """Values that `capacity` keeps from instance to instance do not change its output."""
     path, placed = tmp_path / "cluster.data", 0
     for seed in range(130, 138):
         path.write_text(cluster(seed))
@@ -185,7 +186,10 @@ def test_capacity_with_kept_values_equals_the_plain_computation(
 def test_capacity_of_documents_with_kept_values_equals_the_plain_computation(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The documents have pools, exclusive storage, locations, tags and soft limits."""
+    """Values that `capacity` keeps do not change its output for documents with many features.
+
+    The documents have pools, exclusive storage, locations, tags and soft limits.
+    """
     path = tmp_path / "request.json"
     for number in range(seed, seed + 10):
         chance = Random(number)
@@ -199,13 +203,13 @@ def test_capacity_of_documents_with_kept_values_equals_the_plain_computation(
 
 
 ASKED = 40
-"""Number of sizes of each sequence that are requested one by one."""
+"""Number of sizes at each end of a sequence that the test requests one by one."""
 
 
 def test_sizes_rejected_alike_are_rejected_when_each_is_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first and last sizes of a sequence are rejected for the reason of the sequence."""
+    """`capacity` skips a sequence of sizes only if each of them is rejected for one reason."""
     found_by_n1: Counter[bool] = Counter()
     plain = Rejections.alike
 
@@ -233,7 +237,7 @@ def test_sizes_rejected_alike_are_rejected_when_each_is_requested(
 
 
 def test_capacity_explains_the_policy_before_spindles() -> None:
-    """The text lists the words for reasons in a fixed order, which programs may rely on."""
+    """`capacity` prints reasons for rejections in a fixed order, which scripts may rely on."""
     amounts = {"used": 0, "free": 0, "available": 0}
     now = {"instances": 0, "score": 0.0, "memory": amounts, "disk": amounts, "cpu": amounts}
     run = {
@@ -248,7 +252,7 @@ def test_capacity_explains_the_policy_before_spindles() -> None:
 
 
 def test_capacity_page_has_every_figure() -> None:
-    """The page has used and free amounts, scores, counts by size, and the reason of the end."""
+    """The page of capacity has used and free amounts, scores, counts by size, and the reason."""
     status, out, err = ask(*SIMULATED, "--disk-template=plain", "--tiered-alloc=10g,2g,2", "-v")
     assert status == 0
     assert "Tiered (plain): 14 more instances" in out
@@ -260,7 +264,10 @@ def test_capacity_page_has_every_figure() -> None:
 
 
 def test_capacity_of_a_cluster_with_a_failing_node(tmp_path: Path) -> None:
-    """No instance is placed, unless errors are ignored or the groups are filled one by one."""
+    """`capacity` places nothing if a failure is not tolerated, unless options permit it.
+
+    Options ignore existing errors, check N+1 of the new instances only, or fill each group alone.
+    """
     path = tmp_path / "cluster.data"
     path.write_text(FAILING)
     words = ["-t", str(path), "--standard-alloc=1g,256,1"]
@@ -278,7 +285,7 @@ def test_capacity_of_a_cluster_with_a_failing_node(tmp_path: Path) -> None:
 
 
 def test_capacity_stops_at_its_limits() -> None:
-    """The count ends at a number of instances, and at a time limit."""
+    """`capacity` stops at the given number of instances and at the time limit."""
     words = (*SIMULATED, "--disk-template=rbd", "--tiered-alloc=10g,2g,2")
     limited = answer(*words, "-l", "5")
     assert [limited[kind]["count"] for kind in ("tiered", "standard")] == [5, 5]
@@ -288,7 +295,7 @@ def test_capacity_stops_at_its_limits() -> None:
 
 
 def test_capacity_uses_only_permitted_nodes() -> None:
-    """Nodes can be excluded by option or as offline."""
+    """`capacity` places no instances on nodes that options exclude or mark as offline."""
     words = (*SIMULATED, "--disk-template=drbd", "--no-capacity-checks")
     for choice in ("--restrict-allocation-to=node-01-001,node-01-002", "-Onode-01-003"):
         placed = answer(*words, choice)["standard"]["instances"]
@@ -296,7 +303,7 @@ def test_capacity_uses_only_permitted_nodes() -> None:
 
 
 def test_capacity_interrupted_reports_the_instances_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After Ctrl-C, the instances placed so far are counted."""
+    """After Ctrl-C, `capacity` prints the instances placed so far."""
     place, left, settled = CapacityState.place, [4], [0]
 
     def interrupted(site: CapacityState, arrivals: Sequence[Any]) -> None:
@@ -320,7 +327,7 @@ def test_capacity_interrupted_reports_the_instances_so_far(monkeypatch: pytest.M
 
 
 def test_capacity_without_a_reader_reports_no_progress() -> None:
-    """Progress is printed on terminals only."""
+    """`capacity` prints progress on terminals only."""
     assert ask(*SIMULATED, "--disk-template=plain")[2] == ""
 
 
@@ -337,7 +344,7 @@ def test_capacity_without_a_reader_reports_no_progress() -> None:
     ],
 )
 def test_capacity_reports_errors_of_the_command_line(words: list[str], problem: str) -> None:
-    """The exit status is 2, and one line is printed."""
+    """`capacity` reports an error of the command line in one line, with exit status 2."""
     status, out, err = ask(*SIMULATED, *words)
     assert (status, out) == (2, "")
     assert problem in err
@@ -345,7 +352,7 @@ def test_capacity_reports_errors_of_the_command_line(words: list[str], problem: 
 
 
 def test_capacity_without_an_online_node_fails() -> None:
-    """The initial figures are printed, and the exit status is 1."""
+    """If no node is online, `capacity` prints the initial figures and ends with status 1."""
     words = ("--simulate=preferred,1,100G,16g,4,2", "--disk-template=drbd")
     status, out, err = ask(*words, "--machine-readable")
     assert status == 1
@@ -355,7 +362,7 @@ def test_capacity_without_an_online_node_fails() -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_capacity_out_of_time_reports_it_for_each_mode(template: str) -> None:
-    """The limit applies to both counts together; the results so far are printed."""
+    """The time limit of capacity applies to both counts together, and both report it."""
     spec = "--simulate=p,60,4t,256g,32"
     done = subprocess.run(
         [sys.executable, "-m", "iallocator", "capacity", "--json", "--time-limit=0.05", spec,
@@ -369,7 +376,7 @@ def test_capacity_out_of_time_reports_it_for_each_mode(template: str) -> None:
 
 
 def test_capacity_ended_by_the_failover_reserve_names_it(tmp_path: Path) -> None:
-    """If memory reserved for failovers is short, the reason names it."""
+    """If memory reserved for failovers is short, `capacity` names the reserve in its reason."""
     file = tmp_path / "cluster.data"
     file.write_text(HALF_RESERVED)
     size = ("--standard-alloc=1024,1500,1", "--disk-template=plain", "--n1=off")
@@ -390,7 +397,7 @@ a2|4096|0|4000|204800|200000|4|N|u|1
 |128,1,1024,1,1,1|0,0,0,0,0,0;32768,8,1048576,16,8,12|rbd,plain,drbd,diskless|{ratio}|32.0
 g|128,1,1024,1,1,1|0,0,0,0,0,0;32768,8,1048576,16,8,12|rbd,plain,drbd,diskless|{ratio}|32.0
 """
-"""Two nodes with a policy that allows empty instances, and a ratio of cpus."""
+"""A text file of two nodes with a policy that allows empty instances; `ratio` is of cpus."""
 
 
 @pytest.mark.parametrize("kind", ["standard", "tiered"])
@@ -410,7 +417,7 @@ def test_capacity_for_instances_without_resources_is_rejected(
     ratio: float,
     tmp_path: Path,
 ) -> None:
-    """The count would be endless; a maximum or the cpus can end it."""
+    """`capacity` rejects sizes without resources unless a maximum or the cpus end the count."""
     path = tmp_path / "cluster.data"
     path.write_text(ENDLESS.format(ratio=ratio))
     words = ["-t", str(path), f"--disk-template={template}", f"--{kind}-alloc={size}"]
@@ -425,7 +432,7 @@ def test_capacity_for_instances_without_resources_is_rejected(
 def test_capacity_for_instances_with_cpus_only_ends_with_cpus(
     template: str, tmp_path: Path
 ) -> None:
-    """Two nodes of four cpus have four times as many virtual cpus, less those of the nodes."""
+    """`capacity` stops at the cpu ratio for instances that need nothing but cpus."""
     path = tmp_path / "cluster.data"
     path.write_text(ENDLESS.format(ratio=4.0))
     words = ["-t", str(path), f"--disk-template={template}", "--spindle-use=0"]
@@ -434,7 +441,7 @@ def test_capacity_for_instances_with_cpus_only_ends_with_cpus(
 
 
 def test_capacity_of_a_simulated_cluster_counts_instances_with_disks() -> None:
-    """An empty cluster uses no virtual cpus; no instance has more disk space than exists."""
+    """`capacity` of a simulated cluster counts instances with disks, up to the disk space."""
     words = ("capacity", "--simulate=preferred,3,300g,32g,8")
     found = json_of(*words)
     assert found["usage"]["cpu"]["used"] == 0
@@ -451,7 +458,7 @@ def test_capacity_of_a_simulated_cluster_counts_instances_with_disks() -> None:
 
 
 def test_capacity_leaves_out_disk_templates_that_are_unknown(tmp_path: Path) -> None:
-    """The policy of a newer Ganeti may have templates that iallocator does not know."""
+    """`capacity` skips disk templates of the policy that iallocator does not know."""
     raw = clusters.document(clusters.Shape(3))
     path = tmp_path / "cluster.json"
 

@@ -17,14 +17,14 @@ pytestmark = pytest.mark.skipif(not shutil.which("hspace"), reason="hspace is no
 
 
 def hspace(*words: str) -> list[str]:
-    """Return the keys that hspace prints."""
+    """Return the lines that `hspace --machine-readable` prints."""
     command = ["hspace", "--machine-readable", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     return done.stdout.splitlines()
 
 
 def ours(*words: str) -> list[str]:
-    """Return the keys that iallocator prints."""
+    """Return the lines that `capacity --machine-readable` prints."""
     return (
         run("capacity", "--machine-readable", "--compat=hail", *words).stdout.decode().splitlines()
     )
@@ -32,7 +32,7 @@ def ours(*words: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", seeds(12, 40))
 def test_capacity_of_a_cluster_is_the_one_of_hspace(seed: int, tmp_path: Path) -> None:
-    """Counts, sizes in tiers, scores to eight decimals, used and free amounts, and the reason."""
+    """`capacity` prints hspace's lines for a cluster: counts, tiers, scores, usage and reason."""
     path = tmp_path / "cluster.data"
     path.write_text(cluster(seed))
     words = ["-t", str(path), *options(seed)]
@@ -41,7 +41,7 @@ def test_capacity_of_a_cluster_is_the_one_of_hspace(seed: int, tmp_path: Path) -
 
 @pytest.mark.parametrize("seed", seeds(16, 60))
 def test_capacity_with_several_intervals_is_the_one_of_hspace(seed: int, tmp_path: Path) -> None:
-    """Tiers begin with each interval in turn; the memory overhead is what nodes report."""
+    """`capacity` prints hspace's lines if a policy has several intervals."""
     text, words = odd(seed)
     path = tmp_path / "cluster.data"
     path.write_text(text)
@@ -52,7 +52,7 @@ def test_capacity_with_several_intervals_is_the_one_of_hspace(seed: int, tmp_pat
 @pytest.mark.parametrize("most", [0, 2, 5, 13])
 @pytest.mark.parametrize("seed", seeds(8, 40, 20))
 def test_capacity_with_a_limit_is_the_one_of_hspace(seed: int, most: int, tmp_path: Path) -> None:
-    """In hspace, each tested size uses as much of the limit as instances are placed."""
+    """`capacity` prints hspace's lines if --max-length limits the number of instances."""
     path = tmp_path / "cluster.data"
     for text, words in ((cluster(seed), options(seed)), odd(seed)):
         path.write_text(text)
@@ -63,7 +63,7 @@ def test_capacity_with_a_limit_is_the_one_of_hspace(seed: int, most: int, tmp_pa
 @pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
 @pytest.mark.parametrize("spec", ["preferred,4,100G,16g,4,2", "last_resort,3,200g,8g,2"])
 def test_capacity_of_a_simulated_cluster_is_the_one_of_hspace(spec: str, template: str) -> None:
-    """Sizes are from the policy of a simulated cluster."""
+    """`capacity` prints hspace's lines for a simulated cluster."""
     words = [f"--simulate={spec}", f"--disk-template={template}"]
     theirs = hspace(*words)
     assert theirs[-1] == "HTS_OK=1"

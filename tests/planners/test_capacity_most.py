@@ -1,4 +1,4 @@
-"""`capacity` places the largest possible number of equal instances in small clusters."""
+"""Test that `capacity` places the largest possible number of equal instances in small clusters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not available(), reason="the solver is not insta
 
 
 def filled(seed: int, kind: str, n1: str, searches: bool = True) -> CapacityReport:
-    """Return what the planner finds for a generated cluster."""
+    """Return the capacity report of a generated cluster, with or without the exact search."""
     machines, homes, wanted = capacity_case(seed, kind)
     text = as_text(machines, homes)
     cluster = read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
@@ -34,7 +34,7 @@ def filled(seed: int, kind: str, n1: str, searches: bool = True) -> CapacityRepo
 
 
 def placed(report: CapacityReport, kind: str) -> list[Home]:
-    """Return the instances of the standard filling."""
+    """Return the instances that the standard size placed, in the form of the brute force."""
     assert report.standard is not None
     return [
         Home(one.instance.name, one.size.memory, one.size.disk, 1, TEMPLATES[kind][1], one.nodes)
@@ -46,7 +46,7 @@ def placed(report: CapacityReport, kind: str) -> list[Home]:
 @pytest.mark.parametrize("kind", TEMPLATES)
 @pytest.mark.parametrize("seed", seeds(3, 60))
 def test_capacity_places_as_many_instances_as_possible(seed: int, kind: str, n1: str) -> None:
-    """Every placement of every number of instances is tried by other code."""
+    """`capacity` places as many instances as brute force, which tries every placement."""
     machines, homes, wanted = capacity_case(seed, kind)
     pairs = wanted.template == "drbd"
     if pairs and n1 not in ("", "off"):
@@ -62,7 +62,7 @@ def test_capacity_places_as_many_instances_as_possible(seed: int, kind: str, n1:
 @pytest.mark.parametrize("kind", TEMPLATES)
 @pytest.mark.parametrize("seed", seeds(4, 60))
 def test_search_never_places_fewer_instances(seed: int, kind: str) -> None:
-    """Instances and their memory are no fewer, with the standard size and in tiers."""
+    """With the exact search, `capacity` never places fewer instances or less memory."""
     without, found = (filled(seed, kind, "", searches) for searches in (False, True))
     for run, before in ((found.standard, without.standard), (found.tiered, without.tiered)):
         assert run is not None
@@ -73,7 +73,7 @@ def test_search_never_places_fewer_instances(seed: int, kind: str) -> None:
 
 
 def test_search_finds_an_instance_that_the_simulation_misses() -> None:
-    """Without the search, at least one of a few clusters has fewer instances than possible."""
+    """Without the exact search, `capacity` misses an instance in at least one of a few clusters."""
     counts = [
         [len(placed(filled(seed, "shared", "", searches), "shared")) for seed in range(1, 13)]
         for searches in (False, True)

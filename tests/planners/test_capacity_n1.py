@@ -1,4 +1,4 @@
-"""Test N+1 while a cluster is filled: each result equals that of a new object."""
+"""Test the N+1 checks of capacity: results that are updated equal those of a new object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.builders import cluster, rbd
 
 
 def newcomer(rng: Random, number: int) -> Instance:
-    """Return an instance of random size; few are drbd."""
+    """Return an instance of random size; one in seven is a drbd instance."""
     template = "drbd" if number % 7 == 6 else "rbd"
     return Instance(
         f"new{number}", Backend(rng.choice((300, 500, 900))), Disks(template, 1024, [1024])
@@ -27,7 +27,7 @@ def newcomer(rng: Random, number: int) -> Instance:
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 @pytest.mark.parametrize("seed", range(2))
 def test_tolerance_after_placements_of_all_kinds_equals_a_new_one(seed: int, mode: str) -> None:
-    """Single instances and pairs are placed in any order on a nearly full cluster."""
+    """After any placements, the updated N+1 check gives the results of a new N+1 check."""
     rng, nodes = Random(seed), range(4)
     held = {f"i{k}": rbd(f"node{k % 4 + 1}", memory=3500) for k in nodes}
     world = read_cluster(cluster(4, instances=held), Reading(static_kvm_memory=0))

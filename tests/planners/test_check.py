@@ -29,22 +29,22 @@ POLICY = "|128,1,1024,1,1,1|128,1,1024,1,1,1;8192,8,1048576,16,8,12|drbd,plain,r
 def node(
     name: str, *, memory: int = 16384, offline: str = "N", tags: str = "", group: str = "default"
 ) -> str:
-    """Return the line of a node."""
+    """Return the line of a node in a text file; `stored` corrects its amounts."""
     return f"{name}|16384|512|{memory}|409600|307200|4|{offline}|uuid-{group}|4|{tags}|N|0|1|1.0"
 
 
 def instance(
     name: str, primary: str, secondary: str = "", *, memory: int = 512, tags: str = ""
 ) -> str:
-    """Return the line of an instance, drbd if it has a secondary."""
+    """Return the line of an instance for `stored`; it is drbd if it has a secondary."""
     kind = "drbd" if secondary else "rbd"
     return f"{name}|{memory}|1024|1|running|Y|{primary}|{secondary}|{kind}|{tags}|1|1|N"
 
 
 def stored(folder: Path, nodes: list[str], instances: list[str], tags: str = "") -> str:
-    """Write a cluster and return its path.
+    """Write a cluster to a text file in `folder`, and return the path of the file.
 
-    The memory that a node itself uses, and its free disk, explain what its instances leave.
+    The nodes' memory and free disk are computed so that they agree with the instances.
     """
     path = folder / "cluster.data"
     nodes = [_explained(line.split("|"), instances) for line in nodes]
@@ -54,7 +54,7 @@ def stored(folder: Path, nodes: list[str], instances: list[str], tags: str = "")
 
 
 def _explained(fields: list[str], instances: list[str]) -> str:
-    """Return the line of a node with data that agree with its instances."""
+    """Return the line of a node with amounts that agree with its instances."""
     held = [line.split("|") for line in instances]
     used = sum(int(one[1]) for one in held if one[6] == fields[0])
     stored = sum(int(one[2]) + 128 for one in held if one[8] == "drbd" and fields[0] in one[6:8])
@@ -65,7 +65,7 @@ def _explained(fields: list[str], instances: list[str]) -> str:
 
 
 def check(path: str, *options: str) -> tuple[int, Json]:
-    """Return exit status and document, which fits the schema of plans."""
+    """Return the exit status and the document of `check --json`; the document fits its schema."""
     done = run("check", "--json", "-t", path, *options)
     document: Json = json.loads(done.stdout)
     conforms(document, "plan")
@@ -75,7 +75,7 @@ def check(path: str, *options: str) -> tuple[int, Json]:
 
 
 def findings(document: Json) -> list[tuple[str, str | None, str | None]]:
-    """Return kind, node and instance of every finding."""
+    """Return kind, node and instance of every finding in the document."""
     return [
         (found["kind"], found["node"], found["instance"])
         for group in document["groups"]
@@ -84,7 +84,7 @@ def findings(document: Json) -> list[tuple[str, str | None, str | None]]:
 
 
 def test_check_of_a_healthy_cluster_finds_nothing(tmp_path: Path) -> None:
-    """The exit status is 0, and every number is 0."""
+    """`check` of a healthy cluster has no findings, and ends with exit status 0."""
     path = stored(tmp_path, [node("n1"), node("n2")], [instance("a", "n1", "n2")])
     status, document = check(path)
     assert (status, document["healthy"], findings(document)) == (0, True, [])
@@ -184,7 +184,7 @@ SICK: dict[str, tuple[list[str], list[str], str, list[tuple[str, str, str | None
 
 @pytest.mark.parametrize("kind", SICK)
 def test_check_names_each_problem(kind: str, tmp_path: Path) -> None:
-    """Each kind has correct names and numbers; the exit status is 1."""
+    """`check` names node, instance and amount of each kind of problem; its exit status is 1."""
     nodes, instances, tags, expected, text = SICK[kind]
     path = stored(tmp_path, nodes, instances, tags)
     status, document = check(path)
@@ -196,7 +196,7 @@ def test_check_names_each_problem(kind: str, tmp_path: Path) -> None:
 
 
 def test_text_of_check_names_up_to_five_instances_with_one_problem(tmp_path: Path) -> None:
-    """A row names up to five instances, and the number of further ones."""
+    """A row of the text of check names up to five instances, and the number of further ones."""
     for count, line in ((5, "a, b, c, d, e:"), (6, "6 instances, a, b, c, d, e, ...:")):
         instances = [instance(name, "n1") for name in "abcdef"[:count]]
         path = stored(tmp_path, [node("n1", offline="Y"), node("n2")], instances)
@@ -204,7 +204,7 @@ def test_text_of_check_names_up_to_five_instances_with_one_problem(tmp_path: Pat
 
 
 def test_check_reports_what_balancing_would_repair(tmp_path: Path) -> None:
-    """Two instances that exclude each other are separated; with --no-simulation they are not."""
+    """`check` reports which problems balancing would repair, unless --no-simulation is given."""
     nodes, instances, tags, *_ = SICK["conflicts"]
     path = stored(tmp_path, nodes, instances, tags)
     document = check(path)[1]
@@ -218,14 +218,14 @@ def test_check_reports_what_balancing_would_repair(tmp_path: Path) -> None:
 
 
 def test_check_with_no_capacity_checks_leaves_failures_out(tmp_path: Path) -> None:
-    """Global N+1 is not checked or reported."""
+    """With --no-capacity-checks, `check` neither checks nor reports global N+1."""
     nodes, instances, *_ = SICK["global_n1"]
     path = stored(tmp_path, nodes, instances)
     assert check(path, "--no-capacity-checks")[0] == 0
 
 
 def test_check_like_hcheck_accepts_an_instance_in_two_groups(tmp_path: Path) -> None:
-    """`hcheck` ends with an error for this cluster; `check` does not."""
+    """`check` accepts an instance with nodes in two groups, for which hcheck ends with an error."""
     nodes, instances, *_ = SICK["split"]
     path = stored(tmp_path, nodes, instances)
     lines = printed("check", "--machine-readable", "-t", path).splitlines()
@@ -234,7 +234,7 @@ def test_check_like_hcheck_accepts_an_instance_in_two_groups(tmp_path: Path) -> 
 
 
 def test_check_with_compat_hail_ignores_hard_constraints(tmp_path: Path) -> None:
-    """Tags of iallocator, and tags with another prefix, have no meaning for hcheck."""
+    """With --compat hail or another tag prefix, `check` ignores the constraints in tags."""
     nodes, instances, *_ = SICK["together"]
     path = stored(tmp_path, nodes, instances)
     assert check(path, "--compat=hail")[0] == 0
@@ -242,12 +242,12 @@ def test_check_with_compat_hail_ignores_hard_constraints(tmp_path: Path) -> None
 
 
 def test_check_reads_simulated_clusters() -> None:
-    """An empty cluster is healthy."""
+    """`check` reads simulated clusters, and reports an empty one as healthy."""
     assert printed("check", "--simulate", "p,4,100G,16g,4,2").startswith("Healthy; balancing ")
 
 
 def test_check_without_simulation_scans_no_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without balancing, the work of instances times nodes is skipped."""
+    """With --no-simulation, `check` does not compute any moves."""
 
     def scanned(*arguments: object) -> None:
         raise AssertionError
@@ -261,7 +261,7 @@ def test_check_without_simulation_scans_no_moves(monkeypatch: pytest.MonkeyPatch
 def test_check_like_hcheck_scans_no_moves_of_a_healthy_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only unhealthy clusters are balanced by hcheck, so no moves are searched."""
+    """With --compat hail, `check` computes no moves for a healthy cluster, as hcheck."""
 
     def scanned(*arguments: object) -> None:
         raise AssertionError
@@ -274,7 +274,7 @@ def test_check_like_hcheck_scans_no_moves_of_a_healthy_cluster(
 
 
 def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None:
-    """Loading the library would take longer than the rest for a small cluster."""
+    """With --no-simulation, `check` does not import NumPy, to start faster."""
     path = tmp_path / "cluster.json"
     residents = {"i": builders.instance("node1", "node2")}
     path.write_bytes(builders.as_bytes(builders.cluster(5, instances=residents)))
@@ -290,7 +290,7 @@ def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None
 def test_check_out_of_time_before_balancing_reports_problems(
     tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Health is printed without a plan, and stderr has the reason; the status is not 130."""
+    """If time ends before balancing begins, `check` reports the problems and why it has no plan."""
     monkeypatch.setattr(
         "iallocator.planners.balance.balance.worst_first", Mock(side_effect=Stopped(TIME_IS_UP))
     )
@@ -310,7 +310,7 @@ def test_check_out_of_time_before_balancing_reports_problems(
 def test_check_analysed_in_spite_of_a_limit_of_nothing_reports_no_limit(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """A small cluster is analysed by bounds: nothing ended early."""
+    """With --time-limit 0, `check` still analyses a small cluster, and reports no limit."""
     path = stored(tmp_path, [node("n1"), node("n2")], [instance("i", "n1", "n2")])
     assert main(["check", "--time-limit=0", "-t", path]) == 0
     output = capsys.readouterr()
@@ -321,7 +321,7 @@ def test_check_analysed_in_spite_of_a_limit_of_nothing_reports_no_limit(
 def test_check_without_time_for_pairs_of_nodes_does_not_claim_health(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """The text says what was not analysed, and the status is 3."""
+    """If the pairs of nodes are not analysed in time, `check` says so and ends with status 3."""
     path = stored(tmp_path, [node("n1"), node("n2")], [instance("i", "n1", "n2")])
     assert main(["check", "--failures=2", "--time-limit=0", "-t", path]) == 3
     output = capsys.readouterr().out
@@ -331,7 +331,7 @@ def test_check_without_time_for_pairs_of_nodes_does_not_claim_health(
 
 
 def tight() -> Json:
-    """Return a healthy cluster with N+1 checks that need simulations."""
+    """Return a healthy cluster in which only simulations show that each failure is tolerated."""
     sizes = {"node1": (3000, 1500), "node2": (2000, 2700), "node3": (3000, 3000, 1500),
              "node4": (2700,)}  # fmt: skip
     residents = {
@@ -343,7 +343,7 @@ def tight() -> Json:
 
 
 def test_check_out_of_time_lists_what_is_not_analysed() -> None:
-    """If time is too short, the cluster is neither healthy nor broken: exit status 3."""
+    """If time ends during analysis, `check` lists the unchecked nodes and ends with status 3."""
     assert json_of("check", document=tight())["healthy"] is True
     found = json_of("check", "--time-limit=0", document=tight(), status=3)
     conforms(found, "plan")
@@ -361,7 +361,7 @@ def test_check_out_of_time_lists_what_is_not_analysed() -> None:
 
 @pytest.mark.parametrize(("command", "status"), [("check", 3), ("report", 0)])
 def test_page_out_of_time_reports_nothing_as_healthy(command: str, status: int) -> None:
-    """No sentence, tile or list of the page reports unchecked groups as healthy."""
+    """If time ends, the page of check reports no group that was not analysed as healthy."""
     page = printed(command, "--html=-", "--time-limit=0", document=tight(), status=status)
     assert "Healthy: nothing is wrong" not in page
     assert "4 nodes with a failure that was not analysed for lack of time" in page
@@ -370,7 +370,7 @@ def test_page_out_of_time_reports_nothing_as_healthy(command: str, status: int) 
 
 
 def test_check_out_of_time_with_a_problem_ends_with_status_1() -> None:
-    """The problem is known, although other parts are not analysed."""
+    """If time ends and a problem is known, `check` ends with status 1."""
     document = tight()
     document["nodes"]["node4"]["offline"] = True
     found = json_of("check", "--time-limit=0", document=document, status=1)
@@ -380,7 +380,7 @@ def test_check_out_of_time_with_a_problem_ends_with_status_1() -> None:
 def test_pairs_that_are_not_analysed_end_check_with_status_3(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The pairs are not analysed, although each single failure is tolerated."""
+    """If pairs of nodes are not analysed, `check` ends with status 3 though no node fails N+1."""
     examined: Any = joint_failures.examine_failures
 
     def late(*asked: Any) -> Any:
@@ -394,7 +394,7 @@ def test_pairs_that_are_not_analysed_end_check_with_status_3(
 
 
 def test_check_counts_failures_of_online_nodes_by_default() -> None:
-    """The default is ``no-worse``; ``strict`` also counts nodes that are not online."""
+    """`check` counts failures of online nodes by default; with ``strict``, of all nodes."""
     residents = {"i": builders.instance("node1", memory=6000, disk_template="ext")}
     document = builders.cluster(3, memory=8192, instances=residents)
     document["nodes"]["node1"]["drained"] = True
@@ -414,7 +414,7 @@ def test_check_counts_failures_of_online_nodes_by_default() -> None:
 def test_instance_outside_its_storage_pool_is_a_finding(
     template: str, kind: str, count: int
 ) -> None:
-    """Every node of the instance without access to its pool is named."""
+    """`check` names each node that has no access to the storage pool of its instance."""
     tag = f"iallocator:pool:{kind}:ssd"
     changes = {name: {"tags": [tag]} for name in ("node3", "node4")}
 

@@ -1,4 +1,4 @@
-"""Test that --machine-readable prints hcheck's keys and values, line by line."""
+"""Test that `check --machine-readable` prints hcheck's keys and values, line by line."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def hcheck(path: Path, *options: str) -> tuple[int, list[str]]:
 
 
 def ours(path: Path, *options: str) -> tuple[int, list[str]]:
-    """Return iallocator's exit status and lines."""
+    """Return the exit status and the lines of `check --machine-readable`."""
     done = run("check", "--machine-readable", "-t", str(path), *options)
     return done.returncode, done.stdout.decode().splitlines()
 
 
 def different(seed: int, folder: Path, *options: str) -> str | None:
-    """Return the differences on a generated cluster, or None if it is not comparable."""
+    """Return the differences to hcheck for a generated cluster; None if it is not comparable."""
     raw = document(seed, ("relocate", "node-evacuate")[seed % 2])
     if not comparable(raw):
         return None
@@ -66,7 +66,7 @@ def different(seed: int, folder: Path, *options: str) -> str | None:
 
 
 def test_check_of_generated_clusters_is_that_of_hcheck(tmp_path: Path) -> None:
-    """Every line and the exit status are equal, for all options."""
+    """`check` prints the lines of hcheck and has its exit status, with any options."""
     found = [
         different(seed, tmp_path, *OPTIONS[seed % len(OPTIONS)]) for seed in seeds(16, 48, 600)
     ]
@@ -76,7 +76,10 @@ def test_check_of_generated_clusters_is_that_of_hcheck(tmp_path: Path) -> None:
 
 
 def test_check_counts_no_spindles_of_exclusive_storage_for_shared_disks(tmp_path: Path) -> None:
-    """They are not counted in hcheck; without exclusive storage, both balance to one score."""
+    """`check` counts spindles for shared disks on exclusive storage, which hcheck does not.
+
+    Without exclusive storage, both print equal lines.
+    """
     raw = document(70007, "node-evacuate")
     path = as_text(raw, tmp_path)
     assert hcheck(path) != ours(path)
@@ -87,7 +90,7 @@ def test_check_counts_no_spindles_of_exclusive_storage_for_shared_disks(tmp_path
 
 
 def test_check_with_an_offline_node_is_that_of_hcheck(tmp_path: Path) -> None:
-    """Nodes given by -O count as offline, and are evacuated."""
+    """`check -O` regards the given nodes as offline and evacuates them, as hcheck does."""
     compared = []
     for seed in range(648, 656):
         name = next(iter(document(seed, ("relocate", "node-evacuate")[seed % 2])["nodes"]))
@@ -102,12 +105,12 @@ def test_check_with_an_offline_node_is_that_of_hcheck(tmp_path: Path) -> None:
     ids=lambda path: str(path.stem),
 )
 def test_check_of_peer_data_is_that_of_hcheck(path: Path) -> None:
-    """On Ganeti's own test data, the lines are equal."""
+    """On Ganeti's own test data, `check` prints the lines of hcheck."""
     assert ours(path) == hcheck(path)
 
 
 def test_group_without_an_online_node_scores_0_as_in_hcheck(tmp_path: Path) -> None:
-    """As in hcheck, 0 is printed for such a group; other output has the score of its nodes."""
+    """`check --machine-readable` prints the score 0 for a group without online nodes, as hcheck."""
     pair = {"a": instance("node1", "node2"), "b": instance("node3", "node4")}
     raw = allocate(cluster({"default": 2, "other": 2}, instances=pair))
     path = as_text(raw, tmp_path)

@@ -1,4 +1,4 @@
-"""Test ``iallocator capacity --replay``: how many instances like past ones still fit."""
+"""Test `capacity --replay`: how many instances like past ones still fit."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Output = pytest.CaptureFixture[str]
 
 
 def modest(now: Json) -> Json:
-    """Return `now` with a policy that makes tiers short."""
+    """Return the cluster `now` with a policy of small sizes, so that few sizes are tried."""
     now["ipolicy"]["minmax"][0]["max"] |= {"memory-size": 16384, "disk-size": 102400}
     return now
 
 
 def forecast(folder: Path, sizes: list[int], *words: str) -> Json:
-    """Return the forecast for two empty nodes of 8000 MiB after requests of these sizes."""
+    """Return the forecast for two nodes of 8000 MiB after requests of `sizes` MiB."""
     empty = cluster(2, memory=8000)
     (folder / "past").mkdir(exist_ok=True, parents=True)
     for number, memory in enumerate(sizes):
@@ -43,7 +43,7 @@ def forecast(folder: Path, sizes: list[int], *words: str) -> Json:
 
 
 def test_forecast_of_equal_sizes_is_as_many_as_fit(tmp_path: Path) -> None:
-    """Three instances of 2500 MiB fit on each node, in any order."""
+    """The forecast for requests of one size is the number of such instances that fit."""
     found = forecast(tmp_path, [2500])
     assert (found["instance_count"], found["counts"], found["reasons"]) == (
         1,
@@ -53,7 +53,7 @@ def test_forecast_of_equal_sizes_is_as_many_as_fit(tmp_path: Path) -> None:
 
 
 def test_forecast_of_several_sizes_has_a_range(tmp_path: Path) -> None:
-    """The order matters; the orders are fixed, and no order exceeds the memory."""
+    """The forecast for several sizes is a range, with repeatable orders of the requests."""
     found = forecast(tmp_path, [500, 1000, 5000])
     assert found["lowest"] < found["highest"]
     assert found["lowest"] <= found["median"] <= found["highest"]
@@ -62,19 +62,19 @@ def test_forecast_of_several_sizes_has_a_range(tmp_path: Path) -> None:
 
 
 def test_forecast_ends_at_the_limit(tmp_path: Path) -> None:
-    """``--max-length`` applies to each order."""
+    """`--max-length` limits the number of instances in each order of a forecast."""
     assert forecast(tmp_path, [100], "-l2")["counts"] == [2] * 9
 
 
 def test_folder_without_new_instances_is_rejected(tmp_path: Path, capsys: Output) -> None:
-    """The exit status is 2."""
+    """`capacity --replay` rejects a folder without requests for new instances, with status 2."""
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", f"--replay={tmp_path}", str(tmp_path / "now.json")]) == 2
     assert "no request for new instances" in capsys.readouterr().err
 
 
 def replayed(folder: Path, now: Json, requests: list[Json], *words: str) -> tuple[Json, str]:
-    """Return the forecast for the cluster `now` after `requests`, and stderr."""
+    """Return the forecast for the cluster `now` after `requests`, and what stderr has."""
     past = folder / "asked"
     past.mkdir()
     for number, request in enumerate(requests):
@@ -84,13 +84,13 @@ def replayed(folder: Path, now: Json, requests: list[Json], *words: str) -> tupl
 
 
 def asking(**members: Any) -> Json:
-    """Return the request for one instance on shared storage."""
+    """Return a request for one instance on shared storage."""
     request: Json = allocate_rbd(cluster(1), **members)["request"]
     return request
 
 
 def test_forecast_keeps_to_the_networks_of_the_requests(tmp_path: Path) -> None:
-    """Only the two nodes of the connected group are filled."""
+    """A forecast fills only the nodes of a group with the network that the requests name."""
     now = cluster({"east": 2, "west": 2}, memory=8000)
     now["nodegroups"]["uuid-west"]["networks"] = ["net-9"]
     nics = [{"mac": "auto", "ip": None, "network": "net-9"}]
@@ -99,7 +99,7 @@ def test_forecast_keeps_to_the_networks_of_the_requests(tmp_path: Path) -> None:
 
 
 def test_forecast_keeps_separated_instances_apart(tmp_path: Path) -> None:
-    """One instance is on each of three nodes, then no node accepts another."""
+    """A forecast keeps separated instances apart: three nodes take three of them."""
     request = asking(memory=100, tags=["iallocator:separate:must:web"])
     found, _ = replayed(tmp_path, cluster(3, memory=8000), [request], "--n1=off")
     assert (found["counts"], found["reasons"]) == ([3] * 9, ["FailTags"] * 9)
@@ -107,7 +107,7 @@ def test_forecast_keeps_separated_instances_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("by", ["request", "group", "option"])
 def test_forecast_uses_the_strategy_in_effect(by: str, tmp_path: Path) -> None:
-    """Capacities in tags end the forecast after one per node, for each source of the strategy."""
+    """A forecast places instances by the strategy in effect, from option, tag or request."""
     slots = {f"node{k}": {"tags": ["iallocator:utilization:slots:1"]} for k in (1, 2)}
     now = cluster(2, memory=8000, changes=slots)
     request = asking(memory=100, tags=["iallocator:utilization:slots:1"])
@@ -121,7 +121,10 @@ def test_forecast_uses_the_strategy_in_effect(by: str, tmp_path: Path) -> None:
 
 
 def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Path) -> None:
-    """Batches are included; a request with an unknown group is skipped and reported."""
+    """A forecast places instances on the nodes and groups that the requests name.
+
+    Batches are included; a request with an unknown group is skipped and reported.
+    """
     now = cluster({"east": 2, "west": 2}, memory=8000)
     named = {**asking(memory=2500), "group_name": "west", "restrict-to-nodes": ["node3"]}
     gone = {**asking(memory=2500), "group_name": "north"}
@@ -132,7 +135,7 @@ def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Pat
 
 
 def test_forecast_of_a_cluster_without_n1_equals_requests(tmp_path: Path) -> None:
-    """Without N+1, requests are answered, and so is the forecast; hspace stops."""
+    """A forecast places instances in a cluster that is not N+1 compliant, as requests do."""
     full = {"old": rbd("node1", memory=7000),
             "other": rbd("node2", memory=4000)}  # fmt: skip
     now = cluster(2, memory=8000, instances=full)
@@ -142,7 +145,7 @@ def test_forecast_of_a_cluster_without_n1_equals_requests(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("seed", range(12))
 def test_forecast_equals_a_batch_in_the_same_order(seed: int, tmp_path: Path) -> None:
-    """Each order has as many as ``multi-allocate`` places before the first failure."""
+    """A forecast places as many instances as ``multi-allocate`` does in the same order."""
     rng = Random(f"forecast/{seed}")
     template = rng.choice(["rbd", "drbd", "plain"])
     tags = [[], ["iallocator:separate:should:web"], ["iallocator:separate:must:web"]]
@@ -165,21 +168,21 @@ def test_forecast_equals_a_batch_in_the_same_order(seed: int, tmp_path: Path) ->
 
 
 def _order(asked: list[Json], number: int) -> Any:
-    """Yield the requests in the order with this number, endlessly."""
+    """Yield the requests in the order with this number, again and again."""
     rng = Random(number)
     while True:
         yield from rng.sample(asked, len(asked))
 
 
 def test_strategy_without_requests_is_rejected(tmp_path: Path, capsys: Output) -> None:
-    """Sizes are placed by score, as in hspace: the exit status is 2."""
+    """`capacity` without requests rejects a strategy, as it places sizes by score."""
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", "--strategy=affinity", str(tmp_path / "now.json")]) == 2
     assert "--strategy is for requests (--replay)" in capsys.readouterr().err
 
 
 def test_forecast_reports_a_size_that_never_fits(tmp_path: Path) -> None:
-    """Orders end at that size; those that end without capacity are reported separately."""
+    """A forecast reports the orders that end at a size that fits on no empty node."""
     found = forecast(tmp_path, [500, 50000])
     assert found["hopeless"] == len(found["counts"]) == 9
     assert set(found["counts"]) == {0, 1}
@@ -187,7 +190,7 @@ def test_forecast_reports_a_size_that_never_fits(tmp_path: Path) -> None:
 
 
 def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Output) -> None:
-    """One request of 900 and one of 1700 MiB count, whatever the names of the files."""
+    """`capacity --replay` reads compressed files too, whatever their names."""
     past = tmp_path / "past"
     past.mkdir()
     for name, memory in (("0.json.gz", 900), ("1.json", 1700)):
@@ -201,7 +204,7 @@ def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Ou
 
 
 def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Output) -> None:
-    """One good request is among files that are truncated, not JSON, or badly compressed."""
+    """`capacity --replay` skips damaged files, and names them on stderr."""
     past = tmp_path / "past"
     past.mkdir()
     (past / "cut.json").write_text('{"request": {"type"')
@@ -225,7 +228,7 @@ def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Outpu
 def test_forecast_does_not_wait_for_a_writer_of_a_pipe(
     tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An entry that is not a regular file is skipped by name, and not opened."""
+    """`capacity --replay` skips an entry that is not a regular file, without opening it."""
     past = tmp_path / "past"
     past.mkdir()
     os.mkfifo(past / "pipe.json")

@@ -1,4 +1,4 @@
-"""Test ``capacity --forecast``: the day on which each group is full."""
+"""Test `capacity --forecast`: the day on which each group is full."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIZE = ("--standard-alloc=1g,1g,1", "--tiered-alloc=1g,1g,1", "--disk-template=r
 
 
 def nodes(count: int = 3, instances: int = 4, **members: Any) -> Json:
-    """Return nodes that hold seven instances of 1 GiB each, and some such instances."""
+    """Return nodes with capacity for seven instances of 1 GiB each, and some such instances."""
     document = cluster(
         count,
         cpus=64,
@@ -49,7 +49,10 @@ def nodes(count: int = 3, instances: int = 4, **members: Any) -> Json:
 
 
 def record(folder: Path, demands: dict[int, dict[str, Json]]) -> Path:
-    """Write a history: days before `NOW` -> uuid of a group -> its demand."""
+    """Write a history of demand, and return its path.
+
+    `demands` maps days before `NOW` to the demand of each group, by uuid.
+    """
     folder.mkdir(exist_ok=True)
     for days, groups in demands.items():
         time = NOW - timedelta(days=days)
@@ -59,12 +62,12 @@ def record(folder: Path, demands: dict[int, dict[str, Json]]) -> Path:
 
 
 def demand(instances: float, memory: float, disk: float = 0, vcpus: float = 0) -> Json:
-    """Return what the instances of a group take."""
+    """Return the demand of a group: number of instances, MiB of memory and disk, virtual cpus."""
     return {"instances": instances, "memory": memory, "disk": disk, "vcpus": vcpus}
 
 
 def growing(per_day: float, days: int = 20, last: float = 4096) -> dict[int, dict[str, Json]]:
-    """Return a history of memory that grows steadily by `per_day` MiB, until `last` MiB now."""
+    """Return a history of memory that grows by `per_day` MiB each day, up to `last` MiB now."""
     return {
         k: {"uuid-default": demand(4, last - k * per_day, 0, 4 - k / 100)}
         for k in range(days, 0, -1)
@@ -72,7 +75,7 @@ def growing(per_day: float, days: int = 20, last: float = 4096) -> dict[int, dic
 
 
 def forecast(document: Json, folder: Path, *words: str) -> Json:
-    """Return the whole answer with a forecast by the history in `folder`."""
+    """Return the document of `capacity --forecast` with the history in `folder`."""
     given = ("capacity", "--json", "--forecast", f"--history={folder}", AT, *SIZE, *words)
     done = run(*given, stdin=as_bytes(document))
     assert done.returncode == 0, done.stderr.decode()
@@ -83,7 +86,7 @@ def forecast(document: Json, folder: Path, *words: str) -> Json:
 
 @pytest.mark.parametrize("per_day", [64, 128, 192])
 def test_steady_growth_gives_the_exact_day(per_day: int, tmp_path: Path) -> None:
-    """Ten more instances fit; with N+1, one of three nodes is the reserve: 14 in all."""
+    """For steady growth, the forecast names the exact day on which the last instance fits."""
     history = record(tmp_path / "history", growing(per_day))
     found = forecast(nodes(), history, "--n1=strict")
     (group,) = found["trend"]["groups"]
@@ -98,7 +101,7 @@ def test_steady_growth_gives_the_exact_day(per_day: int, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("per_day", [0, -128])
 def test_group_that_does_not_grow_has_no_day(per_day: int, tmp_path: Path) -> None:
-    """The day is unknown if demand is constant or shrinks."""
+    """For a demand that is constant or shrinks, the forecast has no day."""
     history = record(tmp_path / "history", growing(per_day))
     (group,) = forecast(nodes(), history)["trend"]["groups"]
     assert (group["full"], group["earliest"], group["latest"]) == (None, None, None)
@@ -107,14 +110,14 @@ def test_group_that_does_not_grow_has_no_day(per_day: int, tmp_path: Path) -> No
 
 
 def test_full_group_is_full_today(tmp_path: Path) -> None:
-    """If no instance fits, the day is that of the cluster."""
+    """If no instance fits, the forecast names the day of the cluster file."""
     history = record(tmp_path / "history", growing(128))
     (group,) = forecast(nodes(2, 7), history, "--n1=strict")["trend"]["groups"]
     assert (group["count"], group["full"]) == (0, "2026-03-01")
 
 
 def test_resource_that_is_short_decides(tmp_path: Path) -> None:
-    """Disk is short: the growth of memory does not count."""
+    """The forecast uses the growth of the resource that is short, not that of others."""
     document = nodes(2, 0, disk=10240)
     rows = {k: {"uuid-default": demand(1, 9e5 - 9e3 * k, 9000 - 100 * k)} for k in range(20, 0, -1)}
     history = record(tmp_path / "history", rows)
@@ -129,7 +132,7 @@ def test_resource_that_is_short_decides(tmp_path: Path) -> None:
 
 
 def test_each_group_and_all_together_have_a_day(tmp_path: Path) -> None:
-    """The groups are independent; all together are full later than the first one."""
+    """The forecast has a day for each group, and one for all groups together."""
     document = cluster({"east": 2, "west": 2}, cpus=64)
     document["ipolicy"] = policy(high=spec(4096, 8, 102400, 4, 4))
     for group in document["nodegroups"].values():
@@ -156,7 +159,7 @@ def test_each_group_and_all_together_have_a_day(tmp_path: Path) -> None:
 
 
 def test_purchase_that_lasts_longest_per_cost_is_first(tmp_path: Path) -> None:
-    """A node holds seven instances; demand grows by an instance in eight days."""
+    """The forecast lists the purchase first that lasts longest for its cost."""
     history = record(tmp_path / "history", growing(128))
     bought = ["--add-nodes=1:100g,8g,64,cost=2", "--add-nodes=3:100g,8g,64,cost=1"]
     found = forecast(nodes(), history, "--n1=strict", *bought)["purchases"]
@@ -166,7 +169,7 @@ def test_purchase_that_lasts_longest_per_cost_is_first(tmp_path: Path) -> None:
 
 
 def test_run_with_a_history_adds_its_totals(tmp_path: Path) -> None:
-    """Without --forecast, nothing else changes; a damaged line is left out with a warning."""
+    """`--history` appends the totals of the cluster; it warns of damaged lines, and skips them."""
     folder = tmp_path / "history"
     plain = run("capacity", *SIZE, stdin=as_bytes(nodes()))
     with_it = run("capacity", f"--history={folder}", AT, *SIZE, stdin=as_bytes(nodes()))
@@ -186,7 +189,7 @@ def test_run_with_a_history_adds_its_totals(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("days", "step"), [(0, 1), (7, 1), (12, 1), (28, 7)])
 def test_too_few_days_are_rejected(days: int, step: int, tmp_path: Path, capsys: Output) -> None:
-    """A forecast from too few days of data fails; the error has the number of days required."""
+    """`--forecast` rejects a history of too few days, and names the number of days required."""
     rows = {k: {"uuid-default": demand(1, 1024)} for k in range(days, 0, -step)}
     folder = record(tmp_path / "history", rows)
     (tmp_path / "doc").write_bytes(as_bytes(nodes()))
@@ -217,14 +220,14 @@ def test_too_few_days_are_rejected(days: int, step: int, tmp_path: Path, capsys:
 def test_option_without_effect_is_rejected(
     words: str, message: str, tmp_path: Path, capsys: Output
 ) -> None:
-    """The exit status is 2."""
+    """An option that has no effect on a forecast is rejected with exit status 2."""
     given = words.format(*[tmp_path] * words.count("{}")).split()
     assert main(["capacity", "docs/examples/cluster.json", *given]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_captured_requests_are_a_history(tmp_path: Path) -> None:
-    """The clusters in captured requests give the forecast of their totals."""
+    """`--forecast` reads a history also from the clusters in captured requests."""
     calls = tmp_path / "calls"
     calls.mkdir()
     for number, days in enumerate(range(20, 0, -1), start=1):
@@ -249,7 +252,7 @@ def test_captured_requests_are_a_history(tmp_path: Path) -> None:
 
 
 class Life:
-    """A random life of instances on shared storage and drbd, with the jobs that changed them."""
+    """A random sequence of changes of instances, with the jobs that made the changes."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.rng = Random(f"life/{seed}")
@@ -270,7 +273,7 @@ class Life:
         )
 
     def create(self, time: float) -> None:
-        """Create an instance."""
+        """Create an instance on shared storage or drbd."""
         rng = self.rng
         name, template = f"v{self.made}", rng.choice(("rbd", "drbd", "plain"))
         self.made += 1
@@ -289,7 +292,7 @@ class Life:
         )  # fmt: skip
 
     def change(self, time: float) -> None:
-        """Remove, rename, resize or grow an instance, or fail to."""
+        """Remove, rename, resize or grow an instance; some of these jobs fail."""
         name = self.rng.choice(sorted(self.held))
         one = self.held[name]
         kind = self.rng.choice(("remove", "rename", "set", "grow", "fail"))
@@ -330,7 +333,7 @@ class Life:
 
 @pytest.mark.parametrize("seed", seeds(10, 200))
 def test_totals_of_the_past_follow_from_the_archive(seed: int, tmp_path: Path) -> None:
-    """Backwards from the present, the jobs give the instances at the end of each day."""
+    """From the present and the archive of jobs, the totals of each past day are computed."""
     life = Life(seed, tmp_path)
     start = NOW.timestamp() // DAY * DAY
     past = []
@@ -355,7 +358,7 @@ def test_totals_of_the_past_follow_from_the_archive(seed: int, tmp_path: Path) -
 
 
 def test_archive_is_read_for_the_forecast(tmp_path: Path, capsys: Output) -> None:
-    """One instance of 512 MiB was created each day; damaged files are reported."""
+    """`--forecast` reads the archive of jobs, and reports damaged files."""
     life = Life(0, tmp_path / "archive")
     start = NOW.timestamp()
     document = nodes(instances=0)
@@ -377,7 +380,7 @@ def test_archive_is_read_for_the_forecast(tmp_path: Path, capsys: Output) -> Non
 
 
 def test_removed_instance_without_a_size_has_the_mean_size(tmp_path: Path) -> None:
-    """The mean of the present instances counts in a cluster with one group."""
+    """A removed instance without a known size counts with the mean size of present instances."""
     life = Life(0, tmp_path)
     life.job(NOW.timestamp() - 5 * DAY, OP_ID="OP_INSTANCE_REMOVE", instance_name="gone")
     present = model_of(nodes(instances=3))
@@ -392,7 +395,10 @@ def test_removed_instance_without_a_size_has_the_mean_size(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("seed", seeds(20, 300))
 def test_trend_equals_the_definition(seed: int) -> None:
-    """The slope is the median of all pairs; the range is Student's, of at least four parts."""
+    """The slope of the trend is the median of all pairs; the range follows Student's t.
+
+    The range is computed from at least four parts of the history.
+    """
     rng = Random(f"trend/{seed}")
     days = sorted(rng.sample(range(40), rng.randint(8, 20)) + [40, 60])
     points = [(float(day), rng.gauss(day / 3, 5)) for day in days]
@@ -417,20 +423,20 @@ def test_trend_equals_the_definition(seed: int) -> None:
 
 
 def test_single_jump_changes_the_trend_little() -> None:
-    """Fifty instances for a week, which are removed again, do not count."""
+    """Fifty instances that exist for one week only hardly change the slope of the trend."""
     points = [(float(day), day / 2 + (50 if 20 <= day < 27 else 0)) for day in range(60)]
     assert trend_of(points).slope == pytest.approx(0.5, abs=0.05)
 
 
 @pytest.mark.parametrize("points", [7, 8])
 def test_too_few_points_have_no_trend(points: int) -> None:
-    """Fewer than eight points, or less than 14 days, are rejected."""
+    """The trend needs at least eight points and 14 days; fewer are rejected."""
     with pytest.raises(ValueError, match="too few"):
         trend_of([(2.0 * day if points == 7 else day, 1.0) for day in range(points)])
 
 
 def arrivals(rng: Random) -> Iterator[float]:
-    """Yield the change of each day: instances come and go independently."""
+    """Yield random changes of one day each: instances arrive and leave independently."""
     while True:
         yield sum(rng.choice((1, 2, 4)) for _ in range(rng.choice((0, 0, 1, 1)))) - sum(
             rng.choice((1, 2, 4)) for _ in range(rng.choice((0, 0, 0, 1)))
@@ -441,7 +447,7 @@ TRUE_GROWTH = (0.5 - 0.25) * 7 / 3
 
 
 def covered(days: int, range_of: Callable[[list[tuple[float, float]]], Trend]) -> float:
-    """Return the share of 150 series of arrivals and departures with their growth in the range."""
+    """Return the share of 150 random histories with their true growth in the computed range."""
     hits = 0
     for seed in range(150):
         changes, total, points = arrivals(Random(f"cover/{seed}")), 0.0, []
@@ -455,12 +461,12 @@ def covered(days: int, range_of: Callable[[list[tuple[float, float]]], Trend]) -
 
 @pytest.mark.parametrize("days", [15, 30, 60])
 def test_range_contains_the_true_growth(days: int) -> None:
-    """Of 90 %, at least 80 % are reached for arrivals and departures that stay."""
+    """The range of 90 % contains the true growth in at least 80 % of random histories."""
     assert 0.8 <= covered(days, trend_of) <= 0.99
 
 
 def test_page_and_text_have_the_day(tmp_path: Path) -> None:
-    """Text and page show the day of each group."""
+    """The text and the page of a forecast have the day of each group."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     history = record(tmp_path / "history", growing(128))
     page = tmp_path / "page.html"
@@ -473,7 +479,7 @@ def test_page_and_text_have_the_day(tmp_path: Path) -> None:
 
 
 def test_metrics_have_the_day_on_which_a_group_is_full(tmp_path: Path) -> None:
-    """The samples are the dates of the document, as seconds since 1970."""
+    """The metrics of a forecast have each day as seconds since 1970."""
     folder = record(tmp_path / "totals", growing(102.4))
     file = tmp_path / "metrics"
     (row,) = forecast(nodes(), folder, f"--metrics={file}")["trend"]["groups"]
@@ -485,7 +491,7 @@ def test_metrics_have_the_day_on_which_a_group_is_full(tmp_path: Path) -> None:
 
 
 def test_metrics_without_a_forecast_have_no_day(tmp_path: Path) -> None:
-    """A group that does not grow is never full."""
+    """The metrics have no day for a group that does not grow."""
     folder = record(tmp_path / "totals", growing(0))
     file = tmp_path / "metrics"
     (row,) = forecast(nodes(), folder, f"--metrics={file}")["trend"]["groups"]

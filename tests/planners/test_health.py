@@ -1,4 +1,4 @@
-"""Test that the health of a group has one definition for all planners."""
+"""Test that all planners use one definition of the health of a group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .worlds import worlds
 
 @pytest.mark.parametrize("mode", ["no-new", "strict"])
 def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
-    """`check`, `redistribute` and the limits of plans name one set of nodes."""
+    """`check`, `redistribute` and the limits of plans name the same failing nodes of a group."""
     found = 0
     for name, cluster, group in worlds(range(20)):
         state, settings = State(cluster), Settings()
@@ -43,7 +43,7 @@ def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
 
 
 def test_health_by_sums_is_that_of_simulated_failures() -> None:
-    """With ``strict``, simulated failures confirm each result that sums prove."""
+    """Each result of sums on the health of a group is confirmed by simulated failures."""
     found = 0
     for name, cluster, group in worlds(range(20)):
         state = State(cluster)

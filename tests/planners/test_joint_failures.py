@@ -1,4 +1,4 @@
-"""Test ``iallocator check --failures --racks``: pairs of nodes and failure domains."""
+"""Test `check --failures --racks`: pairs of nodes and failure domains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ ASKED = ("--no-simulation", "--failures=2", "--racks")
 
 
 def racks() -> Json:
-    """Return two racks of two nodes; ``together`` has both nodes in the first one."""
+    """Return two racks of two nodes each.
+
+    Instance ``together`` has both nodes in the first rack.
+    """
     instances = {
         "together": instance("node1", "node2"),
         "apart": instance("node2", "node3", memory=2048),
@@ -37,7 +40,7 @@ def check(folder: Path, document: Json, *words: str) -> int:
 def test_pairs_and_racks_name_the_instances_that_cannot_be_restarted(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """An instance cannot be restarted if both of its nodes fail; all others can."""
+    """`check` names the instances that cannot be restarted if two nodes or a rack fail."""
     check(tmp_path, racks(), "--json", *ASKED)
     document = json.loads(capsys.readouterr().out)
     conforms(document, "plan")
@@ -61,7 +64,7 @@ def test_pairs_and_racks_name_the_instances_that_cannot_be_restarted(
 def test_signal_ends_the_analysis_of_joint_failures(
     words: tuple[str, ...], tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failure that was being analysed is known; all later ones are unknown."""
+    """After Ctrl-C, `check --failures` reports all failures not yet analysed as unknown."""
     original, calls = FailureTolerance.unrestarted, []
 
     def interrupting(self: FailureTolerance, failure: tuple[int, ...]) -> object:
@@ -83,7 +86,7 @@ def test_signal_ends_the_analysis_of_joint_failures(
 
 
 def test_table_by_domain_counts_the_pairs_within(tmp_path: Path, capsys: Output) -> None:
-    """One line per rack, then the worst pairs."""
+    """`check --failures` prints one line per rack, then the worst pairs of nodes."""
     check(tmp_path, racks(), *ASKED)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["rack:a", "2", "no", "1", "1024", "1", "1", "together"] in lines
@@ -92,7 +95,7 @@ def test_table_by_domain_counts_the_pairs_within(tmp_path: Path, capsys: Output)
 
 
 def test_failures_of_nodes_that_are_offline_are_not_counted(tmp_path: Path, capsys: Output) -> None:
-    """Only online nodes fail."""
+    """`check --failures` counts failures of online nodes only."""
     document = racks()
     document["nodes"]["node4"]["offline"] = True
     check(tmp_path, document, "--json", "--no-simulation", "--failures=1")
@@ -110,6 +113,6 @@ def test_failures_of_nodes_that_are_offline_are_not_counted(tmp_path: Path, caps
 def test_invalid_combinations_of_joint_failures_are_rejected(
     words: tuple[str, ...], why: str, tmp_path: Path, capsys: Output
 ) -> None:
-    """The error is one line, with exit status 2."""
+    """`check --failures` rejects invalid combinations of options in one line, with status 2."""
     assert check(tmp_path, cluster(2), *words) == 2
     assert why in capsys.readouterr().err

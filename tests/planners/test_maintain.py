@@ -1,4 +1,4 @@
-"""Test campaigns of maintenance: their groups, what happens after each, and the nodes left out."""
+"""Test `maintain`: its groups of nodes, the moves after each group, and the nodes left out."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SHARED = cluster(
     4,
     instances={f"s{k}": rbd(f"node{k % 4 + 1}", memory=900 + 10 * k) for k in range(8)},
 )
-"""Two instances on each of four nodes."""
+"""A cluster of four nodes with two instances on shared storage each."""
 
 MIRRORED = cluster(
     4, instances={f"d{k}": instance(f"node{k}", f"node{k % 4 + 1}") for k in range(1, 5)}
 )
-"""A ring: each node has the primary of one instance and the secondary of another one."""
+"""A cluster of drbd instances in a ring: each node is primary of one and secondary of another."""
 
 
 def campaign(document: Json, *options: str, status: int = 0) -> Json:
-    """Return a campaign, verified in many orders of its steps."""
+    """Return the plan of maintain, verified in many orders of its steps."""
     words = ("--master-node=node4", "--json", "--verify-plan", *options)
     done = run("maintain", *words, stdin=as_bytes(document))
     assert done.returncode == status, done
@@ -40,12 +40,12 @@ def campaign(document: Json, *options: str, status: int = 0) -> Json:
 
 
 def away(plan: Json) -> list[str]:
-    """Return all nodes of the groups, in order."""
+    """Return the nodes of all groups of the campaign in the order of maintenance."""
     return [node for group in plan["reboots"] for node in group["nodes"]]
 
 
 def ends(document: Json, plan: Json) -> dict[str, Any]:
-    """Return the nodes of each instance after all moves."""
+    """Return the nodes of each instance after all moves of the campaign."""
     found = {name: one["nodes"] for name, one in document["instances"].items()}
     return found | {move["instance"]: move["to"] for move in plan["moves"]}
 
@@ -53,7 +53,10 @@ def ends(document: Json, plan: Json) -> dict[str, Any]:
 @pytest.mark.parametrize("document", [SHARED, MIRRORED], ids=["shared", "mirrored"])
 @pytest.mark.parametrize("after", ["back", "stay", "balance"])
 def test_every_node_is_rebooted_once_and_the_master_last(document: Json, after: str) -> None:
-    """Each node is drained, emptied, rebooted and undrained once; the master is only rebooted."""
+    """`maintain` drains, empties, reboots and undrains each node once, the master last.
+
+    The master node is only rebooted.
+    """
     plan = campaign(document, f"--after={after}")
     assert sorted(away(plan)) == sorted(document["nodes"])
     assert away(plan)[-1] == "node4"
@@ -77,7 +80,7 @@ def test_every_node_is_rebooted_once_and_the_master_last(document: Json, after: 
 
 
 def test_balance_moves_instances_back_to_the_empty_nodes() -> None:
-    """Where instances stay, the node that comes last is empty; balancing fills it."""
+    """With --after balance, no node is empty at the end; with --after stay, the last one is."""
     stay, balance = (campaign(SHARED, f"--after={after}") for after in ("stay", "balance"))
     empty = [
         set(SHARED["nodes"]) - {nodes[0] for nodes in ends(SHARED, plan).values()}
@@ -90,7 +93,7 @@ def test_balance_moves_instances_back_to_the_empty_nodes() -> None:
 
 
 def test_moves_of_a_balancing_wait_until_all_nodes_of_the_group_are_back() -> None:
-    """No balancing begins while a node of the group is drained."""
+    """The balancing of a campaign begins when all nodes of the group are undrained."""
     plan = campaign(SHARED, "--after=balance")
     steps = {step["number"]: step for step in plan["transition"]["steps"]}
 
@@ -112,7 +115,7 @@ def test_moves_of_a_balancing_wait_until_all_nodes_of_the_group_are_back() -> No
 @pytest.mark.parametrize("after", ["back", "stay"])
 @pytest.mark.parametrize("most", [1, 2])
 def test_parallel_limits_the_nodes_of_a_group(after: str, most: int) -> None:
-    """Without the limit and without N+1, all empty nodes are one group."""
+    """--parallel limits the nodes of a group; without it, all empty nodes are one group."""
     document = cluster(5)
     words = (f"--after={after}", "--n1=off")
     assert [len(group["nodes"]) for group in campaign(document, *words)["reboots"]] == [5]
@@ -124,7 +127,7 @@ def test_parallel_limits_the_nodes_of_a_group(after: str, most: int) -> None:
 
 
 def test_only_and_skip_choose_nodes() -> None:
-    """Other nodes are in no group, and are not reported as left out."""
+    """With --only and --skip, other nodes are in no group and are not reported as left out."""
     plan = campaign(SHARED, "--only=node2")
     assert (away(plan), plan["kept"]) == (["node2"], [])
     plan = campaign(SHARED, "--skip=node1,node4")
@@ -132,7 +135,10 @@ def test_only_and_skip_choose_nodes() -> None:
 
 
 def test_node_that_is_not_online_is_listed_and_included_only_on_request() -> None:
-    """The exit status is 1 only if --only names the node."""
+    """`maintain` includes a node that is not online only on request, and lists it otherwise.
+
+    The exit status is 1 only if --only names the node.
+    """
     document = cluster(4, changes={"node2": {"drained": True}, "node3": {"offline": True}})
     plan = campaign(document)
     assert plan["kept"] == [
@@ -143,7 +149,10 @@ def test_node_that_is_not_online_is_listed_and_included_only_on_request() -> Non
 
 
 def test_node_on_which_the_command_runs_is_left_out_with_a_reason() -> None:
-    """Its reboot would end the campaign; skipping it explicitly is no failure."""
+    """`maintain` leaves out the node on which it runs, as its reboot would end the campaign.
+
+    If --skip names that node, the exit status is 0.
+    """
     plan = campaign(SHARED, "--local-node=node2", status=1)
     assert "node2" not in away(plan)
     (kept,) = plan["kept"]
@@ -153,7 +162,7 @@ def test_node_on_which_the_command_runs_is_left_out_with_a_reason() -> None:
 
 
 def test_unknown_master_is_rejected() -> None:
-    """Without the master node, no order of the nodes is safe."""
+    """`maintain` rejects a cluster without a known master node, as no order would be safe."""
     done = run("maintain", "--json", stdin=as_bytes(SHARED))
     assert done.returncode == 1
     assert json.loads(done.stdout)["reboots"] == []
@@ -161,7 +170,10 @@ def test_unknown_master_is_rejected() -> None:
 
 
 def test_commands_are_those_of_each_node_in_document_text_and_script() -> None:
-    """The name of the node replaces every {node}; other braces stay."""
+    """`maintain` replaces {node} in the command of each node, and leaves other braces alone.
+
+    The commands are in the document, in the text and in the script.
+    """
     words = ("--run=ssh {node} 'a ${x} {node}'", "--check=ping -c1 {node}", "--only=node1,node2")
     plan = campaign(SHARED, *words, "--parallel=1")
     assert [group["shell_commands"] for group in plan["reboots"]] == [
@@ -183,14 +195,14 @@ def test_commands_are_those_of_each_node_in_document_text_and_script() -> None:
 
 
 def test_person_must_act_if_there_is_no_command() -> None:
-    """The script waits for a person at each node."""
+    """Without a command, the script of maintain waits for a person at each node."""
     done = run("maintain", "--force", "-C", "--only=node1", stdin=as_bytes(SHARED))
     assert b"by hand  node1  maintain and reboot" in done.stdout
     assert b"press Enter: reboot node1, and wait until" in done.stdout
 
 
 def test_estimate_is_the_copies_at_the_bandwidth_and_the_time_of_each_group() -> None:
-    """Each group takes the time of the work, and that of its moves."""
+    """The estimate of maintain adds the time of work to the time of the copies of each group."""
     plan = campaign(SHARED, "--bandwidth=10", "--work-time=100", "--parallel=1")
     for group in plan["reboots"]:
         expected = 100 + group["copied_mib"] / 10
@@ -213,12 +225,15 @@ def test_estimate_is_the_copies_at_the_bandwidth_and_the_time_of_each_group() ->
     ],
 )
 def test_options_that_cannot_act_are_rejected(words: tuple[str, ...], error: str) -> None:
-    """The message names the option, and what was expected."""
+    """`maintain` rejects an option without effect; the message names it and what was expected."""
     assert error in complaint(run("maintain", "--force", *words, stdin=as_bytes(SHARED)))
 
 
 def test_instance_that_would_violate_a_soft_limit_elsewhere_keeps_its_node() -> None:
-    """It may be on its secondary during a reboot, but may not stay there."""
+    """With --after stay, `maintain` skips a node if an instance would break a soft limit elsewhere.
+
+    With --after back, the instance may break the limit on its secondary during the reboot.
+    """
     document = cluster(
         2, cpus=2,
         instances={"a": instance("node1", "node2", vcpus=6), "b": instance("node2", vcpus=6,
@@ -237,7 +252,7 @@ def test_instance_that_would_violate_a_soft_limit_elsewhere_keeps_its_node() -> 
 @pytest.mark.parametrize("after", ["stay", "balance"])
 @pytest.mark.parametrize("seed", seeds(3, 12))
 def test_drawn_campaigns_keep_all_limits(seed: int, after: str) -> None:
-    """The plan is checked against every limit by code that the planner does not use."""
+    """Random campaigns keep all limits, which code apart from the planner checks."""
     document = drawn(seed, KINDS[seed % len(KINDS)])
     words = ("--force", "--json", "--verify-plan", f"--after={after}")
     done = run("maintain", *words, stdin=as_bytes(document))

@@ -1,4 +1,4 @@
-"""Test the scan of all moves against the scalar kernel and against a new scan."""
+"""Test the scan of all moves in balance against the scalar kernel and against new scans."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .worlds import problem_of, worlds
 
 
 def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
-    """The predicted score of a move is the score of the cluster after it."""
+    """The scan predicts for each move the score that the cluster has after it."""
     compared = 0
     for name, cluster, group in worlds(seeds(8, 30, 300)):
         place = problem_of(cluster, group)
@@ -50,7 +50,7 @@ def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
     ],
 )
 def test_refreshed_scan_equals_a_new_one(rules: MoveRules) -> None:
-    """After any moves, good or bad, the refreshed scan ranks like a new one."""
+    """After random moves, a refreshed scan ranks moves as a new scan does."""
     rng = Random(5)
     for name, cluster, group in worlds(seeds(6, 15, 330)):
         place = problem_of(cluster, group, rules)
@@ -73,7 +73,7 @@ def test_refreshed_scan_equals_a_new_one(rules: MoveRules) -> None:
 
 
 def test_scan_refreshed_after_several_moves_finds_what_a_new_one_finds() -> None:
-    """Between moves that belong together only the score is computed; then the scan is as new."""
+    """A scan that was refreshed only after several moves ranks moves as a new scan does."""
     rng, compared = Random(6), 0
     for name, cluster, group in worlds(seeds(6, 15, 340)):
         place = problem_of(cluster, group)
@@ -98,7 +98,7 @@ def test_scan_refreshed_after_several_moves_finds_what_a_new_one_finds() -> None
 
 
 def test_scan_best_is_the_lowest_of_all_moves() -> None:
-    """The bound that avoids most exact scores never excludes the best move."""
+    """The best move of a scan is the lowest of all, though a bound skips most exact scores."""
     for name, cluster, group in worlds(seeds(6, 20, 345)):
         scan = problem_of(cluster, group).scan()
         best = scan.best()
@@ -109,7 +109,7 @@ def test_scan_best_is_the_lowest_of_all_moves() -> None:
 
 
 def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
-    """Kept bounds of instances never exclude the best move while others move."""
+    """While instances move, kept bounds never exclude the best move of a scan."""
     rng, compared = Random(7), 0
     for name, cluster, group in worlds(seeds(6, 20, 365)):
         problem = problem_of(cluster, group)
@@ -128,7 +128,7 @@ def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
 
 
 def test_scan_trial_restores_every_number() -> None:
-    """All values that a trial overwrites are restored, and so are barred moves."""
+    """A trial of a scan restores all its values, and the moves that it excluded."""
     changed = 0
     for name, cluster, group in worlds(seeds(4, 20, 470)):
         problem = problem_of(cluster, group)
@@ -146,7 +146,7 @@ def test_scan_trial_restores_every_number() -> None:
 
 
 def test_scan_best_below_a_limit_is_the_best() -> None:
-    """With a limit, the best move is found if it is within it, else no such move."""
+    """A scan with a limit finds the best move if its score is within the limit."""
     within = 0
     for name, cluster, group in worlds(seeds(4, 20, 480)):
         scan = problem_of(cluster, group).scan()
@@ -162,7 +162,7 @@ def test_scan_best_below_a_limit_is_the_best() -> None:
 
 
 def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With every limit tested for every move, equal moves are found."""
+    """A scan skips only limits that no move breaks: testing all limits finds the same moves."""
     found = [_moves(cluster, group) for _, cluster, group in worlds(seeds(6, 20, 365))]
     monkeypatch.setattr(
         RelevantChecks,
@@ -180,7 +180,7 @@ def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.Mon
 def test_balance_without_memory_for_all_moves_makes_the_same_plan(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]
 ) -> None:
-    """Moves that are computed on demand equal those that would have been stored."""
+    """`balance` makes the same plan if it computes moves on demand instead of storing them."""
     found = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(4, 40, 400))]
     monkeypatch.setattr(scans, "MOST_KEPT_NUMBERS", 0)
     monkeypatch.setattr(move_table, "PAGE", 50)
@@ -192,7 +192,7 @@ def test_balance_without_memory_for_all_moves_makes_the_same_plan(
 def test_scan_without_memory_for_all_moves_ranks_and_rejects_alike(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Barred moves stay barred until one of their nodes changes, and trials are forgotten."""
+    """A scan that computes moves on demand ranks and excludes moves like one that stores them."""
     rng, compared = Random(9), 0
     for name, cluster, group in worlds(seeds(3, 20, 430)):
         problem = problem_of(cluster, group)
@@ -227,7 +227,7 @@ def test_scan_without_memory_for_all_moves_ranks_and_rejects_alike(
 def test_scan_without_memory_for_all_moves_drops_sums_that_no_move_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """New moves of an instance that change no sum discard the stored values."""
+    """A scan on demand drops stored bounds of an instance when its new moves have no gains."""
     monkeypatch.setattr(scans, "MOST_KEPT_NUMBERS", 0)
     _, cluster, group = next(iter(worlds(seeds(1, 20, 430))))
     scan, forgot = problem_of(cluster, group).scan(), 0
@@ -242,7 +242,7 @@ def test_scan_without_memory_for_all_moves_drops_sums_that_no_move_changes(
 
 
 def _key(found: ScoredMoves | None) -> tuple[float, str, tuple[ElementaryMove, ...]] | None:
-    """Return what distinguishes a move from others."""
+    """Return the score, the instance and the steps of a single move; None for no move."""
     if found is None:
         return None
     (move,) = found.moves
@@ -250,7 +250,7 @@ def _key(found: ScoredMoves | None) -> tuple[float, str, tuple[ElementaryMove, .
 
 
 def _numbers(scan: scans.MoveScan) -> list[bytes]:
-    """Return all stored values of moves."""
+    """Return all values of moves that the scan stores."""
     found = []
     for _, store in scan._stores():
         arrays = [store.squares, store.linear, *store.sums.values(), store.rows._floor]
@@ -279,7 +279,10 @@ def _moves(cluster: Cluster, group: Group) -> list[object]:
 
 
 def test_changes_by_moves_are_the_differences_of_newly_computed_terms() -> None:
-    """The moves, good and bad, follow one another; at the end, the state is unchanged."""
+    """The changes of score terms predicted for moves equal differences of new terms.
+
+    The moves, good and bad, follow one another; at the end, the state is unchanged.
+    """
     rng, compared = Random(3), 0
     for name, cluster, group in worlds(seeds(8, 20, 390)):
         problem = problem_of(cluster, group)

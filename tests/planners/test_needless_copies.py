@@ -1,4 +1,4 @@
-"""Test that no plan copies disks needlessly: several moves of an instance are merged."""
+"""Test that no plan copies disks needlessly: several moves of an instance become one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _direct(state: State, moves: list[Move]) -> list[Move]:
 
 
 def _wandering(cluster: Cluster, rng: random.Random, count: int) -> tuple[State, list[Move]]:
-    """Return random moves; some of them continue or revert earlier ones."""
+    """Return a state, and random moves on it; some continue or revert earlier ones."""
     state, moves = State(cluster), []
     for _ in range(count):
         instance = rng.choice(cluster.instances[:6])
@@ -64,7 +64,10 @@ def _wandering(cluster: Cluster, rng: random.Random, count: int) -> tuple[State,
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_repeated_moves_of_an_instance_become_one_move(template: str) -> None:
-    """With free capacity, each instance has at most one move, or two if both nodes are new."""
+    """Several moves of an instance become the fewest moves to its final nodes.
+
+    One move is left, or two if both nodes of a drbd instance are new.
+    """
     for seed in range(12):
         cluster = _cluster(template, seed)
         state, moves = _wandering(cluster, random.Random(seed), 14)
@@ -81,7 +84,7 @@ def test_repeated_moves_of_an_instance_become_one_move(template: str) -> None:
 
 
 def test_temporary_move_that_frees_capacity_is_kept() -> None:
-    """Two instances swap nodes without capacity for both; the temporary move of one remains."""
+    """A temporary move is kept if two instances swap nodes that cannot hold both."""
     cluster = _cluster("rbd", 1, fullness=0.95)
     first, second = cluster.instances[0], cluster.instances[1]
     (a,), (b,) = first.nodes, second.nodes
@@ -94,7 +97,7 @@ def test_temporary_move_that_frees_capacity_is_kept() -> None:
 
 
 def _plans() -> Iterator[tuple[Json, Json]]:
-    """Yield documents of crowded clusters, and the options of squeeze."""
+    """Yield documents of crowded clusters, each with options of squeeze."""
     for seed in range(8):
         whole = document(Shape(7, "drbd", per_node=6, fullness=0.5, crowding=0.5, seed=seed))
         options = ("--drbd", "--json", "--verify-plan", "--exact-search=no")
@@ -104,7 +107,7 @@ def _plans() -> Iterator[tuple[Json, Json]]:
 
 
 def _detours(whole: Json, plan: Json) -> list[str]:
-    """Return the instances that are copied more often than they have new nodes."""
+    """Return the instances that are copied more often than necessary for their new nodes."""
     copies: dict[str, int] = {}
     ends: dict[str, list[str]] = {}
     for move in plan["moves"]:
@@ -120,7 +123,7 @@ def _detours(whole: Json, plan: Json) -> list[str]:
 
 
 def test_squeeze_plans_have_no_needless_temporary_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few instances are copied twice, and no legal plan has a shorter way for one of them."""
+    """Plans of squeeze copy few instances twice, and only where no shorter route is legal."""
     plans = list(_plans())
     again = sum(len(_detours(whole, plan)) for whole, plan in plans)
     moved = sum(len({move["instance"] for move in plan["moves"]}) for _, plan in plans)
@@ -132,7 +135,7 @@ def test_squeeze_plans_have_no_needless_temporary_move(monkeypatch: pytest.Monke
 
 
 def _places(*moves: str) -> tuple[State, list[Move]]:
-    """Return a state, and the moves of one drbd instance through places like ``AB``."""
+    """Return a state, and the moves of one drbd instance along `moves`, such as ``AB``, ``BC``."""
     cluster = _cluster("drbd", 3)
     mover = next(one for one in cluster.instances if one.template == "drbd")
     mover.nodes = (0, 1)
@@ -156,7 +159,7 @@ def _places(*moves: str) -> tuple[State, list[Move]]:
 def test_moves_of_one_instance_become_the_shortest_route(
     places: tuple[str, ...], notations: list[str]
 ) -> None:
-    """Needless copies and migrations are removed; the final placement is unchanged."""
+    """The moves of one instance become the shortest route to its final placement."""
     state, moves = _places(*places)
     short = {node.name: "ABCDE"[node.index] for node in state.cluster.nodes}
     plan = _direct(state, moves)
@@ -175,7 +178,7 @@ def test_moves_of_one_instance_become_the_shortest_route(
 def test_balance_copies_less_and_ends_the_same(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The final placement and the scores equal those of the original plan."""
+    """`balance` without needless copies ends with the placement and scores of the full plan."""
     saved = 0
 
     def planned(whole: Json) -> Json:
@@ -205,7 +208,7 @@ def test_balance_copies_less_and_ends_the_same(
 
 
 def test_compat_hail_keeps_the_moves_of_hbal() -> None:
-    """With ``--compat hail``, a plan has the moves of hbal, also needless ones."""
+    """With --compat hail, a plan keeps all moves of hbal, also needless copies."""
     assert Behaviour.avoids_needless_copies
     assert not HailBehaviour.avoids_needless_copies
 
@@ -214,7 +217,7 @@ def test_compat_hail_keeps_the_moves_of_hbal() -> None:
 def test_check_shows_the_single_moves_of_balance_without_needless_copies(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan that `check` tries has no more copies than `balance` without swaps and chains."""
+    """`check` has the moves of balance without swaps and chains, needless copies removed."""
     monkeypatch.setattr(Behaviour, "balances_by_swaps", False)
     raw = document(Shape(5, "drbd", per_node=4, fullness=(0.6, 0.75)[seed % 2], seed=seed))
     balance, check = (

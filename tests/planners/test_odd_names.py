@@ -1,4 +1,4 @@
-"""Test names with spaces, quotes and markup in every form of a plan."""
+"""Test names with spaces, quotes and markup in every output format of a plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.command import run
 
 ODD = ["a b", "it's", 'q"x', "<hr>&amp;", "\N{LATIN SMALL LETTER U WITH DIAERESIS}\N{EM DASH}",
        "$(touch x)", ";-n", "`id`\\n", " x ", "r:x f"]  # fmt: skip
-"""Texts of unusual characters, for the names of objects."""
+"""Texts of unusual characters, used as names of objects."""
 
 PLANNERS = {
     "balance": ("--all-groups", "-l3"),
@@ -31,7 +31,7 @@ DRAWN = PLANNERS.keys() - {"check"}
 
 
 def named(odd: str) -> Json:
-    """Return a crowded cluster with `odd` in every name."""
+    """Return a crowded cluster with the text `odd` in every name."""
     residents = {f"d{odd}{k}": instance(f"n{odd}1", f"n{odd}2", memory=512) for k in range(4)}
     residents |= {
         f"s{odd}{k}": instance(f"n{odd}1", disk_template="ext", memory=512) for k in range(3)
@@ -46,7 +46,7 @@ def named(odd: str) -> Json:
 
 
 class Page(HTMLParser):
-    """Collect the text of a page, and the names of its elements."""
+    """A parser that collects the text of a page, and the names of its elements."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Page(HTMLParser):
 
 @pytest.mark.parametrize("odd", ODD)
 def test_unusual_names_are_complete_in_every_form_of_a_plan(odd: str, tmp_path: Path) -> None:
-    """In every output format, the names are complete and do not change the syntax."""
+    """In every output format of a plan, unusual names are complete and break no syntax."""
     document, name = named(odd), f"d{odd}0"
     moved = 0
     for command, options in PLANNERS.items():
@@ -88,7 +88,7 @@ def test_unusual_names_are_complete_in_every_form_of_a_plan(odd: str, tmp_path: 
 
 @pytest.mark.parametrize("odd", ODD)
 def test_unusual_names_are_single_words_of_a_script(odd: str, tmp_path: Path) -> None:
-    """Each name is one word of the shell command."""
+    """In the script of a plan, each unusual name is one word of the shell command."""
     script = tmp_path / "script"
     done = run("balance", "--all-groups", "-l9", f"-C{script}", stdin=as_bytes(named(odd)))
     assert done.returncode == 0
@@ -107,7 +107,7 @@ def test_unusual_names_are_single_words_of_a_script(odd: str, tmp_path: Path) ->
 
 
 def test_page_has_a_failover_if_the_primary_is_offline() -> None:
-    """No instance can be migrated from an offline node."""
+    """The page shows a failover, not a migration, for an instance on an offline primary."""
     residents = {"a": instance("node1", "node2"), "b": instance("node3", "node2")}
     document = cluster(3, instances=residents, changes={"node1": {"offline": True}})
     page = run("balance", "--html=-", stdin=as_bytes(document)).stdout.decode()
@@ -116,7 +116,7 @@ def test_page_has_a_failover_if_the_primary_is_offline() -> None:
 
 
 def test_page_has_a_move_for_local_disks() -> None:
-    """An instance on local disks is stopped, copied and started again."""
+    """The page shows a move with local disks as stop, copy and start."""
     residents = {f"i{k}": instance("node1", disk_template="plain") for k in range(6)}
     document = cluster(2, instances=residents)
     plan = run("balance", "--json", stdin=as_bytes(document))
@@ -127,7 +127,7 @@ def test_page_has_a_move_for_local_disks() -> None:
 
 
 def test_explain_has_a_failover_if_the_primary_is_offline() -> None:
-    """The text describes the effect, which differs from the name of the opcode."""
+    """The text of explain names a failover, not a migration, if the primary is offline."""
     document = cluster(
         4, instances={"a": instance("node1", "node2")}, changes={"node1": {"offline": True}}
     )

@@ -1,4 +1,4 @@
-"""Test that disks are only copied from an online primary, as Ganeti requires."""
+"""Test that plans copy disks from an online primary only, as Ganeti requires."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ REJECTED = "Its disks cannot be copied: its primary node1 is offline"
 
 
 def world(**changes: Json) -> Json:
-    """Return four nodes, and a drbd instance on the first two."""
+    """Return a cluster of four nodes with a drbd instance on the first two."""
     return cluster(4, instances={"web": instance("node1", "node2")}, changes=changes)
 
 
 def moves_of(document: Json, *args: str) -> list[str]:
-    """Return the moves of a balancing plan in text form."""
+    """Return the moves of a balance plan in text form."""
     return [move["move"] for move in plan_of("balance", document, *args)["moves"]]
 
 
@@ -34,7 +34,7 @@ def moves_of(document: Json, *args: str) -> list[str]:
 def test_balance_off_an_offline_primary_begins_with_a_failover_or_not_at_all(
     secondary: Json, kind: str | None
 ) -> None:
-    """If the secondary cannot take over, there is no move."""
+    """`balance` moves an instance off an offline primary only if it can fail over first."""
     made = moves_of(world(node1=OFFLINE, node2=secondary))
     assert [move[: len(kind or "")] for move in made[:1]] == ([kind] if kind else [])
 
@@ -42,7 +42,10 @@ def test_balance_off_an_offline_primary_begins_with_a_failover_or_not_at_all(
 def test_balance_with_compat_hail_copies_off_an_offline_primary_that_has_amounts(
     tmp_path: Path,
 ) -> None:
-    """In text files, hbal finds amounts of offline nodes; in documents, they do not count."""
+    """With --compat hail, `balance` copies disks off an offline primary as hbal does.
+
+    hbal does so if the text file has amounts of the offline node; in documents, they are ignored.
+    """
     given = world(node1=OFFLINE, node2=OFFLINE)
     cluster_ = model_of(given)
     file = tmp_path / "cluster.data"
@@ -53,7 +56,7 @@ def test_balance_with_compat_hail_copies_off_an_offline_primary_that_has_amounts
 
 
 def test_balance_off_a_drained_primary_may_copy_its_disks_first() -> None:
-    """A drained node can be read; with the secondary offline, copying is the only possible move."""
+    """If the secondary is offline, `balance` may copy disks from a drained primary."""
     made = moves_of(world(node1={"drained": True}, node2=OFFLINE))
     assert made[0].startswith("r:")
 
@@ -68,7 +71,7 @@ def test_balance_off_a_drained_primary_may_copy_its_disks_first() -> None:
     ids=["evacuate", "relocate"],
 )  # fmt: skip
 def test_new_secondary_of_an_offline_primary_is_rejected_with_the_reason(request_: Json) -> None:
-    """The disks cannot be copied to a new secondary."""
+    """A new secondary is rejected with the reason if the primary is offline."""
     document = world(node1=OFFLINE) | {"request": request_}
     found = respond(document)
     assert REJECTED in found["info"]

@@ -1,4 +1,4 @@
-"""Test ``capacity --add-nodes``: what a purchase adds, compared with a cluster that has it."""
+"""Test `capacity --add-nodes`: a purchase adds what the cluster with the new nodes holds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLE = "docs/examples/cluster.json"
 
 
 def equal_nodes(count: int, **members: Any) -> Json:
-    """Return equal nodes with a policy that allows small instances only."""
+    """Return a cluster of equal nodes with a policy that allows small instances only."""
     document = cluster(count, memory=8192, **members)
     document["ipolicy"] = policy(high=spec(4096, 8, 102400, 4, 4))
     for group in document["nodegroups"].values():
@@ -32,7 +32,7 @@ def equal_nodes(count: int, **members: Any) -> Json:
 
 
 def purchases(document: Json, *words: str) -> list[Json]:
-    """Return the purchases in the answer about `document`."""
+    """Return the purchases in the document that `capacity --add-nodes` prints."""
     answer = json.loads(printed("capacity", "--json", *words, document=document))
     conforms(answer, "capacity")
     found: list[Json] = answer["purchases"]
@@ -45,7 +45,10 @@ SIZE = ("--standard-alloc=1g,1g,1", "--tiered-alloc=1g,1g,1", "--disk-template=r
 @pytest.mark.parametrize("nodes", [2, 3, 5])
 @pytest.mark.parametrize("added", [1, 2, 4])
 def test_gain_of_equal_nodes_is_their_capacity(nodes: int, added: int) -> None:
-    """With N+1, one node is the reserve: n nodes of seven instances hold 7 × (n - 1)."""
+    """The gain of n equal nodes is their capacity, less the N+1 reserve of one node.
+
+    Seven instances fit on each node, so n nodes hold 7 × (n - 1).
+    """
     document = equal_nodes(nodes, cpus=16)
     spec_of_nodes = f"{added}:100g,8g,16,cost=4"
     words = ("--n1=strict", f"--add-nodes={spec_of_nodes}", *SIZE)
@@ -59,7 +62,7 @@ def test_gain_of_equal_nodes_is_their_capacity(nodes: int, added: int) -> None:
 
 
 def test_memory_ratio_counts_for_new_nodes() -> None:
-    """With the ratio 2, each node holds twice the instances."""
+    """With the memory ratio 2, a purchased node holds twice as many instances."""
     bought = "--add-nodes=2:100g,8g,16"
     (found,) = purchases(equal_nodes(2, cpus=16), "--n1=off", bought, "--memory-ratio=2", *SIZE)
     (without,) = purchases(equal_nodes(2, cpus=16), "--n1=off", bought, *SIZE)
@@ -70,14 +73,17 @@ def test_memory_ratio_counts_for_new_nodes() -> None:
 
 
 def test_gain_of_a_larger_node_is_limited_by_the_failover_capacity_of_the_others() -> None:
-    """A node of 32 GiB beside two of 8 GiB: its failure leaves 14 instances a place, not more."""
+    """The gain of a larger node is limited by what other nodes can restart when it fails.
+
+    A node of 32 GiB beside two of 8 GiB adds at most 14 instances.
+    """
     (found,) = purchases(equal_nodes(2, cpus=64), "--n1=strict", "--add-nodes=1:100g,32g,64", *SIZE)
     assert found["groups"][0]["count_after"] == 14
     assert found["gain"] == 7
 
 
 def test_purchases_are_ordered_by_gain_per_cost() -> None:
-    """The first purchase has the highest rate; of equal rates, the less expensive one is first."""
+    """Purchases are sorted by gain per cost; of equal ones, the less expensive one is first."""
     words = [
         "--add-nodes=1:100g,8g,16,cost=8",
         "--add-nodes=2:100g,8g,16,cost=2",
@@ -91,13 +97,13 @@ def test_purchases_are_ordered_by_gain_per_cost() -> None:
 
 
 def nodes_of_text(text: str) -> list[list[str]]:
-    """Return the fields of the lines of nodes."""
+    """Return the fields of each line of a node in a text file."""
     return [line.split("|") for line in text.split("\n\n")[1].strip().splitlines()]
 
 
 @pytest.mark.parametrize("seed", seeds(12, 60))
 def test_purchase_equals_a_file_with_the_nodes(seed: int, tmp_path: Path) -> None:
-    """Lines for the nodes in the text file give the same placements."""
+    """A purchase gives the placements of a text file that has the nodes already."""
     rng = Random(f"purchase/{seed}")
     text = text_cluster(seed)
     count, memory, disk = rng.randint(1, 3), rng.choice((4096, 9000)), rng.choice((20000, 99999))
@@ -131,7 +137,7 @@ def test_purchase_equals_a_file_with_the_nodes(seed: int, tmp_path: Path) -> Non
 
 
 def pooled() -> Json:
-    """Return nodes with storage pools, exclusion tags, and a label that an instance requires."""
+    """Return a cluster with storage pools, exclusion tags, and a label that instances require."""
     document = equal_nodes(
         3,
         tags=("htools:iextags:service",),
@@ -149,7 +155,10 @@ def pooled() -> Json:
 @pytest.mark.parametrize("tags", [(), ("iallocator:pool:external:nas",)])
 @pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
 def test_purchase_equals_a_document_with_the_nodes(tags: tuple[str, ...], template: str) -> None:
-    """Pools, exclusion tags and the reserve of the node count as if the node were there."""
+    """A purchase gives the placements of a document that has the nodes already.
+
+    Pools, exclusion tags and the memory reserve of the nodes have effect.
+    """
     document = pooled()
     grown = json.loads(json.dumps(document))
     own = document["nodes"]["node1"]["reserved_memory"]
@@ -170,7 +179,10 @@ def test_purchase_equals_a_document_with_the_nodes(tags: tuple[str, ...], templa
 
 @pytest.mark.parametrize("spindles", [0, 3])
 def test_node_of_a_group_with_exclusive_storage_has_it(spindles: int) -> None:
-    """Its spindles are those of the purchase, or the lower median of the group."""
+    """A node bought for a group with exclusive storage has spindles as stated or as usual there.
+
+    The usual number is the lower median of the group.
+    """
     document = equal_nodes(2)
     for one in document["nodes"].values():
         one["ndparams"] = {"exclusive_storage": True}
@@ -185,7 +197,7 @@ def test_node_of_a_group_with_exclusive_storage_has_it(spindles: int) -> None:
 
 
 def test_group_of_the_purchase_is_chosen() -> None:
-    """Only the group that gets the nodes holds more."""
+    """A purchase increases the capacity of the named group only."""
     document = equal_nodes(2, cpus=16)
     document["nodegroups"]["uuid-west"] = {**document["nodegroups"]["uuid-default"], "name": "west"}
     document["nodes"]["node3"] = {**document["nodes"]["node2"], "group": "uuid-west"}
@@ -218,7 +230,7 @@ def test_group_of_the_purchase_is_chosen() -> None:
     ],
 )
 def test_invalid_purchase_is_rejected(words: str, message: str, capsys: Output) -> None:
-    """The exit status is 2, and the message says what was expected."""
+    """An invalid --add-nodes is rejected with status 2, and the message has what was expected."""
     assert main(["capacity", EXAMPLE, *words.split()]) == 2
     assert message in capsys.readouterr().err
 
@@ -234,7 +246,7 @@ def test_invalid_purchase_is_rejected(words: str, message: str, capsys: Output) 
 def test_invalid_group_is_rejected(
     words: str, message: str, tmp_path: Path, capsys: Output
 ) -> None:
-    """A group is required if there are several, and must accept instances."""
+    """A purchase is rejected if its group is ambiguous or accepts no instances."""
     document = cluster({"east": 1, "west": 1})
     document["nodegroups"]["uuid-east"]["alloc_policy"] = "unallocable"
     (tmp_path / "doc").write_bytes(as_bytes(document))
@@ -245,7 +257,7 @@ def test_invalid_group_is_rejected(
 
 
 def test_unfinished_search_gives_no_gain() -> None:
-    """With the time over at once, the gain is unknown; the exit status is 3."""
+    """If time ends first, the gain of a purchase is unknown, and the exit status is 3."""
     done = run("capacity", EXAMPLE, "--json", "--time-limit=0", "--add-nodes=1:100g,8g,16")
     assert done.returncode == 3
     (found,) = json.loads(done.stdout)["purchases"]
@@ -255,7 +267,7 @@ def test_unfinished_search_gives_no_gain() -> None:
 
 
 def test_page_has_the_purchases(tmp_path: Path) -> None:
-    """The page lists each purchase with its gain."""
+    """The page of capacity lists each purchase with its gain."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     page = tmp_path / "page.html"
     run("capacity", EXAMPLE, f"--html={page}", "--add-nodes=2:800g,24g,16,cost=10")

@@ -1,4 +1,4 @@
-"""Balancing of small clusters: new nodes for several instances, and N+1 on the way to them."""
+"""Test balance on small clusters: several instances move together, and N+1 holds on the way."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = tuple(gap.STORAGE)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_of_placements_are_those_of_the_state(kind: str) -> None:
-    """Placements are scored in arrays, and again on the state."""
+    """The scores that arrays give for placements equal those that the state gives."""
     compared = 0
     for seed in seeds(4, 40):
         machines, homes, down = gap.fails(seed, kind)
@@ -63,7 +63,10 @@ def test_scores_of_placements_are_those_of_the_state(kind: str) -> None:
 def test_plans_of_small_clusters_are_never_below_the_optimum_and_mostly_reach_it(
     kind: str,
 ) -> None:
-    """The optimum is found by trying every placement."""
+    """Plans of balance are never below the optimum, and mostly reach it in small clusters.
+
+    The optimum is found by trying every placement.
+    """
     reached = known = 0
     for seed in seeds(6, 60, start=2000):
         small = gap.small(seed, kind)
@@ -82,7 +85,10 @@ def test_plans_of_small_clusters_are_never_below_the_optimum_and_mostly_reach_it
 def test_no_state_of_a_plan_loses_more_instances_and_the_end_keeps_the_mode_of_n1(
     kind: str, mode: str
 ) -> None:
-    """One node is offline. Exact search counts what each failure loses after each move."""
+    """After each move of balance, no failure loses more; at the end, the N+1 mode is met.
+
+    One node is offline. An exact search counts the instances that each failure loses.
+    """
     moved = 0
     for seed in seeds(3, 60, start=500):
         text = gap.as_text(*gap.fails(seed, kind))
@@ -104,7 +110,10 @@ def test_no_state_of_a_plan_loses_more_instances_and_the_end_keeps_the_mode_of_n
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_an_offline_node_no_plan_is_worse_than_single_moves(kind: str) -> None:
-    """Hbal's moves are those of --compat hail; it may copy disks from an offline node."""
+    """With an offline node, no plan of balance ends worse than the single moves of hbal.
+
+    The single moves are those of --compat hail, without copies from an offline node.
+    """
     compared = 0
     for seed in seeds(4, 80, start=300):
         machines, homes, down = gap.fails(seed, kind)
@@ -122,7 +131,10 @@ def test_with_an_offline_node_no_plan_is_worse_than_single_moves(kind: str) -> N
 def test_plans_with_an_offline_node_mostly_reach_the_best_placement_that_a_mode_allows(
     kind: str,
 ) -> None:
-    """The placements are tried in the order of their scores; instances make room for others."""
+    """With an offline node, most plans of balance reach the best placement that N+1 allows.
+
+    Brute force tries placements in the order of their scores.
+    """
     reached = known = 0
     for seed in seeds(3, 40, start=900):
         failing = gap.fails(seed, kind)
@@ -136,7 +148,7 @@ def test_plans_with_an_offline_node_mostly_reach_the_best_placement_that_a_mode_
 @pytest.mark.parametrize("option", ["--max-length=2", "--cost=1", "--no-disk-moves"])
 @pytest.mark.parametrize("kind", ["drbd", "mixed"])
 def test_options_limit_rearrangements(kind: str, option: str) -> None:
-    """A plan has at most so many moves, or copies at most as much, or copies nothing."""
+    """Limits of moves, of traffic and of copies also apply to moves of several instances."""
     for seed in seeds(2, 30, start=700):
         small = gap.small(seed, kind)
         limits: dict[str, Any] = {
@@ -157,9 +169,9 @@ def test_options_limit_rearrangements(kind: str, option: str) -> None:
 def test_single_moves_into_a_dead_end_do_not_end_the_search(
     seed: int, kind: str, reachable: float
 ) -> None:
-    """The lowest score that moves can reach was found by trying all moves from all placements.
+    """`balance` finds the lowest score although the best single moves lead away from it.
 
-    From the placement to which the best single moves lead, no moves lead to it.
+    Brute force tried all moves from all placements.
     """
     text = gap.as_text(*gap.small(seed, kind))
     single, _ = gap.planned(text, compound=False, min_gain=0.0)

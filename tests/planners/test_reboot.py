@@ -1,4 +1,4 @@
-"""Test groups of nodes that are rebooted together: their limits, their number, and many nodes."""
+"""Test `reboot`: groups of nodes that are rebooted together, their limits and their number."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def _planned(document: Json, *options: str) -> tuple[int, Json]:
-    """Return exit status and plan, verified in many orders."""
+    """Return the exit status and the plan of reboot, verified in many orders of its steps."""
     words = ("--force", "--json", "--verify-plan", *options)
     done = run("reboot", *words, stdin=as_bytes(document))
     assert b"refused" not in done.stderr
@@ -42,7 +42,7 @@ def _groups(plan: Json) -> list[list[str]]:
 
 
 def test_two_nodes_with_a_common_secondary_are_in_one_group_if_it_has_capacity() -> None:
-    """Their instances have one secondary, so hroller keeps these nodes apart."""
+    """`reboot` groups two nodes with a common secondary if it has capacity; hroller does not."""
     both = {"a": instance("node1", "node3"), "b": instance("node2", "node3")}
     _, plan = _planned(cluster(3, instances=both))
     assert _groups(plan) == [["node1", "node2"], ["node3"]]
@@ -54,7 +54,10 @@ def test_two_nodes_with_a_common_secondary_are_in_one_group_if_it_has_capacity()
 
 
 def test_instances_on_shared_storage_leave_and_return_with_n1_kept() -> None:
-    """Of three nodes, one is rebooted at a time, so that two keep N+1."""
+    """`reboot` moves instances on shared storage away and back, and keeps N+1.
+
+    Of three nodes, one is rebooted at a time, so that the other two keep N+1.
+    """
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
     _, plan = _planned(cluster(3, instances=shared))
     assert len(plan["reboots"]) == 3
@@ -67,7 +70,7 @@ def test_instances_on_shared_storage_leave_and_return_with_n1_kept() -> None:
 
 
 def test_node_that_cannot_be_emptied_is_left_out_with_a_reason() -> None:
-    """An instance without another node prevents the reboot, and the status reports it."""
+    """`reboot` leaves out a node that cannot be emptied, with the reason and status 1."""
     both = {"a": instance("node1", disk_template="ext", memory=6000),
             "b": instance("node2", disk_template="ext", memory=1000)}  # fmt: skip
     document = cluster(2, memory=8192, instances=both)
@@ -80,7 +83,7 @@ def test_node_that_cannot_be_emptied_is_left_out_with_a_reason() -> None:
 
 
 def test_quiet_reports_why_a_node_is_not_rebooted() -> None:
-    """The reason for exit status 1 is an error: its prefix is on stderr, but not in the page."""
+    """With --quiet, `reboot` still reports on stderr why a node is not rebooted."""
     both = {"a": instance("node1", disk_template="ext", memory=6000),
             "b": instance("node2", disk_template="ext", memory=1000)}  # fmt: skip
     document = cluster(2, memory=8192, instances=both)
@@ -93,7 +96,7 @@ def test_quiet_reports_why_a_node_is_not_rebooted() -> None:
 
 
 def test_nodes_that_are_not_rebooted_have_one_line_on_stderr() -> None:
-    """The reasons are in the table; no counts of zero are printed."""
+    """`reboot` prints one line on stderr if nodes are not rebooted; the table has the reasons."""
     both = {name: instance(node, disk_template="ext", memory=6000)
             for name, node in (("a", "node1"), ("b", "node2"))}  # fmt: skip
     done = run("reboot", "--force", stdin=as_bytes(cluster(2, memory=8192, instances=both)))
@@ -104,7 +107,7 @@ def test_nodes_that_are_not_rebooted_have_one_line_on_stderr() -> None:
 
 
 def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:
-    """No node is drained before all instances of the previous round have returned."""
+    """A round of reboot drains no node before the instances of the previous round are back."""
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
     _, plan = _planned(cluster(3, instances=shared))
     steps = {step["number"]: step for step in plan["transition"]["steps"]}
@@ -120,7 +123,7 @@ def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:
 
 
 def test_full_evacuation_gives_every_instance_two_other_nodes() -> None:
-    """A rebooted node is empty, secondaries included."""
+    """With full evacuation, a rebooted node has no instances, secondaries included."""
     pairs = {"a": instance("node1", "node2"), "b": instance("node3", "node1")}
     _, plan = _planned(cluster(4, instances=pairs), "--full-evacuation")
     for group in plan["reboots"]:
@@ -131,7 +134,10 @@ def test_full_evacuation_gives_every_instance_two_other_nodes() -> None:
 
 
 def test_groups_of_tagged_clusters_violate_nothing_while_they_are_rebooted() -> None:
-    """Limits, pools, tags and affinity hold during each group, checked by the document alone."""
+    """While a group of reboot is down, limits, pools, tags and affinity hold.
+
+    The test checks this from the document alone.
+    """
     moved = 0
     for seed in range(12):
         document = tagged(seed)
@@ -147,7 +153,7 @@ def test_groups_of_tagged_clusters_violate_nothing_while_they_are_rebooted() -> 
 def test_instances_that_share_an_exclusion_tag_before_may_share_it_during_the_reboot(
     options: tuple[str, ...],
 ) -> None:
-    """Two drbd instances share a tag on node1, and may share it on node2 during the reboot."""
+    """Two drbd instances with a common exclusion tag may share their other node in a reboot."""
     web = {"tags": ["service:web"]}
     pairs = {name: instance("node1", "node2") | web for name in ("a", "b")}
     document = cluster(3, instances=pairs, tags=("htools:iextags:service",))
@@ -159,7 +165,10 @@ def test_instances_that_share_an_exclusion_tag_before_may_share_it_during_the_re
 def test_instances_on_shared_storage_share_an_exclusion_tag_during_the_reboot_as_before(
     nodes: int,
 ) -> None:
-    """Instances that share a tag on one node move to one node, but not to that of a third one."""
+    """Instances that share an exclusion tag on one node may stay together during its reboot.
+
+    They do not move to a node with a third instance that has the tag.
+    """
     web = {"tags": ["service:web"], "disk_template": "ext"}
     homes = {"a": "node1", "b": "node1"} | ({"c": "node2"} if nodes == 3 else {})
     instances = {name: instance(home) | web for name, home in homes.items()}
@@ -171,7 +180,7 @@ def test_instances_on_shared_storage_share_an_exclusion_tag_during_the_reboot_as
 
 
 def test_new_conflict_of_exclusion_tags_keeps_a_node_from_being_rebooted() -> None:
-    """Instances with equal exclusion tags on different nodes must not share a node."""
+    """`reboot` leaves a node out if its instance would meet a common exclusion tag elsewhere."""
     web = {"tags": ["service:web"]}
     pairs = {"a": instance("node1", "node2") | web, "b": instance("node2", "node1") | web}
     document = cluster(2, instances=pairs, tags=("htools:iextags:service",))
@@ -182,7 +191,7 @@ def test_new_conflict_of_exclusion_tags_keeps_a_node_from_being_rebooted() -> No
 
 
 def _crowded(rng: Random) -> dict[str, Any]:
-    """Return a few nodes in two groups, with instances of every kind."""
+    """Return a random cluster with a few nodes in two groups and instances of every kind."""
     free = {f"node{k}": 10000 for k in range(1, 6)}
     names = list(free)
     instances = {}
@@ -201,7 +210,7 @@ def _crowded(rng: Random) -> dict[str, Any]:
 
 
 def test_set_that_sums_reject_is_rejected_by_simulation() -> None:
-    """Each rejected set of two or more nodes is also rejected by brute force."""
+    """Each set of nodes that sums reject for reboot is also rejected by brute force."""
     rejected = 0
     for seed in range(40):
         model = model_of(_crowded(Random(seed)))
@@ -217,7 +226,7 @@ def test_set_that_sums_reject_is_rejected_by_simulation() -> None:
 
 
 def test_fewest_groups_by_memory_are_proved() -> None:
-    """Each node has capacity for half of another one: two of six can be drained, proved by sums."""
+    """`reboot` proves by sums of memory that no fewer groups are possible."""
     instances = {f"i{k}": rbd(f"node{1 + k % 6}", memory=1000) for k in range(24)}
     model = model_of(cluster(6, memory=6400, instances=instances))
     settings = Settings()
@@ -228,12 +237,12 @@ def test_fewest_groups_by_memory_are_proved() -> None:
 
 
 FOUND_BY_SEARCH = [(190, "shared"), (224, "mixed"), (119, "plain and shared")]
-"""Full clusters: every greedy choice of nodes violates N+1, and another one keeps it."""
+"""Seeds and kinds of full clusters where every greedy choice of nodes violates N+1."""
 
 
 @pytest.mark.parametrize(("seed", "kind"), FOUND_BY_SEARCH)
 def test_search_finds_nodes_where_greedy_choices_fail(seed: int, kind: str) -> None:
-    """A node that can be drained is drained, although the first choices violate N+1."""
+    """`reboot` drains a node that can be drained, although greedy choices violate N+1."""
     machines, homes = reboot_case(seed, kind)
     nodes, groups, _ = rebooted(as_text(machines, homes))
     assert (nodes, groups) == {
@@ -244,7 +253,7 @@ def test_search_finds_nodes_where_greedy_choices_fail(seed: int, kind: str) -> N
 
 
 def test_optimal_proves_that_the_groups_are_the_fewest() -> None:
-    """The default search ends before the proof."""
+    """`reboot --optimal` proves that its groups are the fewest; the default search does not."""
     plain = json_of("reboot", "--force", "-", document=HARD_TO_DRAIN)
     proved = json_of("reboot", "--force", "--optimal", "-", document=HARD_TO_DRAIN)
     assert (plain["reached"], plain["proved"]) == (6, False)
@@ -253,7 +262,7 @@ def test_optimal_proves_that_the_groups_are_the_fewest() -> None:
 
 @pytest.mark.parametrize("kind", ["shared", "mixed", "plain and shared"])
 def test_groups_are_the_fewest_possible_ones(kind: str) -> None:
-    """All nodes that can be drained are drained, in the least number of groups."""
+    """`reboot` drains all nodes that can be drained, in the least number of groups."""
     compared = 0
     for seed in range(1000, 1012):
         machines, homes = reboot_case(seed, kind)
@@ -277,7 +286,7 @@ def _node_count(plan: Json) -> int:
 def test_many_nodes_are_planned_without_scores(
     template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No score is computed, each node is rebooted, and the groups are few."""
+    """`reboot` plans groups for many nodes without computing any score."""
     shape = Shape(drain_plan.MANY_NODES + 10, template, per_node=3)
 
     def scored(*_: object, **__: object) -> None:
@@ -294,7 +303,10 @@ def test_many_nodes_are_planned_without_scores(
 def test_plan_for_many_nodes_keeps_all_limits(
     seed: int, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan passes its verification, and has all nodes, in groups or with a reason."""
+    """The plan of reboot for many nodes passes its verification, and has every node.
+
+    A node is in a group, or is left out with a reason.
+    """
     made = as_bytes(generated(seed, KINDS[seed % len(KINDS)]))
     plans = []
     for number in drain_plan.MANY_NODES, 0:

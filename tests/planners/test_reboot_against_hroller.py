@@ -1,4 +1,4 @@
-"""Test groups of nodes to reboot against hroller: never more groups under equal rules."""
+"""Test that `reboot` with hroller's rules never has more groups than hroller."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hroller(path: Path, *options: str) -> list[str] | None:
 
 
 def rolling_cluster(seed: int, nodes: int = 9, fullest: float = 0.4) -> str:
-    """Return a generated cluster of one group as text, with one or more kinds of instances."""
+    """Return a generated cluster of one group as text, with instances of one or more kinds."""
     rng = Random(f"reboot/{seed}")
     names = [f"node{k:02}" for k in range(rng.randint(2, nodes))]
     mix, memory = rng.choice(MIXES), rng.choice((4096, 8192))
@@ -73,11 +73,11 @@ CASES = {
 
 
 ROOMY = 0.15
-"""Fullness of clusters with moving secondaries: hroller ignores what they reserve."""
+"""Fullness of clusters in which secondaries move; hroller ignores what secondaries reserve."""
 
 
 def _compared(seeds: range, options: tuple[str, ...], folder: Path, capsys: Capture) -> int:
-    """Compare some clusters; return how many were comparable."""
+    """Compare reboot with hroller on some clusters; return how many were comparable."""
     compared = 0
     path = folder / "cluster.data"
     for seed in seeds:
@@ -104,7 +104,7 @@ def _nodes(lines: list[str]) -> list[str]:
 def test_number_of_groups_is_at_most_that_of_hroller(
     options: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """The nodes are equal, in as many groups or fewer, with the master last."""
+    """`reboot` has the nodes of hroller in as many groups or fewer, with the master last."""
     assert _compared(range(8), options, tmp_path, capsys) > 2
 
 
@@ -113,12 +113,12 @@ def test_number_of_groups_is_at_most_that_of_hroller(
 def test_number_of_groups_of_hundreds_of_clusters_is_at_most_that_of_hroller(
     options: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """Many clusters have no more groups than with hroller."""
+    """On hundreds of clusters, `reboot` never has more groups than hroller."""
     assert _compared(range(8, 150), options, tmp_path, capsys) > 40
 
 
 def test_lines_without_titles_are_those_of_hroller(tmp_path: Path, capsys: Capture) -> None:
-    """If there is only one answer, the lines with one node each are equal."""
+    """`reboot` prints the lines of hroller, one node each, if there is only one answer."""
     path = tmp_path / "cluster.data"
     text = rolling_cluster(3, nodes=2)
     path.write_text(text)
@@ -130,5 +130,5 @@ def test_lines_without_titles_are_those_of_hroller(tmp_path: Path, capsys: Captu
 
 
 def test_installed_hroller_is_found() -> None:
-    """The comparison above runs the installed hroller."""
+    """The installed program hroller is found, so that the tests of this module run."""
     assert shutil.which("hroller")

@@ -1,4 +1,4 @@
-"""Execute reboot plans step by step, in any allowed order, on the bare document."""
+"""Test plans of reboot by executing their steps in any allowed order on a document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS = (
 
 
 class Walk:
-    """Simulate the cluster while steps are executed; errors are in `wrong`.
+    """A simulated execution of steps on a document; errors are in `wrong`.
 
     Only changes of memory are counted: a node may have too little at the beginning, but no arrival
     may make its free memory negative.
@@ -126,7 +126,7 @@ def _walked(found: Json, options: tuple[str, ...], plan: Json, random: Random) -
 def test_reboots_in_any_order_of_their_steps_stop_no_instance(
     seeds: Iterable[int], tmp_path: Path, capsys: Capture
 ) -> None:
-    """No instance is on a rebooted node or lacks memory, and all instances return."""
+    """In any order of its steps, `reboot` keeps instances running and moves them back."""
     steps = 0
     for seed in seeds:
         found, options = tagged(seed), OPTIONS[1 if seed > 1000 else seed % len(OPTIONS)]

@@ -1,4 +1,4 @@
-"""Test that commands, jobs and job sets of every planner match its transition."""
+"""Test that the commands, jobs and job sets of every planner match its transition."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VERBS = {
 
 
 def of_line(line: str, steps: list[Json]) -> Json | None:
-    """Return the first step of `steps` that the line executes."""
+    """Return the first of `steps` that the command `line` executes; None if there is none."""
     for step in steps:
         name = step.get("instance") or step["node"]
         words = re.split(r"\s+", line.strip())
@@ -54,7 +54,7 @@ def of_line(line: str, steps: list[Json]) -> Json | None:
 
 
 def documents(folder: Path) -> list[list[str]]:
-    """Return the sources of some generated clusters, as options."""
+    """Return options that name generated clusters, one list for each cluster."""
     found = []
     for number, raw in enumerate([uneven(), *map(random_super_cluster, seeds(1, 3))]):
         path = folder / f"groups{number}.json"
@@ -75,7 +75,7 @@ def documents(folder: Path) -> list[list[str]]:
 def test_script_of_a_planner_has_the_steps_of_the_transition_in_a_legal_order(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every step is one line; its dependencies are above it, in an earlier set or in its job."""
+    """The script of a planner has each step in one line, below the steps it depends on."""
     compared = 0
     for options in documents(tmp_path):
         script = tmp_path / "script"
@@ -101,7 +101,7 @@ def test_script_of_a_planner_has_the_steps_of_the_transition_in_a_legal_order(
 def test_job_sets_of_a_planner_can_be_executed_one_after_the_other(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each move is named once, and starts where the earlier moves left its instance."""
+    """The job sets of a planner have each move once, from where earlier moves left the instance."""
     for options in documents(tmp_path):
         if main([command, "--json", *PLANNERS[command], *options]):
             capsys.readouterr()
@@ -118,7 +118,7 @@ def test_job_sets_of_a_planner_can_be_executed_one_after_the_other(
 
 
 def two_nodes(program: str | None = None, first: str = "node1") -> Cluster:
-    """Return an empty cluster; `program` switches the power of its nodes."""
+    """Return a cluster of two nodes without instances; `program` switches the nodes' power."""
     group = Group(0, "uuid", "default", policy())
     nodes = [Node(name, group) for name in (first, "node2")]
     for node in nodes:
@@ -127,7 +127,7 @@ def two_nodes(program: str | None = None, first: str = "node1") -> Cluster:
 
 
 def test_command_with_a_name_like_an_option_separates_it() -> None:
-    """``--`` ends the options of Ganeti's programs."""
+    """A command has ``--`` before a name that looks like an option."""
     cluster = two_nodes(first="-n")
     one = instance("rbd", name="-f", nodes=(1,))
     (step,) = chain(one, Place((1,), True), [("failover_to", 0)], cluster)
@@ -139,7 +139,7 @@ def test_command_with_a_name_like_an_option_separates_it() -> None:
 
 
 def test_command_off_an_offline_node_is_a_failover() -> None:
-    """Ganeti cannot migrate an instance from a node that does not answer."""
+    """A command to move an instance off an offline node is a failover, not a migration."""
     cluster = two_nodes()
     cluster.nodes[0].offline, cluster.nodes[0].online = True, False
     one = instance("rbd", name="web", nodes=(0,))
@@ -153,7 +153,7 @@ def test_command_off_an_offline_node_is_a_failover() -> None:
 def test_command_for_power_is_by_hand_without_an_out_of_band_program(
     program: str | None, power: bool, fence: bool
 ) -> None:
-    """If the program is unknown, powering on is tried, and fencing is manual."""
+    """Without a program for power control, fencing is left to the administrator."""
     cluster = two_nodes(program)
     for kind, known in ((POWER_OFF, power), (FENCE, fence)):
         line = step_command(Step(kind, node=0), cluster)
@@ -165,17 +165,17 @@ def test_command_for_power_is_by_hand_without_an_out_of_band_program(
 
 
 def test_job_sets_of_moves_without_common_nodes_are_one() -> None:
-    """Moves of different nodes run side by side."""
+    """Moves without common nodes are in one job set."""
     assert job_sets([{1, 2}, {3, 4}, {5}]) == [[0, 1, 2]]
 
 
 def test_move_to_a_busy_node_begins_a_new_job_set() -> None:
-    """A set ends before the first move of a node that is in the set."""
+    """A move with a node that the job set already uses begins a new job set."""
     assert job_sets([{1, 2}, {3}, {2, 4}, {1}]) == [[0, 1], [2, 3]]
 
 
 def test_job_sets_keep_the_order_of_moves() -> None:
-    """A later move is never in an earlier set, even if its nodes are free there."""
+    """A later move is never in an earlier job set, even if its nodes are unused there."""
     assert job_sets([{1}, {1}, {9}]) == [[0], [1, 2]]
 
 

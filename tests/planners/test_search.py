@@ -1,4 +1,4 @@
-"""Test the local search that all planners share, on a vector of numbers."""
+"""Test the local search that planners share, on a list of numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Objective = tuple[float, ...]
 
 
 class Add:
-    """A step that adds an amount to one number."""
+    """A step that adds an amount to one number of the list."""
 
     def __init__(self, position: int, amount: int) -> None:
         self.position = position
@@ -33,7 +33,7 @@ class Add:
 
 
 class Less(Neighbourhood[list[int], Add]):
-    """Lower one number by 1, but not below 0."""
+    """Neighbourhood with the step that lowers one number by 1, but not below 0."""
 
     def __init__(self, position: int, name: str = "") -> None:
         self.position = position
@@ -42,13 +42,13 @@ class Less(Neighbourhood[list[int], Add]):
     def best(
         self, state: list[int], objective: Objective, allows: Callable[[Add], bool]
     ) -> Add | None:
-        """Return the step, if it is allowed."""
+        """Return the step, if it is allowed; otherwise None."""
         step = Add(self.position, -1)
         return step if state[self.position] > 0 and allows(step) else None
 
 
 class Exchange(Add):
-    """A step that lowers the first number by 1 and raises the second one by 5."""
+    """Step that lowers the first number by 1 and raises the second one by 5."""
 
     def apply(self, state: list[int]) -> None:
         """Change both numbers."""
@@ -57,25 +57,28 @@ class Exchange(Add):
 
 
 class Trade(Less):
-    """Lower the first number and raise the second one."""
+    """Neighbourhood with the step that lowers the first number and raises the second one."""
 
     def best(
         self, state: list[int], objective: Objective, allows: Callable[[Add], bool]
     ) -> Add | None:
-        """Return a step with two changes."""
+        """Return the step that changes both numbers, if it is allowed."""
         return Exchange(0, -1) if state[0] else None
 
 
 def search(
     *moves: Neighbourhood[list[int], Add], deadline: Deadline | None = None, **options: object
 ) -> LocalSearch[list[int], Add]:
-    """Return a search for lower numbers, the first ones first."""
+    """Return a local search for a list of low numbers; earlier numbers take precedence."""
     acceptance: Acceptance[Add] = Acceptance(**options)  # type: ignore[arg-type]
     return LocalSearch(moves, tuple, acceptance, deadline or Deadline(None))
 
 
 def test_search_takes_steps_of_a_later_neighbourhood_only_without_earlier_ones() -> None:
-    """Steps of both kinds are taken until a local optimum, and counted by kind."""
+    """The search uses a later neighbourhood only if earlier ones have no step.
+
+    The search ends at a local optimum, and counts the steps by neighbourhood.
+    """
     order: list[str] = []
 
     class Noted(Less):
@@ -94,14 +97,14 @@ def test_search_takes_steps_of_a_later_neighbourhood_only_without_earlier_ones()
 
 
 def test_search_lowers_an_earlier_number_though_a_later_one_rises() -> None:
-    """Objectives are compared lexicographically."""
+    """The search takes a step that lowers an earlier number and raises a later one."""
     state = [3, 0]
     assert search(Trade(0)).run(state) == LOCAL_OPTIMUM
     assert state == [0, 15]
 
 
 def test_search_ends_after_a_step_that_lowers_nothing() -> None:
-    """The step was executed; the reason states that it lowered nothing."""
+    """The search ends after a step that lowers nothing, and its reason says so."""
 
     class Worse(Less):
         def best(
@@ -115,21 +118,21 @@ def test_search_ends_after_a_step_that_lowers_nothing() -> None:
 
 
 def test_search_ends_for_the_reason_of_the_acceptance() -> None:
-    """Once there is a reason, no neighbourhood is searched."""
+    """The search stops when the acceptance gives a reason, and takes over that reason."""
     state = [5]
     work = search(Less(0), ended=lambda: "enough" if state[0] <= 2 else "")
     assert (work.run(state), state) == ("enough", [2])
 
 
 def test_search_passes_the_acceptance_to_neighbourhoods() -> None:
-    """A step that is not allowed is not taken; the next neighbourhood is searched."""
+    """The search takes no step that the acceptance does not allow."""
     state = [2, 2]
     work = search(Less(0), Less(1), allows=lambda step: step.position == 1)
     assert (work.run(state), state) == (LOCAL_OPTIMUM, [2, 0])
 
 
 def test_search_after_its_deadline_takes_no_step() -> None:
-    """The search ends between two steps."""
+    """The search takes no further step once its deadline has passed."""
     deadline = Mock(wraps=Deadline(None))
     deadline.over.side_effect = [False, True]
     state = [5]
@@ -137,7 +140,7 @@ def test_search_after_its_deadline_takes_no_step() -> None:
 
 
 def test_lower_compares_infinite_numbers() -> None:
-    """A finite objective is lower than an infinite one; equal infinite ones are not lower."""
+    """A finite objective is lower than an infinite one; two infinite ones are equal."""
     infinite = float("inf")
     assert lower((2.0, 5.0), (infinite, infinite))
     assert not lower((infinite, 5.0), (infinite, 5.0))
@@ -156,5 +159,5 @@ def test_lower_compares_infinite_numbers() -> None:
 def test_lower_ignores_differences_within_the_tolerance(
     one: Objective, other: Objective, expected: bool
 ) -> None:
-    """The tolerance is relative for large numbers."""
+    """Differences of objectives within the relative tolerance are ignored."""
     assert lower(one, other, 1e-9) is expected

@@ -1,4 +1,4 @@
-"""Test squeeze: which nodes are powered down and on, in which order, and its output."""
+"""Test `squeeze`: which nodes are powered down and on, in which order, and its output."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Capture = pytest.CaptureFixture[str]
 
 MASTER = ("--master-node", "node1")
 ONE_LEFT = "--n1=off"
-"""The last online node may run all instances."""
+"""Option without N+1, so that the last online node may run all instances."""
 
 
 def reasons(plan: Json) -> dict[str, str]:
-    """Return why nodes are kept, by name."""
+    """Return why each kept node is kept, by the name of the node."""
     return {one["node"]: one["reason"] for one in plan["kept"]}
 
 
 def test_squeeze_frees_nodes_with_the_fewest_instances_first() -> None:
-    """The emptiest node is first; the master stays with any number of instances."""
+    """`squeeze` first frees nodes with the fewest instances; it never frees the master node."""
     homes = ("node1", "node2", "node2", "node2", "node3", "node4", "node4")
     document = cluster(
         4, memory=8192, instances={f"i{k}": rbd(home) for k, home in enumerate(homes)}
@@ -46,7 +46,7 @@ def test_squeeze_frees_nodes_with_the_fewest_instances_first() -> None:
 
 
 def test_squeeze_frees_preferred_nodes_first_and_avoided_ones_last() -> None:
-    """The options decide among the possible nodes."""
+    """`squeeze` frees preferred nodes first and avoided nodes last."""
     document = cluster(4, instances={f"i{k}": rbd(f"node{k}") for k in (1, 2, 3, 4)})
     options = (*MASTER, ONE_LEFT, "--prefer=node4", "--avoid=node2")
     plan = plan_of("squeeze", document, *options)
@@ -54,7 +54,7 @@ def test_squeeze_frees_preferred_nodes_first_and_avoided_ones_last() -> None:
 
 
 def test_squeeze_leaves_drbd_instances_by_default() -> None:
-    """Drbd instances, and their secondaries, are moved with --drbd only."""
+    """`squeeze` moves drbd instances and their secondaries only with --drbd."""
     document = cluster(4, instances={"web": instance("node2", "node3")})
     plan = plan_of("squeeze", document, *MASTER)
     assert plan["switched_nodes"] == ["node4"]
@@ -67,7 +67,7 @@ def test_squeeze_leaves_drbd_instances_by_default() -> None:
 
 
 def test_squeeze_with_option_all_moves_instances_that_are_not_auto_balanced(tmp_path: Path) -> None:
-    """Instances that balancing must not move are moved with --all only."""
+    """`squeeze` moves instances without auto_balance only with --all."""
     text = text_cluster_of("i1|128|0|1|running|N|node2||ext||1|-")
     path = tmp_path / "cluster.data"
     path.write_text(text)
@@ -78,7 +78,7 @@ def test_squeeze_with_option_all_moves_instances_that_are_not_auto_balanced(tmp_
 
 
 def text_cluster_of(*instances: str) -> str:
-    """Return two nodes, the first one the master, with these instances."""
+    """Return two nodes, the first one the master, with these instances, as text."""
     node = "|4096|0|4096|1000|1000|8|{}|uuid|1|"
     ends = "1,1,0,0,0,1;99999,64,9999999,16,8,12|ext|4.0|32.0"
     parts = [
@@ -90,7 +90,7 @@ def text_cluster_of(*instances: str) -> str:
 
 
 def test_squeeze_without_a_master_warns_and_keeps_a_node(tmp_path: Path, capsys: Capture) -> None:
-    """A captured request names no master: a warning is printed, and one node stays on."""
+    """If the master is unknown, `squeeze` prints a warning and keeps one node on."""
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps(cluster(3)))
     assert main(["squeeze", "--json", str(path)]) == 0
@@ -106,7 +106,7 @@ def test_squeeze_without_a_master_warns_and_keeps_a_node(tmp_path: Path, capsys:
 
 
 def test_squeeze_keeps_instances_in_their_group() -> None:
-    """Ganeti cannot migrate into another group, so a group with instances keeps a node."""
+    """`squeeze` keeps a node on in each group with instances, which cannot change their group."""
     document = cluster({"a": 2, "b": 2}, instances={"i1": rbd("node1"), "i3": rbd("node3")})
     plan = plan_of("squeeze", document, *MASTER, ONE_LEFT)
     assert plan["switched_nodes"] == ["node2", "node4"]
@@ -117,7 +117,10 @@ FULL = {f"i{k}": rbd("node1", memory=1000) for k in range(8)}
 
 
 def test_squeeze_powers_on_standby_nodes_by_priority() -> None:
-    """Low numbers are first, then nodes without number; nodes off for other reasons stay off."""
+    """`squeeze` powers on standby nodes by number, then those without; others stay off.
+
+    Nodes that are offline for other reasons are not powered on.
+    """
     tags = {
         "node2": ["htools:standby:auto"],
         "node3": ["htools:standby:priority:20"],
@@ -142,7 +145,7 @@ def test_squeeze_powers_on_standby_nodes_by_priority() -> None:
 
 
 def test_squeeze_powers_on_nothing_where_moving_is_enough() -> None:
-    """Moves create the reserve; the standby node stays off."""
+    """`squeeze` powers on no standby node if moves create the required reserve."""
     changes = {"node3": {"offline": True, "tags": ["htools:standby:auto"]}}
     document = cluster(3, instances=FULL, changes=changes)
     plan = plan_of("squeeze", document, *MASTER)
@@ -152,9 +155,10 @@ def test_squeeze_powers_on_nothing_where_moving_is_enough() -> None:
 
 
 def test_squeeze_leaves_no_node_for_a_second_run_to_free(tmp_path: Path) -> None:
-    """Moves that reach the minimal resources also free nodes: one plan does both.
+    """`squeeze` frees all nodes in one plan, so that a second run frees none.
 
-    It moves no instance to a node that it frees. hsqueeze frees none of the nodes.
+    Moves that reach the minimal resources make further nodes free. No instance moves to a freed
+    node. hsqueeze frees none of the nodes.
     """
     path, after = tmp_path / "cluster.json", tmp_path / "after"
     document = cluster(4, instances=FULL)
@@ -171,7 +175,10 @@ def test_squeeze_leaves_no_node_for_a_second_run_to_free(tmp_path: Path) -> None
 def test_squeeze_regards_a_node_of_unknown_size_as_the_smallest(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """In a captured request, nodes that are off report no sizes."""
+    """`squeeze` regards a node of unknown size as the smallest node.
+
+    In a captured request, nodes that are off report no sizes.
+    """
     nothing = {"total_memory": 0, "free_memory": 0, "total_cpus": 0, "total_disk": 0}
     changes = {"node2": {"offline": True, "tags": ["htools:standby:x"], **nothing}}
     document = cluster(2, instances=FULL, changes=changes)
@@ -185,7 +192,7 @@ def test_squeeze_regards_a_node_of_unknown_size_as_the_smallest(
 
 @pytest.mark.slow
 def test_squeeze_with_two_thresholds_does_not_oscillate(tmp_path: Path) -> None:
-    """After the plan, a second run makes no moves: neither level is violated."""
+    """`squeeze` with two thresholds makes no moves in a second run."""
     path = tmp_path / "cluster.data"
     switched = 0
     for seed in range(12):
@@ -205,7 +212,7 @@ def test_squeeze_with_two_thresholds_does_not_oscillate(tmp_path: Path) -> None:
 
 
 def test_squeeze_to_less_than_the_minimum_warns(tmp_path: Path, capsys: Capture) -> None:
-    """The levels are used as given, but in this order nodes would be switched repeatedly."""
+    """`squeeze` warns if the target is below the minimum, as nodes would be switched repeatedly."""
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps(cluster(2, instances={"i": rbd("node2", memory=6500)})))
     levels = (ONE_LEFT, "--minimal-resources=1", "--target-resources=0.5")
@@ -216,7 +223,10 @@ def test_squeeze_to_less_than_the_minimum_warns(tmp_path: Path, capsys: Capture)
 
 
 def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(tmp_path: Path) -> None:
-    """The saved text file confirms the plan's result."""
+    """`squeeze` leaves the nodes it frees empty, and the others with the reserve.
+
+    The text file saved with -S shows that.
+    """
     freed = 0
     for seed in range(100, 124):
         path = tmp_path / "cluster.data"
@@ -241,7 +251,7 @@ def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(tmp_path: 
 
 
 def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path) -> None:
-    """No new instance may be placed on a node that is about to be powered down."""
+    """The commands of squeeze drain nodes first and power them off last."""
     changes = {"node3": {"tags": ["htools:standby:manual"]}}
     document = cluster(3, instances={"i2": rbd("node2")}, changes=changes)
     path, script = tmp_path / "cluster.json", tmp_path / "script"
@@ -265,7 +275,7 @@ def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path) -> None
 
 
 def test_squeeze_has_the_reason_why_a_node_cannot_be_freed() -> None:
-    """The table names every node that stays, and the reason."""
+    """The table of squeeze names every node that stays on, with the reason."""
     document = cluster(
         3,
         memory=4096,
@@ -281,14 +291,14 @@ def test_squeeze_has_the_reason_why_a_node_cannot_be_freed() -> None:
 
 
 def test_squeeze_without_time_powers_down_nothing() -> None:
-    """--time-limit 0 ends before the first set of nodes, and the output says so."""
+    """With --time-limit 0, `squeeze` powers down no node and reports the limit."""
     plan = plan_of("squeeze", cluster(3), *MASTER, "--time-limit=0", status=3)
     assert (plan["action"], plan["switched_nodes"]) == ("none", [])
     assert plan["groups"][0]["reason"] == "time is up"
 
 
 def test_squeeze_interrupted_prints_the_plan_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C during the search: stdout has a complete plan, and the exit status is 130."""
+    """After Ctrl-C, `squeeze` prints a complete plan and ends with exit status 130."""
     import iallocator.commands.plans as command
 
     calls = []
@@ -320,7 +330,7 @@ def test_squeeze_interrupted_prints_the_plan_so_far(monkeypatch: pytest.MonkeyPa
 def test_squeeze_names_an_invalid_value(
     option: str, problem: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A misspelt name is an error."""
+    """`squeeze` reports a misspelt name as an error."""
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps(cluster(2)))
     assert main(["squeeze", option, str(path)]) == 2
@@ -328,7 +338,7 @@ def test_squeeze_names_an_invalid_value(
 
 
 def _renamed(document: Json, names: dict[str, str]) -> Json:
-    """Return `document` with other names of nodes."""
+    """Return `document` with its nodes renamed by `names`."""
     instances = {
         name: one | {"nodes": [names[node] for node in one["nodes"]]}
         for name, one in document["instances"].items()
@@ -338,7 +348,7 @@ def _renamed(document: Json, names: dict[str, str]) -> Json:
 
 
 def test_squeeze_frees_as_many_nodes_whatever_their_names() -> None:
-    """Without a master node, only the last remaining node stays for that reason."""
+    """Without a known master, `squeeze` frees as many nodes whatever the nodes' names are."""
     last = "it is the last online node, and the master node is unknown"
     freed = 0
     for seed in range(30):
@@ -359,7 +369,7 @@ def test_squeeze_frees_as_many_nodes_whatever_their_names() -> None:
 
 
 def test_squeeze_without_a_master_keeps_no_node_where_others_stay_online() -> None:
-    """Instances that cannot be moved keep two nodes; no node has to stay for the master."""
+    """`squeeze` without a master keeps no node on for it if instances keep other nodes on."""
     fixed = {f"fixed{k}": instance(f"node{k}") for k in (1, 2)}
     document = cluster(4, instances=fixed | {"web": rbd("node3")})
     plan = plan_of("squeeze", document, ONE_LEFT)

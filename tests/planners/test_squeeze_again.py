@@ -21,7 +21,7 @@ TAGS = ("iallocator:separate:must:a", "iallocator:colocate:must:b", "service:x",
 
 
 def _options(rng: Random) -> list[str]:
-    """Return options of a run; the target is at least the minimum."""
+    """Return random options of squeeze, with a target that is at least the minimum."""
     target = rng.choice((0.25, 0.5, 1, 2, 3))
     minimum = target * rng.choice((0, 0.5, 1, 1))
     return [
@@ -34,7 +34,7 @@ def _options(rng: Random) -> list[str]:
 
 
 def _groups(rng: Random) -> Json:
-    """Return a document of one to three groups of any storage, with tags and nodes on standby."""
+    """Return a random document of one to three groups with tags and standby nodes."""
     sizes = {f"g{k}": rng.randint(2, 4) for k in range(rng.choice((1, 2, 3)))}
     homes = [name for name, count in sizes.items() for _ in range(count)]
     amounts, templates = rng.choice(SIZES), rng.choice(STORAGES)
@@ -62,7 +62,7 @@ def _groups(rng: Random) -> Json:
 
 
 def _after(document: Json, plan: Json) -> Json:
-    """Return `document` after `plan`."""
+    """Return `document` after executing `plan`."""
     after = deepcopy(document)
     nodes = after["nodes"]
     for move in plan["moves"]:
@@ -88,7 +88,10 @@ def _idle(plan: Json) -> bool:
 
 @pytest.mark.parametrize("seed", seeds(10, 150))
 def test_squeeze_of_any_storage_leaves_nothing_to_a_second_run(seed: int) -> None:
-    """The documents have all storages, constraints, several groups, and nodes on standby."""
+    """After squeeze of a document with any storage, a second run has nothing to do.
+
+    The documents have constraints, several groups, and standby nodes.
+    """
     rng = Random(f"squeeze again/{seed}")
     document, options = _groups(rng), _options(rng)
     first = plan_of("squeeze", document, *options)
@@ -118,7 +121,7 @@ def _twice(text: str, folder: Path, *options: str) -> tuple[Json, Json]:
 def test_squeeze_of_a_text_file_leaves_nothing_to_a_second_run(
     make: object, seed: int, tmp_path: Path
 ) -> None:
-    """The second run has no moves, whether or not the minimal resources are reached."""
+    """After squeeze of a text file, a second run has no moves."""
     assert callable(make)
     options = _options(Random(f"squeeze text again/{seed}"))
     _, second = _twice(make(seed), tmp_path, *options)
@@ -131,7 +134,7 @@ def test_squeeze_of_a_text_file_leaves_nothing_to_a_second_run(
 
 
 def test_squeeze_goes_on_where_instances_moved_to_a_node_that_is_freed(tmp_path: Path) -> None:
-    """The first moves fill node07; the plan frees it, and moves no instance there."""
+    """`squeeze` also frees a node that received instances from earlier moves of its plan."""
     reserve = ("--target-resources=3", "--minimal-resources=3")
     options = ("--n1=strict", "--exact-search=no", *reserve)
     first, second = _twice(text_cluster(5), tmp_path, *options)
@@ -141,7 +144,7 @@ def test_squeeze_goes_on_where_instances_moved_to_a_node_that_is_freed(tmp_path:
 
 
 def test_squeeze_powers_nodes_on_and_others_down_in_one_plan(tmp_path: Path) -> None:
-    """The large standby node has capacity for the instances of a node that was online."""
+    """`squeeze` powers a large standby node on to free a smaller online node in one plan."""
     reserve = ("--target-resources=3", "--minimal-resources=1.5")
     first, second = _twice(standby_cluster(5), tmp_path, "--drbd", *reserve)
     assert (first["action"], first["switched_nodes"]) == ("both", ["node04", "node02"])
@@ -152,7 +155,7 @@ def test_squeeze_powers_nodes_on_and_others_down_in_one_plan(tmp_path: Path) -> 
 
 
 def test_squeeze_that_cannot_reach_the_minimum_makes_only_useful_moves(tmp_path: Path) -> None:
-    """If moves do not reduce the missing amount, the plan has none."""
+    """If `squeeze` cannot reach the minimum, its plan has only moves that reduce the deficit."""
     options = ("--ignore-soft-errors", "--target-resources=2", "--minimal-resources=1")
     first, second = _twice(text_cluster(21), tmp_path, *options)
     assert "not sufficient" in first["groups"][0]["reason"]

@@ -20,13 +20,13 @@ PEER_DATA = os.environ.get("IALLOCATOR_PEER_DATA", "")
 PEER_FILES = sorted(Path(PEER_DATA).glob("hsqueeze-*.data")) if PEER_DATA else []
 
 FREELY = ("--n1=off", "--ignore-soft-errors")
-"""hsqueeze has no global N+1, and treats nodes to be powered down as dead ones."""
+"""Options without N+1 and soft limits, which hsqueeze does not check either."""
 
 LEVELS = ("--minimal-resources=0.5", "--target-resources=1")
 
 
 def ours(path: Path, *options: str) -> Json:
-    """Return iallocator's plan, after executing it on the model."""
+    """Return the plan of squeeze, after executing it on the model."""
     done = run("squeeze", "--json", "--verify-plan", "-t", str(path), *options)
     assert (done.returncode, done.stderr) == (0, b"")
     plan: Json = json.loads(done.stdout)
@@ -37,7 +37,7 @@ def ours(path: Path, *options: str) -> Json:
     "options", [(), pytest.param(LEVELS, marks=pytest.mark.slow)], ids=" ".join
 )
 def test_squeeze_frees_as_many_nodes_as_hsqueeze(options: tuple[str, ...], tmp_path: Path) -> None:
-    """The test covers every generated cluster that hsqueeze does not find too full."""
+    """`squeeze` frees at least as many nodes of each generated cluster as hsqueeze."""
     freed, path = 0, tmp_path / "cluster.data"
     for seed in seeds(8, 25):
         path.write_text(text_cluster(seed, (3, 6)))
@@ -53,7 +53,7 @@ def test_squeeze_frees_as_many_nodes_as_hsqueeze(options: tuple[str, ...], tmp_p
 
 
 def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(tmp_path: Path) -> None:
-    """`squeeze` powers on no more standby nodes than hsqueeze, where hsqueeze succeeds.
+    """`squeeze` powers on no more standby nodes than hsqueeze, if hsqueeze succeeds.
 
     If moves alone suffice, `squeeze` can free nodes in the same plan; hsqueeze does not.
     """
@@ -74,6 +74,6 @@ def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", PEER_FILES, ids=lambda path: path.stem)
 def test_squeeze_of_files_of_other_programs_equals_hsqueeze(path: Path) -> None:
-    """The action is equal, for the same number of nodes."""
+    """For text files of other programs, `squeeze` acts like hsqueeze on as many nodes."""
     theirs, mine = hsqueeze(path), ours(path, *FREELY)
     assert (mine["action"], len(mine["switched_nodes"])) == (theirs.action, len(theirs.nodes))

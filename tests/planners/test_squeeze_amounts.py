@@ -1,4 +1,4 @@
-"""Test proofs by sums that squeezing is impossible, against all placements."""
+"""Test the proofs by sums that nodes cannot be freed against all placements."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _possible(cluster: Cluster, reserve: Headroom, tolerance: FailureTolerance) 
 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "off"])
 def test_sums_reject_only_sets_that_cannot_be_freed(mode: str) -> None:
-    """Two or three of four nodes are powered down; each proof by sums is correct."""
+    """Sums reject only sets of nodes that no placement frees."""
     output: set[str] = set()
     for seed in range(30):
         rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Test exact search in squeeze, where moves one after the other fail."""
+"""Test exact search in squeeze where moves one after the other do not free a node."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OPTIONS = ("--json", "--verify-plan", "--n1=off", "--target-resources=1",
            "--minimal-resources=0.5")  # fmt: skip
 MEMORY = 8192
 STANDARD = 1024
-"""MiB of the standard instance, see `builders.policy`."""
+"""MiB of memory of the standard instance in `builders.policy`."""
 
 
 def _cluster(seed: int) -> Json:
-    """Return a nearly full cluster of instances on shared storage."""
+    """Return a random, nearly full cluster of instances on shared storage."""
     rng = random.Random(seed)
     while True:
         count = rng.randint(3, 5)
@@ -43,14 +43,14 @@ def _cluster(seed: int) -> Json:
 
 
 def _squeeze(document: Json, *options: str) -> Json:
-    """Return the plan, verified by the model; the fullest node is the master node."""
+    """Return the plan of squeeze, verified by the model, with the fullest node as master."""
     homes = [one["nodes"][0] for one in document["instances"].values()]
     master = max(sorted(document["nodes"]), key=homes.count)
     return json_of("squeeze", *OPTIONS, f"--master-node={master}", *options, document=document)
 
 
 def test_exact_search_keeps_instances_apart() -> None:
-    """It frees no less than greedy moves, and violates no hard constraint."""
+    """`squeeze` with exact search keeps separated instances apart and frees no fewer nodes."""
     more = 0
     for seed in range(65, 85):
         document = _cluster(seed)
@@ -83,7 +83,7 @@ def _freeable(document: Json, off: set[str]) -> bool:
 
 
 def test_exact_search_frees_all_possible_nodes_and_proves_it() -> None:
-    """Exact search frees more nodes than greedy moves on some clusters; its proofs are correct."""
+    """`squeeze` with exact search frees all nodes that brute force frees, and proves that."""
     more = proofs = 0
     for seed in (*range(30), 77, 122):
         document = _cluster(seed)
@@ -101,7 +101,7 @@ def test_exact_search_frees_all_possible_nodes_and_proves_it() -> None:
 
 
 def _with_units(seed: int) -> Json:
-    """Return four nodes; the first two instances of every node are a colocation group."""
+    """Return four nodes; the first two instances of each node are a colocation group."""
     rng = random.Random(seed)
     instances = {
         f"i{n}": builders.rbd(
@@ -124,7 +124,7 @@ def _with_units(seed: int) -> Json:
 
 @pytest.mark.parametrize("seed", [244, 682])
 def test_exact_search_moves_units_together(seed: int) -> None:
-    """It frees a node that greedy moves do not, by moving a colocation group as a whole."""
+    """`squeeze` with exact search moves colocation groups as a whole to free one more node."""
     document = _with_units(seed)
     greedy = _squeeze(document, "--exact-search=no")
     exact = _squeeze(document)

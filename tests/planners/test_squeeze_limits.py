@@ -1,4 +1,4 @@
-"""Test that squeeze makes live moves, and checks them against every limit."""
+"""Test that `squeeze` makes only live moves, and checks them against every limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEEDS = seeds(14, 40)
 
 
 def _tagged(seed: int, migration: bool = False, exclusion: bool = False) -> Json:
-    """Return a cluster in which nodes can be freed, with tags that prevent some moves."""
+    """Return a cluster with nodes that can be freed, and tags that prevent some moves."""
     rng = Random(f"squeeze limits/{seed}")
     count = rng.randint(3, 6)
     names = [f"node{k}" for k in range(1, count + 1)]
@@ -46,13 +46,13 @@ def _tagged(seed: int, migration: bool = False, exclusion: bool = False) -> Json
 
 
 def _squeeze(document: Json, *options: str) -> Json:
-    """Return the plan, verified by the model."""
+    """Return the plan of squeeze, verified by the model."""
     return json_of("squeeze", *OPTIONS, *options, document=document)
 
 
 @pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
 def test_squeeze_keeps_migration_tags_when_it_frees_nodes(search: str) -> None:
-    """An instance from an old system moves only to a node with that system."""
+    """`squeeze` moves an instance only between nodes with compatible migration tags."""
     moves = 0
     for seed in SEEDS:
         document = _tagged(seed, migration=True)
@@ -66,7 +66,7 @@ def test_squeeze_keeps_migration_tags_when_it_frees_nodes(search: str) -> None:
 
 @pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
 def test_squeeze_keeps_soft_limits_when_it_frees_nodes(search: str) -> None:
-    """No move violates an exclusion tag or the cpu ratio on the target node."""
+    """`squeeze` makes no move that violates an exclusion tag or the cpu ratio."""
     moves = 0
     for seed in SEEDS:
         document = _tagged(seed, exclusion=True)
@@ -80,7 +80,7 @@ def test_squeeze_keeps_soft_limits_when_it_frees_nodes(search: str) -> None:
 
 
 def test_squeeze_ignores_soft_limits_on_request() -> None:
-    """With --ignore-soft-errors two instances of one exclusion tag may share a node."""
+    """With --ignore-soft-errors, `squeeze` may violate exclusion tags."""
     held = {f"i{k}": rbd(f"node{k}", tags=["service:a"]) for k in (1, 2)}
     document = cluster(2, instances=held, tags=("htools:iextags:service",))
     plan = _squeeze(document, "--n1=off")
@@ -91,7 +91,7 @@ def test_squeeze_ignores_soft_limits_on_request() -> None:
 
 
 def test_squeeze_off_a_dead_node_ignores_soft_limits() -> None:
-    """An offline node is evacuated regardless of exclusion tags, as always."""
+    """`squeeze` moves instances off an offline node regardless of exclusion tags."""
     held = {f"i{k}": rbd(f"node{k}", tags=["service:a"]) for k in (1, 2)}
     document = cluster(
         3, instances=held, tags=("htools:iextags:service",), changes={"node2": {"offline": True}}
@@ -102,7 +102,7 @@ def test_squeeze_off_a_dead_node_ignores_soft_limits() -> None:
 
 
 def _carried_out(document: Json, plan: Json) -> Json:
-    """Return the document after a plan."""
+    """Return the document after executing a plan."""
     after: Json = json.loads(json.dumps(document))
     for move in plan["moves"]:
         one = after["instances"][move["instance"]]
@@ -118,7 +118,7 @@ def _carried_out(document: Json, plan: Json) -> Json:
     "search", [pytest.param("--exact-search=yes", marks=pytest.mark.slow), "--exact-search=no"]
 )
 def test_squeeze_keeps_every_tolerated_failure_tolerated(search: str) -> None:
-    """At the end no remaining node is worse; with strict every failure is tolerated."""
+    """`squeeze` keeps every tolerated failure tolerated; with strict, all are tolerated."""
     freed = {"no-new": 0, "strict": 0, "off": 0}
     for seed in SEEDS:
         document = _tagged(seed)
@@ -133,7 +133,7 @@ def test_squeeze_keeps_every_tolerated_failure_tolerated(search: str) -> None:
 
 
 def test_squeeze_names_the_failure_that_keeps_a_node_on() -> None:
-    """The reason names the node and the instance that could not be restarted."""
+    """If N+1 keeps a node on, the reason names the failing node and the lost instance."""
     held = {f"i{k}": rbd(f"node{k}") for k in (1, 2)}
     document = cluster(2, instances=held)
     plan = _squeeze(document)
@@ -144,7 +144,7 @@ def test_squeeze_names_the_failure_that_keeps_a_node_on() -> None:
 
 
 def test_squeeze_checks_each_group_by_its_own_tags() -> None:
-    """A group with the tag is squeezed without N+1; the other group is not."""
+    """`squeeze` ignores N+1 in a group with the tag for that, but not in the other group."""
     held = {f"i{k}": rbd(f"node{k}") for k in (1, 2, 3, 4)}
     document = cluster({"careful": 2, "careless": 2}, instances=held)
     document["nodegroups"]["uuid-careless"]["tags"] = ["iallocator:n1:off"]
@@ -152,7 +152,7 @@ def test_squeeze_checks_each_group_by_its_own_tags() -> None:
 
 
 def test_squeeze_with_compat_hail_ignores_n1() -> None:
-    """With --compat hail the last node takes all instances, unless N+1 is requested."""
+    """With --compat hail, `squeeze` does not check N+1, unless --n1 is given."""
     held = {f"i{k}": rbd(f"node{k}") for k in (1, 2)}
     document = cluster(2, instances=held)
     assert _squeeze(document, "--compat=hail")["switched_nodes"] == ["node2"]
@@ -161,7 +161,7 @@ def test_squeeze_with_compat_hail_ignores_n1() -> None:
 
 
 def test_squeeze_moves_instances_of_a_standby_node_after_it_is_powered_on() -> None:
-    """The instance does not run there, so it fails over after the node is online."""
+    """`squeeze` fails an instance over from a standby node after it has powered the node on."""
     full = {f"full{k}": rbd("node1", memory=1900) for k in range(4)}
     left = {f"left{k}": rbd("node2", memory=900) for k in range(6)}
     asleep = {"node2": {"offline": True, "tags": ["htools:standby:auto"]}}
@@ -176,7 +176,10 @@ def test_squeeze_moves_instances_of_a_standby_node_after_it_is_powered_on() -> N
 
 
 def test_squeeze_respects_moves_of_other_groups() -> None:
-    """Each instance alone could move to the third room; both must be in different rooms."""
+    """`squeeze` keeps instances of two groups in different rooms, though both groups move.
+
+    Each of the instances alone could move to the third room.
+    """
     apart = ["iallocator:separate:must:web:room"]
     rooms = {"node1": "room:1", "node2": "room:3", "node3": "room:2", "node4": "room:3"}
     at = {"web1": 1, "a": 2, "b": 2, "web2": 3, "c": 4, "d": 4}
@@ -197,7 +200,7 @@ def test_squeeze_respects_moves_of_other_groups() -> None:
 
 
 def _mirrored(seed: int) -> Json:
-    """Return a cluster of drbd instances with migrations in one direction only."""
+    """Return drbd instances in a cluster with nodes that allow migrations in one direction only."""
     rng = Random(f"squeeze steps/{seed}")
     count = rng.randint(3, 6)
     names = [f"node{k}" for k in range(1, count + 1)]
@@ -216,7 +219,7 @@ def _mirrored(seed: int) -> Json:
 
 @pytest.mark.parametrize("mode", ["off", "no-worse", "strict"])
 def test_squeeze_moves_of_several_steps_keep_the_limits_at_every_step(mode: str) -> None:
-    """Every step of a move respects migration tags; the verifier rejects no plan."""
+    """Each step of a move of squeeze respects migration tags, also for drbd instances."""
     freed = 0
     for seed in seeds(60, 400, 500):
         plan = _squeeze(_mirrored(seed), "--drbd", f"--n1={mode}")
@@ -225,7 +228,7 @@ def test_squeeze_moves_of_several_steps_keep_the_limits_at_every_step(mode: str)
 
 
 def test_squeeze_takes_another_route_if_a_step_is_forbidden() -> None:
-    """The secondary cannot receive the instance: the new primary gets the disks first."""
+    """`squeeze` copies the disks first if an instance cannot migrate to its secondary."""
     tags = {"node1": "os:new", "node2": "os:new", "node3": "os:old"}
     document = cluster(
         3,
@@ -241,7 +244,7 @@ def test_squeeze_takes_another_route_if_a_step_is_forbidden() -> None:
 def test_squeeze_group_with_a_wrong_plan_keeps_the_plans_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The verifier rejects the plan of one group; the nodes of the other group are freed."""
+    """If the verifier rejects the plan of one group, `squeeze` keeps the plans of the others."""
     moves = "iallocator.planners.squeeze.emptying._Packing._allows"
     monkeypatch.setattr(moves, lambda *_: True)
     way = "iallocator.planners.squeeze.node_selection.balanced"

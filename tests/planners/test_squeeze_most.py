@@ -1,4 +1,4 @@
-"""`squeeze` frees as many nodes of small clusters as possible."""
+"""Test that `squeeze` frees as many nodes of small clusters as possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest.importorskip("highspy")
 @pytest.mark.parametrize("kind", MOVABLE)
 @pytest.mark.parametrize("seed", [*seeds(8, 100), 68, 104, 204])
 def test_squeeze_frees_as_many_nodes_as_possible(seed: int, kind: str) -> None:
-    """Every placement on every set of nodes is tried by other code."""
+    """`squeeze` frees as many nodes as brute force, which tries all placements."""
     machines, homes = squeeze_case(seed, kind)
     possible = freeable(machines, homes)
     if possible is None or possible < 0:

@@ -1,4 +1,4 @@
-"""Test packing, which empties nodes without comparing every move with all others."""
+"""Test the packing of squeeze, which empties nodes without comparing every move with all others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.model.make import model_of
 
 
 def _squeeze(shape: Shape, *options: str, status: int = 0) -> Json:
-    """Return the plan, which the model has verified."""
+    """Return the plan of squeeze for a generated cluster; the model has verified it."""
     words = ("squeeze", "--verify-plan", *options)
     return json_of(*words, document=document(shape), status=status)
 
@@ -31,7 +31,7 @@ def _squeeze(shape: Shape, *options: str, status: int = 0) -> Json:
 def test_packed_plan_without_balancing_is_valid(
     template: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before any balancing, the packed plan frees nodes and has correct scores."""
+    """The packed plan of squeeze is valid and has correct scores before any balancing."""
     shape = Shape(8, template, per_node=6, crowding=0.3)
     whole = _squeeze(shape, option, "--exact-search=no")
 
@@ -47,7 +47,7 @@ def test_packed_plan_without_balancing_is_valid(
 
 
 def test_squeeze_balances_only_the_last_packed_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many sets of nodes are tested, and only the last one is balanced."""
+    """`squeeze` packs many sets of nodes and balances only the last one."""
     runs: list[object] = []
     follow = Attempt.follow
 
@@ -67,7 +67,7 @@ def test_squeeze_balances_only_the_last_packed_set(monkeypatch: pytest.MonkeyPat
 def test_packing_moves_instances_off_an_offline_node(
     template: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group with an offline node is squeezed like the others, by packing."""
+    """`squeeze` also packs a group with an offline node, and moves instances off that node."""
     monkeypatch.setattr(feasibility, "BALANCING_BUDGET", 0)
     broken = first_nodes_offline(Shape(8, template, per_node=6), 1)
     words = ("squeeze", "--verify-plan", option, "--exact-search=no")
@@ -76,7 +76,7 @@ def test_packing_moves_instances_off_an_offline_node(
 
 
 def test_capacities_and_order_of_bins_equal_plain_sums() -> None:
-    """While instances come and go, the free capacity and the order equal those of plain sums."""
+    """While instances move, the free capacity and the order of nodes equal plain sums."""
     rng = random.Random(5)
     cluster = model_of(document(Shape(6, "drbd", per_node=4, crowding=0.3)))
     state, nodes = State(cluster), [node.index for node in cluster.nodes][1:]
@@ -108,7 +108,7 @@ def test_capacities_and_order_of_bins_equal_plain_sums() -> None:
 def test_packing_tries_nodes_in_the_order_of_their_free_capacity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each move reduces the free capacity of a node, which is then tried later."""
+    """Packing tries the nodes in the order of their free capacity, which each move changes."""
     in_order, asked = WorstFitBesideReserve.in_order, 0
 
     def checked(self: WorstFitBesideReserve, least: float = float("-inf")) -> Iterator[int]:
@@ -125,7 +125,7 @@ def test_packing_tries_nodes_in_the_order_of_their_free_capacity(
 
 
 def test_packing_counts_the_reserve_of_a_secondary_that_stays() -> None:
-    """A new primary changes the reserve of the secondary, which the packing must include."""
+    """Packing includes what a new primary adds to the reserve of a secondary that stays."""
     shape = Shape(4, "drbd", per_node=6, fullness=0.6, seed=6)
     plan = _squeeze(shape, "--all", "--exact-search=no")
     assert (plan["switched_nodes"], plan["moves"]) == ([], [])
@@ -134,7 +134,7 @@ def test_packing_counts_the_reserve_of_a_secondary_that_stays() -> None:
 def test_packed_plan_without_time_for_scores_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Time is up before balancing, and again during the computation of scores."""
+    """If time ends before balancing or scoring, `squeeze` keeps the packed plan."""
 
     def stop(*_: object) -> float:
         raise Stopped(SIGNALLED)

@@ -1,4 +1,4 @@
-"""Steady balancing by the history of loads, played through the command line."""
+"""Test repeated balancing by the history of loads, through the command line."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CPUS = 8
 
 
 class Life:
-    """A small cluster on shared storage, with a folder of loads.
+    """A small cluster on shared storage, with a folder that keeps the history of its loads.
 
     Attributes
     ----------
     places:
-        Instance -> its node. Those on the first node are busy.
+        The node of each instance; instances that begin on the first node are busy.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,7 +36,7 @@ class Life:
         self.templates = "rbd"
 
     def round(self, hours: float, *options: str, apply: bool = True) -> dict[str, Any]:
-        """Play one round, so many hours after the beginning, and carry out its moves."""
+        """Run balance so many `hours` after the beginning, and execute its moves if `apply`."""
         cluster, loads = self.folder / "cluster.data", self.folder / "loads"
         cluster.write_text(self._cluster(), encoding="utf-8")
         wave = 1 + 0.2 * math.sin(hours / 24 * 2 * math.pi)
@@ -58,7 +58,7 @@ class Life:
         return plan
 
     def day(self) -> None:
-        """Play the hours until the history is long enough; nothing may move."""
+        """Run balance each hour until the history is long enough; assert that nothing moves."""
         for hour in range(24):
             assert self.round(hour, "--overload=2")["moves"] == []
 
@@ -174,7 +174,10 @@ def test_overloaded_node_is_relieved_after_the_first_hour_of_a_new_history(life:
 def test_node_is_relieved_below_the_limit_while_the_history_is_short(
     life: Life, least_history: int, relieved: bool
 ) -> None:
-    """The loads of its instances vary, so that a node at 0.8 of its cpus may soon exceed 0.9."""
+    """`balance` relieves a node below the limit while the history of loads is short.
+
+    The loads of its instances vary, so that a node at 0.8 of its cpus may soon exceed 0.9.
+    """
     on_first = [name for name, node in life.places.items() if node == "node1"]
     for turn, hour in enumerate((0, 0.4, 0.8, 1.1)):
         for k, name in enumerate(on_first):
@@ -204,7 +207,7 @@ def test_overloaded_node_is_relieved_if_rounds_are_hours_apart(life: Life) -> No
 
 
 def test_relief_ends_when_no_busy_instance_may_leave_the_node(life: Life) -> None:
-    """A node without a target of enough free capacity keeps its instances."""
+    """`balance` keeps busy instances on their node if no other node has capacity for them."""
     life.busy = dict.fromkeys(life.busy, 1.95)
     for hour in (1, 1.4, 1.8, 2.2, 2.6):
         assert life.round(hour, "--hours=9-10")["moves"] == []
@@ -280,7 +283,7 @@ def test_loads_are_required(tmp_path: Path) -> None:
 
 
 def history(life: Life, *options: str) -> dict[str, Any]:
-    """Return what `history` says about the folder of loads."""
+    """Return the document that `history --json` prints for the folder of loads."""
     done = run("history", "--json", *options, str(life.folder / "history"))
     assert done.returncode == 0, done.stderr.decode()
     found: dict[str, Any] = json.loads(done.stdout)
@@ -331,7 +334,7 @@ def test_history_of_loads_has_no_outcomes(life: Life) -> None:
 
 @pytest.mark.parametrize("minutes", [10, 30])
 def test_more_samples_in_an_hour_do_not_count_more(life: Life, minutes: int) -> None:
-    """The expected deviation does not depend on the time between rounds."""
+    """More samples within an hour do not change the deviation that `balance` expects."""
 
     def deviation(step: int) -> float:
         folder = life.folder / f"history{step}"

@@ -1,4 +1,4 @@
-"""Test swaps of balance: the best of all pairs is found, and kept swaps equal new ones."""
+"""Test the swaps of balance: the best pair is chosen, and kept swaps equal new ones."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def problem_of(template: str, seed: int, nodes: int = 6, per_node: int = 5) -> B
 
 
 def table_of(problem: BalanceProblem) -> SwapTable:
-    """Return the swaps of a problem in its present state."""
+    """Return the table of swaps for the present state of a problem."""
     return problem.scan().swaps(problem.instances, lambda moved, role: True)
 
 
 @pytest.mark.parametrize("seed", seeds(4, 40))
 def test_the_best_swap_is_that_of_all_pairs(seed: int) -> None:
-    """Each pair of instances on shared storage is swapped on the state, and scored."""
+    """The best swap of the table has the lowest score of all pairs that are tried on the state."""
     problem = problem_of("rbd", seed)
     state, scope = problem.state, problem.scope
     present, best = score_of(state, scope), 0.0
@@ -63,7 +63,7 @@ def test_the_best_swap_is_that_of_all_pairs(seed: int) -> None:
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 @pytest.mark.parametrize("seed", seeds(3, 30))
 def test_kept_swaps_are_those_of_a_new_table(seed: int, template: str) -> None:
-    """After changes of some nodes, the table has swaps that a new table has, with their gains."""
+    """After changes of some nodes, the kept table has the swaps and gains of a new table."""
     problem, rng = problem_of(template, seed), Random(seed)
     state, scan = problem.state, problem.scan()
     kept = scan.swaps(problem.instances, lambda moved, role: True)
@@ -83,7 +83,7 @@ def test_kept_swaps_are_those_of_a_new_table(seed: int, template: str) -> None:
 
 
 def test_a_barred_swap_gives_way_to_the_next_best() -> None:
-    """Every swap is returned once, the best first, until none lowers the score."""
+    """The table returns every swap once, the best first, until none lowers the score."""
     table, gains, pairs = table_of(problem_of("rbd", 5)), [], set()
     while (swap := table.lowest()) is not None:
         pair = frozenset((swap.first.name, swap.second.name))
@@ -96,7 +96,7 @@ def test_a_barred_swap_gives_way_to_the_next_best() -> None:
 
 
 def test_a_swap_between_full_nodes_parks_an_instance() -> None:
-    """One instance moves to the third node, then the other one, then the first to its place.
+    """`balance` swaps two instances of full nodes with a temporary move to a third node.
 
     Each node has two instances, so that a single move raises the score.
     """
@@ -119,7 +119,7 @@ def test_a_swap_between_full_nodes_parks_an_instance() -> None:
 
 
 def test_lookahead_has_no_effect_and_warns() -> None:
-    """The option is accepted, and the plan is that without it."""
+    """`--lookahead` has no effect on the plan of balance, and prints a warning."""
     raw = as_bytes(clusters.document(clusters.Shape(4, "rbd", crowding=0.6)))
     plain = run("balance", "--json", stdin=raw)
     ahead = run("balance", "--lookahead", "--json", stdin=raw)

@@ -1,4 +1,4 @@
-"""Test the traffic of plans (data copied between nodes), and its limit."""
+"""Test the traffic of plans (data copied between nodes), and the limit of traffic."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.builders import Json, cluster, instance, rbd
 from tests.command import plan_of, printed
 
 COPIED = 10 * 1024 + 128
-"""MiB that one disk of an instance with a secondary takes on a node."""
+"""MiB that one disk of an instance with a secondary takes on each of its nodes."""
 
 
 def _heap(count: int, template: str, **members: Any) -> Json:
-    """Return a cluster with all instances on the first nodes."""
+    """Return a cluster with `count` instances, all on the first nodes."""
     nodes = ("node1", "node2") if template == "drbd" else ("node1",)
     held = {
         f"i{k}": instance(*nodes, memory=512, disk=10240, disk_template=template, **members)
@@ -25,7 +25,7 @@ def _heap(count: int, template: str, **members: Any) -> Json:
 
 @pytest.mark.parametrize("command", ["balance", "squeeze", "reboot", "place"])
 def test_forthcoming_instances_are_moved_without_copying_anything(command: str) -> None:
-    """A forthcoming instance has no disks yet, so no move of it counts as traffic."""
+    """Moves of forthcoming instances count as no traffic, since these have no disks yet."""
     options = {
         "balance": ("--n1=off",),
         "squeeze": ("--n1=off", "--drbd", "--prefer=node1,node2", "--master-node=node4"),
@@ -41,7 +41,7 @@ def test_forthcoming_instances_are_moved_without_copying_anything(command: str) 
 
 
 def test_cost_limits_no_moves_that_copy_nothing() -> None:
-    """A traffic limit of 0 still allows balancing of forthcoming instances."""
+    """With a traffic limit of 0, `balance` still moves forthcoming instances."""
     document = _heap(4, "drbd", forthcoming=True)
     free = plan_of("balance", document, "--n1=off")
     limited = plan_of("balance", document, "--n1=off", "--cost=0")
@@ -50,7 +50,7 @@ def test_cost_limits_no_moves_that_copy_nothing() -> None:
 
 
 def test_existing_disks_that_are_copied_still_count() -> None:
-    """The disks of an instance that exists are copied to its new secondary."""
+    """A move that copies existing disks to a new secondary counts as traffic."""
     plan = plan_of("balance", _heap(2, "drbd"), "--n1=off")
     copies = {move["copied_mib"] for move in plan["moves"] if "r:" in move["move"]}
     assert copies
@@ -62,7 +62,7 @@ def test_existing_disks_that_are_copied_still_count() -> None:
 def test_balance_names_the_cost_limit_if_only_that_prevents_moves(
     template: str, tags: list[str]
 ) -> None:
-    """The reason is the limit; if no move helps without the limit, the reason is another."""
+    """`balance` names the traffic limit as the reason only if a move helps without it."""
     document = _heap(2, template, tags=tags)
     if tags:
         other = instance("node1", *(["node2"] if template == "drbd" else []), memory=256)

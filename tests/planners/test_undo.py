@@ -1,4 +1,4 @@
-"""Test that undo returns each instance if possible, and names the reason otherwise."""
+"""Test `undo`: it returns each instance if possible, and names the reason otherwise."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tests.builders import cluster, instance, rbd
 
 
 def test_undo_leaves_an_instance_whose_initial_node_is_drained() -> None:
-    """A drained secondary is also the home of the primary, which stays.
+    """`undo` leaves an instance away if its initial node is drained, and moves others back.
 
-    The third instance has capacity at home only after the second one has returned.
+    A drained secondary also keeps the primary of its instance away. One instance has capacity on
+    its initial node only after another one has returned.
     """
     residents = {
         "a": instance("node1", "node2", memory=500),

@@ -1,4 +1,4 @@
-"""Test that the verifier rejects wrong plans: each violates one limit, which is named."""
+"""Test that the verifier rejects wrong plans, each of which violates one limit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests import builders
 from tests.builders import Json
 
 Wanted = tuple[str, str]
-"""An instance, and its elementary moves: ``f r:node3``, ``fa:node2``."""
+"""An instance, and its elementary moves, such as ``f r:node3`` or ``fa:node2``."""
 
 KINDS = {"f": FAILOVER, "r": REPLACE_SECONDARY, "fa": FAILOVER_TO}
 
@@ -44,7 +44,7 @@ def drbd(*nodes: str, **members: Any) -> Json:
 
 
 class Plan:
-    """Represent a cluster, and a plan on it that has not been verified."""
+    """A cluster, and a plan on it that is not verified yet."""
 
     def __init__(self, document: Json, *moves: Wanted, **settings: Any) -> None:
         self.cluster: Cluster = read_cluster(document, Reading(static_kvm_memory=0))
@@ -76,7 +76,7 @@ class Plan:
         return "\n".join(map(str, verify_moves(self.state, self.entries, held)))
 
     def of_steps(self, **limits: Any) -> str:
-        """Return the verifier's messages about the transition, verified with the moves or alone."""
+        """Return the verifier's messages about the steps, verified with the moves or alone."""
         moves = [entry.move for entry in self.entries]
         made = transition_of_moves(self.cluster, room(self.state), moves)
         held = PlanLimits(self.settings, relations_of(self.cluster), **limits)
@@ -95,12 +95,12 @@ def world(
     nodes: int | Mapping[str, int] = 3,
     **members: Any,
 ) -> Json:
-    """Return a cluster with tags that exclude by service and restrict migration by hypervisor."""
+    """Return a cluster with exclusion tags by service and migration tags by hypervisor."""
     return builders.cluster(nodes, instances=instances, changes=changes, tags=TAGGED, **members)
 
 
 def small(group: str, document: Json, **members: Any) -> Json:
-    """Return `document` with `members` in a group."""
+    """Return `document` with its node group `group` changed by `members`."""
     document["nodegroups"][f"uuid-{group}"] |= members
     return document
 
@@ -114,7 +114,7 @@ FRAGMENTING = {
     "a": rbd("node1", memory=4500), "b": rbd("node2", memory=3000),
     "c": rbd("node3", memory=3000), "d": rbd("node1"), "e": rbd("node1"),
 }  # fmt: skip
-"""Two small instances leave the node of a large one, which then fits on no other node."""
+"""A cluster where a large instance could not restart after two small ones have moved."""
 
 WRONG: dict[str, tuple[Plan, str]] = {
     "offline": (
@@ -217,18 +217,18 @@ WRONG: dict[str, tuple[Plan, str]] = {
         "move 2: the failure of node1 would not be tolerated",
     ),
 }  # fmt: skip
-"""Error -> the plan, and a part of the message."""
+"""Kind of error -> a wrong plan, and a part of the verifier's message about it."""
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_verify_moves_names_the_violated_limit(case: str) -> None:
-    """The verifier finds the error, whatever planner made the plan."""
+    """The verifier names the violated limit of a wrong plan."""
     plan, words = WRONG[case]
     assert words in plan.problems()
 
 
 def test_verify_moves_ends_at_a_move_that_begins_on_another_node() -> None:
-    """Later moves cannot be checked."""
+    """If a move starts at a wrong node, the verifier reports it and checks no later move."""
     plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"), ("i", "fa:node3"))
     assert plan.problems() == ""
     plan.entries.reverse()
@@ -260,19 +260,19 @@ BETWEEN: dict[str, tuple[Plan, str]] = {
 
 @pytest.mark.parametrize("case", BETWEEN)
 def test_verify_moves_names_the_limit_of_the_other_group(case: str) -> None:
-    """If instances may change their group, the new group must accept them."""
+    """If instances may change their group, the verifier checks the limits of the new group."""
     plan, words = BETWEEN[case]
     assert words in plan.problems(between_groups=True)
 
 
 def test_verify_moves_accepts_a_route_through_both_groups() -> None:
-    """A secondary in another group is a step on the way there."""
+    """The verifier accepts a secondary in another group as a step on the way there."""
     plan = Plan(world({"i": drbd("node1", "node2")}, nodes=TWO), ("i", "r:node3 f r:node4"))
     assert plan.problems(between_groups=True) == ""
 
 
 def test_verify_moves_reports_an_instance_left_on_a_freed_node() -> None:
-    """A node to be powered down must be empty, and accepts no instance any more."""
+    """The verifier reports an instance that stays on, or moves to, a node to be powered down."""
     plan = Plan(world({"i": rbd("node1"), "j": rbd("node2")}), ("i", "fa:node2"))
     assert plan.problems(power=PowerChanges(off=frozenset({0}))) == ""
     assert "node2 is to be left, nothing may come to it" in plan.problems(
@@ -282,13 +282,13 @@ def test_verify_moves_reports_an_instance_left_on_a_freed_node() -> None:
 
 
 def test_verify_moves_accepts_moves_to_a_node_that_is_powered_on_first() -> None:
-    """The node is offline only in the initial state."""
+    """The verifier accepts moves to a standby node that the plan powers on first."""
     plan = Plan(world({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2"))
     assert plan.problems(power=PowerChanges(on=frozenset({1}))) == ""
 
 
 def test_verify_moves_accepts_soft_violations_off_a_dead_node() -> None:
-    """The moves are forced; hard limits apply nevertheless."""
+    """The verifier accepts violations of soft limits, but not of hard ones, off an offline node."""
     tagged = {"i": rbd("node1", tags=["service:a"]), "j": rbd("node2", tags=["service:a"])}
     dead = {"node1": {"offline": True}}
     assert Plan(world(tagged, dead), ("i", "fa:node2")).problems() == ""
@@ -304,13 +304,16 @@ SPREAD = (("d", "fa:node2"), ("e", "fa:node3"))
     ("mode", "lost"), [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)]
 )
 def test_verify_moves_checks_n1_in_the_effective_mode(mode: str, lost: bool) -> None:
-    """The second move uses the last capacity for the large instance."""
+    """The verifier checks N+1 in the effective mode.
+
+    The second move of the plan uses the last failover capacity for a large instance.
+    """
     found = Plan(world(FRAGMENTING), *SPREAD, n1=mode).problems()
     assert ("the failure of node1" in found) is lost
 
 
 def test_verify_moves_with_n1_of_a_group_overrides_that_of_the_rest() -> None:
-    """Settings of a group apply to its nodes."""
+    """The verifier uses the N+1 mode of a group for that group's nodes."""
     plan = Plan(world(FRAGMENTING), *SPREAD)
     lenient = Settings()
     lenient.n1 = "off"
@@ -319,7 +322,7 @@ def test_verify_moves_with_n1_of_a_group_overrides_that_of_the_rest() -> None:
 
 
 def test_verify_transition_names_the_limit_violated_at_its_end() -> None:
-    """The final placement of steps is checked against the constraints for moves."""
+    """The verifier checks the final placement of the steps against the constraints."""
     for case in ("exclusion tags", "together", "apart", "hard score", "another group"):
         plan, words = WRONG[case]
         assert words in plan.of_steps(), case
@@ -329,7 +332,7 @@ def test_verify_transition_names_the_limit_violated_at_its_end() -> None:
 
 
 def test_verify_transition_reports_a_stop_of_an_instance_that_must_keep_running() -> None:
-    """A step that stops an instance for a while is not allowed for one that must keep running."""
+    """The verifier rejects a step that stops an instance which must keep running."""
     full = {"a": rbd("node1", memory=6000), "b": rbd("node2", memory=6000)}
     both = {n: {**one, "tags": ["iallocator:keep-running"]} for n, one in full.items()}
     plan = Plan(world(both, nodes=2))
@@ -341,7 +344,7 @@ def test_verify_transition_reports_a_stop_of_an_instance_that_must_keep_running(
 
 
 def test_verify_transition_reports_a_drained_target() -> None:
-    """No instance may move to a drained node."""
+    """The verifier rejects a step that moves an instance to a drained node."""
     plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"))
     assert plan.of_steps() == ""
     made = plan_transition(plan.state, {"i": (1,)}, demands=Demands(nodes=NodeChanges(drain=[1])))
@@ -359,7 +362,7 @@ def test_verify_transition_reports_a_drained_target() -> None:
 def test_transition_without_waits_between_separated_instances_is_rejected(
     tag: str, output: str
 ) -> None:
-    """One instance arrives at the node that the other one leaves at the same moment."""
+    """The verifier rejects steps where a separated instance arrives before the other has left."""
     document = world({"a": rbd("node1", tags=[tag]), "b": rbd("node2", tags=[tag])})
     plan = Plan(document, ("b", "fa:node3"), ("a", "fa:node2"))
     assert plan.problems() == ""
@@ -367,7 +370,10 @@ def test_transition_without_waits_between_separated_instances_is_rejected(
 
 
 def test_transition_that_starts_an_instance_too_early_is_rejected() -> None:
-    """Both restart elsewhere after their node has failed, and no dependency orders them."""
+    """The verifier rejects steps that restart a dependent instance too early.
+
+    Both instances restart elsewhere after their node has failed, and no dependency orders them.
+    """
     tags = ["iallocator:order:after:a"]
     document = world(
         {"a": rbd("node1"), "b": rbd("node1", tags=tags)}, {"node1": {"offline": True}}
@@ -377,7 +383,7 @@ def test_transition_that_starts_an_instance_too_early_is_rejected() -> None:
 
 
 def test_nodes_powered_off_without_a_move_are_checked_for_n1() -> None:
-    """No node is left on which the instance could restart."""
+    """The verifier checks N+1 also if a plan powers nodes off without any move."""
     plan = Plan(builders.cluster(3, instances={"a": rbd("node1"), "b": rbd("node2", **BIG)}))
     free = plan.state.columns[MEMORY][1]
     plan.state.columns[MEMORY][1] = 1
@@ -389,7 +395,7 @@ def test_nodes_powered_off_without_a_move_are_checked_for_n1() -> None:
 def test_failures_known_from_the_moves_are_not_simulated_again_for_the_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Both ends are equal; at another end, only failures of changed nodes are simulated."""
+    """The verifier simulates failures for the steps only where they end unlike the moves."""
     simulated: list[Failure] = []
     succeed = Restarts.succeed
 

@@ -1,4 +1,4 @@
-"""Test how many orders of steps are verified, and that large plans cost no more per step."""
+"""Test how many orders of steps the verifier tries, and how much work each step causes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATE = "iallocator: time is up before all 10 other orders of the steps were trie
 
 
 def transition(count: int, chances: Random) -> SimpleNamespace:
-    """Return a transition of `count` steps with some dependencies and no resource use."""
+    """Return a transition of `count` steps with random dependencies and no use of resources."""
     steps = [
         SimpleNamespace(
             number=number,
@@ -33,7 +33,7 @@ def transition(count: int, chances: Random) -> SimpleNamespace:
 
 
 def test_random_order_of_steps_keeps_every_wait() -> None:
-    """Each step occurs once, after its dependencies; seeds give different orders."""
+    """A random order has each step once, after its dependencies; seeds give different orders."""
     made = transition(60, Random(1))
     orders = set()
     for seed in range(5):
@@ -47,7 +47,7 @@ def test_random_order_of_steps_keeps_every_wait() -> None:
 
 @pytest.mark.parametrize("walk", ["shuffled", "side_by_side"])
 def test_check_of_many_steps_executes_few_lines_for_each(walk: str) -> None:
-    """Twice as many steps take about twice as many executed lines."""
+    """The number of lines executed by the check of steps is proportional to their number."""
     lines = []
     for count in (150, 300):
         made, chances, seen = transition(count, Random(2)), Random(3), [0]
@@ -67,7 +67,7 @@ def test_check_of_many_steps_executes_few_lines_for_each(walk: str) -> None:
 
 
 class RingsAfterwards(Deadline):
-    """Let the deadline pass as soon as planning is done."""
+    """A deadline that passes as soon as planning is done."""
 
     def over(self) -> bool:
         """Return whether the planning has ended."""
@@ -78,7 +78,10 @@ class RingsAfterwards(Deadline):
 def test_verify_plan_tries_one_other_order_once_time_is_up(
     late: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan is printed, and stderr reports that not all orders were tried."""
+    """Once time is up, the verifier tries one other order, and reports that on stderr.
+
+    The plan is still printed.
+    """
     tried = []
     plain = verify.shuffled
 

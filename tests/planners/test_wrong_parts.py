@@ -40,7 +40,7 @@ HUGE = 100000
 def _replace(patch: Patch, where: str, replacement: Callable[..., Any]) -> None:
     """Replace a function by `replacement`, in all modules that import it."""
     for found in walk_packages(commands.__path__, "iallocator.commands."):
-        import_module(found.name)  # not while it is replaced: that would stay
+        import_module(found.name)  # a later import would keep the replacement
     module, _, name = where.rpartition(".")
     original = getattr(__import__(module, fromlist=[name]), name)
     for one in [one for key, one in sys.modules.items() if key.startswith("iallocator")]:
@@ -49,7 +49,7 @@ def _replace(patch: Patch, where: str, replacement: Callable[..., Any]) -> None:
 
 
 def _afterwards(patch: Patch, command: str, spoil: Spoil) -> None:
-    """Let `spoil` change the plan that the planner of `command` returns."""
+    """Let `spoil` change the data after the planner of `command` has made its plan."""
     module, _, name = PLANNERS[command].rpartition(".")
     plan = getattr(__import__(module, fromlist=[name]), name)
 
@@ -62,7 +62,7 @@ def _afterwards(patch: Patch, command: str, spoil: Spoil) -> None:
 
 
 def _grows(name: str) -> Spoil:
-    """Return a change that makes an instance larger than every node after the planning."""
+    """Return a function that makes instance `name` larger than every node."""
 
     def spoil(done: Any) -> None:
         one = done.cluster.instance_named(name)
@@ -73,7 +73,7 @@ def _grows(name: str) -> Spoil:
 
 
 def _reject_steps(patch: Patch, *rejected: str) -> None:
-    """Let the check of the steps reject plans that move all instances of `rejected`."""
+    """Let the check of steps reject each plan that moves all instances of `rejected`."""
     check = verify.verify_transition
 
     def checked(state: Any, transition: Any, *arguments: Any) -> list[str]:
@@ -86,7 +86,7 @@ def _reject_steps(patch: Patch, *rejected: str) -> None:
 
 
 def _plan(document: Json, command: str, *options: str) -> tuple[Json, str]:
-    """Return the plan, which is partly wrong, and stderr."""
+    """Return the plan, of which a part is rejected as wrong, and stderr."""
     done = run(command, "--json", "--verify-plan", *options, stdin=as_bytes(document))
     assert done.returncode == 1, done.stderr
     plan: Json = json.loads(done.stdout)
@@ -102,14 +102,14 @@ def _two_uneven_groups() -> Json:
 
 
 def _two_broken_groups() -> Json:
-    """Return two groups with an offline node each, and one with capacity for both."""
+    """Return two groups with an offline node each, and a third group with capacity for both."""
     held = {"a": on_shared("node1"), "b": on_shared("node3"), "c": on_shared("node3")}
     broken = {"node1": {"offline": True}, "node3": {"offline": True}}
     return cluster({"east": 2, "west": 2, "south": 3}, instances=held, changes=broken)
 
 
 def _two_turns() -> Json:
-    """Return nodes of which only the last has free capacity, so that two rounds are needed."""
+    """Return nodes of which only the last has free capacity, so that `reboot` needs two rounds."""
     held = {f"i{k}": rbd(f"node{k}", memory=3000) for k in (1, 2)}
     return cluster(3, memory=4096, instances=held)
 
@@ -118,7 +118,7 @@ BALANCE = ("--all-groups", "--n1=off")
 
 
 def test_balance_cuts_the_plan_of_the_wrong_group_only(monkeypatch: Patch) -> None:
-    """A move in the second group violates a limit; the plan of the first group is kept."""
+    """If the plan of the second group is wrong, `balance` cuts it and keeps that of the first."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = moved(plan)
@@ -132,7 +132,7 @@ def test_balance_cuts_the_plan_of_the_wrong_group_only(monkeypatch: Patch) -> No
 
 
 def test_balance_cuts_the_first_of_two_groups(monkeypatch: Patch) -> None:
-    """The group with the wrong plan can be the first one."""
+    """If the plan of the first group is wrong, `balance` cuts it and keeps that of the second."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = moved(plan)
@@ -143,7 +143,7 @@ def test_balance_cuts_the_first_of_two_groups(monkeypatch: Patch) -> None:
 
 
 def test_balance_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None:
-    """The transition fails in one group; the other group keeps its plan."""
+    """If the steps of one group are wrong, `balance` leaves that group out."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = moved(plan)
@@ -157,7 +157,7 @@ def test_balance_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None
 def test_balance_leaves_out_the_last_group_if_only_both_together_are_wrong(
     monkeypatch: Patch,
 ) -> None:
-    """Each plan is correct alone, so the first one is kept."""
+    """If only the steps of both groups together are wrong, `balance` keeps the first group."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = moved(plan)
@@ -168,7 +168,7 @@ def test_balance_leaves_out_the_last_group_if_only_both_together_are_wrong(
 
 
 def test_balance_of_one_group_with_wrong_steps_is_rejected(monkeypatch: Patch) -> None:
-    """No part of the plan is left to print."""
+    """If the steps of its only group are wrong, `balance` rejects the plan."""
     held = {f"i{k}": rbd("node1", memory=2048) for k in (1, 2)}
     document = cluster(2, instances=held)
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
@@ -182,7 +182,7 @@ SQUEEZE = ("--n1=off", "--target-resources=0.1", "--minimal-resources=0", "--mas
 
 
 def test_squeeze_leaves_out_the_group_that_misses_its_reserve(monkeypatch: Patch) -> None:
-    """Only the group in which a node lacks the reserve keeps all its nodes."""
+    """`squeeze` leaves out the group in which a node would lack the reserve."""
 
     class Short:
         def missing(self, state: Any, nodes: Any) -> dict[int, str]:
@@ -201,7 +201,7 @@ def test_squeeze_leaves_out_the_group_that_misses_its_reserve(monkeypatch: Patch
 
 
 def test_redistribute_leaves_out_a_group_with_wrong_moves(monkeypatch: Patch) -> None:
-    """The whole repair of that group is left out; the repair of the other group stays."""
+    """`redistribute` leaves out the repair of a group with wrong moves, and keeps others."""
     for wrong, left, after in (("c", ["a"], 2), ("a", ["b", "c"], 1)):
         with monkeypatch.context() as patch:
             _afterwards(patch, "redistribute", _grows(wrong))
@@ -219,7 +219,7 @@ def test_redistribute_leaves_out_a_group_with_wrong_moves(monkeypatch: Patch) ->
 
 
 def test_redistribute_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None:
-    """The order of the steps fails for one group only."""
+    """`redistribute` leaves out the repair of a group with wrong steps, and keeps others."""
     _reject_steps(monkeypatch, "a")
     plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
     assert sorted(moved(plan)) == ["b", "c"]
@@ -227,7 +227,7 @@ def test_redistribute_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) ->
 
 
 def test_redistribute_leaves_out_the_group_that_is_not_repaired(monkeypatch: Patch) -> None:
-    """A group that is not healthy at the end does not count as repaired."""
+    """`redistribute` does not report a group as repaired that is not healthy at the end."""
 
     def spoil(done: Any) -> None:
         group, entries = done.repairs[-1]
@@ -242,7 +242,7 @@ def test_redistribute_leaves_out_the_group_that_is_not_repaired(monkeypatch: Pat
 
 
 def test_reboot_leaves_out_nodes_with_wrong_moves(monkeypatch: Patch) -> None:
-    """The nodes of one round are left out, with the reason; the others are rebooted."""
+    """`reboot` leaves out the nodes of a round with wrong moves, with the reason."""
     document = _two_turns()
     _afterwards(monkeypatch, "reboot", _grows("i1"))
     plan, reported = _plan(document, "reboot", "--force", "--n1=off")
@@ -256,7 +256,7 @@ def test_reboot_leaves_out_nodes_with_wrong_moves(monkeypatch: Patch) -> None:
 
 
 def test_reboot_leaves_out_nodes_with_wrong_steps(monkeypatch: Patch) -> None:
-    """The order of the steps is wrong for one round only."""
+    """`reboot` leaves out the nodes of a round with wrong steps, and keeps the others."""
     _reject_steps(monkeypatch, "i2")
     plan, reported = _plan(_two_turns(), "reboot", "--force", "--n1=off")
     rebooted = [name for one in plan["reboots"] for name in one["nodes"]]
@@ -267,7 +267,7 @@ def test_reboot_leaves_out_nodes_with_wrong_steps(monkeypatch: Patch) -> None:
 
 
 def test_squeeze_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None:
-    """The order of the steps is wrong for one group only, which keeps its nodes on."""
+    """`squeeze` leaves out a group with wrong steps, which keeps its nodes on."""
     held = {f"i{k}": rbd(f"node{k}") for k in (1, 2, 3, 4)}
     document = cluster({"east": 2, "west": 2}, instances=held)
     plan = json.loads(run("squeeze", "--json", *SQUEEZE, stdin=as_bytes(document)).stdout)
@@ -281,7 +281,7 @@ def test_squeeze_leaves_out_a_group_with_wrong_steps(monkeypatch: Patch) -> None
 def test_redistribute_leaves_out_the_last_repair_if_only_both_together_are_wrong(
     monkeypatch: Patch,
 ) -> None:
-    """Each repair is correct alone, so the first one is kept."""
+    """If only both repairs together are wrong, `redistribute` keeps the first one."""
     _reject_steps(monkeypatch, "a", "b")
     plan, reported = _plan(_two_broken_groups(), "redistribute", "--n1=off")
     assert moved(plan) == ["a"]
@@ -291,7 +291,7 @@ def test_redistribute_leaves_out_the_last_repair_if_only_both_together_are_wrong
 def test_redistribute_leaves_out_the_repair_that_harms_a_healthy_group(
     monkeypatch: Patch,
 ) -> None:
-    """A healthy group that receives instances must be healthy at the end."""
+    """`redistribute` leaves out a repair that makes a receiving group unhealthy."""
     ends: list[bool] = []
 
     def examined(mover: Any, group: Any) -> Health:

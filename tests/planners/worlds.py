@@ -28,7 +28,7 @@ def worlds(seeds: range) -> Iterator[tuple[str, Cluster, Group]]:
 
 
 def problem_of(cluster: Cluster, group: Group, rules: MoveRules | None = None) -> BalanceProblem:
-    """Return everything that may be balanced in a group."""
+    """Return the balance problem of a group: its state, nodes, instances and rules."""
     fixed = Capacities(cluster.nodes)
     instances = movable(cluster, group)
     return BalanceProblem(State(cluster), group.nodes, fixed, instances, rules or MoveRules())

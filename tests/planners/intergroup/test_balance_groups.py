@@ -1,4 +1,4 @@
-"""Test balancing of groups: instances move from the most to the least loaded group."""
+"""Test `balance-groups`, which moves instances from the most to the least loaded group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from .worlds import by_group, on_shared, plan_of
 
 
 def crowd(*counts: int, per: int = 2, **members: str) -> Json:
-    """Return groups of `per` nodes with some instances of equal load on shared storage."""
+    """Return groups of `per` nodes, one for each of `counts`, with so many equal instances.
+
+    The instances are on shared storage.
+    """
     names = [f"g{k}" for k in range(len(counts))]
     instances = {
         f"i{k}{number}": on_shared(f"node{1 + k * per + number % per}", memory=256)
@@ -25,7 +28,7 @@ def crowd(*counts: int, per: int = 2, **members: str) -> Json:
 
 
 def score(plan: Json, moment: str) -> float:
-    """Return the score that the loads in a plan give."""
+    """Return the score of balance-groups, computed from the loads that `plan` has for `moment`."""
     key = "load" if moment == "before" else "load_after"
     loads = [one[key] for one in plan["groups"] if one[key] is not None]
     return sum(
@@ -34,7 +37,10 @@ def score(plan: Json, moment: str) -> float:
 
 
 def test_balance_groups_equalizes_loads() -> None:
-    """Instances move until all groups are level; each move lowers the score."""
+    """`balance-groups` moves instances until all groups have equal loads.
+
+    Each move lowers the score.
+    """
     plan = plan_of("balance-groups", crowd(6, 3, 0))
     scores = [plan["objective"]["before"], *(move["score"] for move in plan["moves"])]
     assert scores == sorted(set(scores), reverse=True)
@@ -48,7 +54,7 @@ def test_balance_groups_equalizes_loads() -> None:
 
 
 def test_balance_groups_divides_by_capacity() -> None:
-    """A group with twice the nodes has twice the load at the end."""
+    """After `balance-groups`, a group with twice as many nodes has twice the load."""
     instances = {f"a{k}": on_shared("node1", memory=256) for k in range(2)}
     instances |= {f"b{k}": on_shared(f"node{2 + k % 2}", memory=256) for k in range(4)}
     document = cluster({"small": 1, "large": 2}, instances=instances)
@@ -57,7 +63,7 @@ def test_balance_groups_divides_by_capacity() -> None:
 
 
 def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path) -> None:
-    """The groups have equally many instances, but one has all the cpu load."""
+    """With `-U FILE`, `balance-groups` balances the loads of the file, not the instance counts."""
     loads = tmp_path / "loads"
     loads.write_text("i00 4 0 0 0\ni01 2 0 0 0\ni10 0 0 0 0\ni11 0 0 0 0\n")
     plan = plan_of("balance-groups", crowd(2, 2), "-U", str(loads))
@@ -69,7 +75,7 @@ def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path) -> None:
 
 
 def test_balance_groups_moves_only_instances_on_shared_storage() -> None:
-    """Instances with local disks stay, though they have load."""
+    """`balance-groups` does not move instances with local disks, though they add to the load."""
     document = crowd(1, 0)
     document["instances"] |= {f"d{k}": instance("node1", "node2", memory=256) for k in range(4)}
     plan = plan_of("balance-groups", document)
@@ -77,7 +83,7 @@ def test_balance_groups_moves_only_instances_on_shared_storage() -> None:
 
 
 def test_balance_groups_keeps_to_storage_pools() -> None:
-    """g0 differs most from g2, but shares its NAS only with g1; g3 has no external storage."""
+    """`balance-groups` moves an instance only to a group with access to its storage pool."""
     document = crowd(6, 2, 0, 0)
     for name in document["instances"]:
         document["instances"][name] |= {
@@ -96,7 +102,7 @@ def test_balance_groups_keeps_to_storage_pools() -> None:
 
 
 def test_balance_groups_stops_at_its_limit() -> None:
-    """Limits are the number of moves, the traffic, and the gain."""
+    """`balance-groups` ends at the limit of the number of moves, of the traffic, or of the gain."""
     for options, count, reason in (
         (["--max-length=1"], 1, "limit of 1 move reached (--max-length)"),
         (["--cost=0.6"], 2, "no move that helps is within --cost"),
@@ -107,7 +113,7 @@ def test_balance_groups_stops_at_its_limit() -> None:
 
 
 def test_balance_groups_keeps_n1() -> None:
-    """The least loaded group has no memory for the failover."""
+    """`balance-groups` moves no instance to a group that then lacks memory for a failover."""
     document = crowd(4, 0)
     document["instances"] |= {
         f"w{k}": on_shared(f"node{k}", memory=4050, vcpus=1, auto_balance=False) for k in (3, 4)
@@ -119,14 +125,17 @@ def test_balance_groups_keeps_n1() -> None:
 
 
 def test_balance_groups_needs_external_storage() -> None:
-    """Without shared storage every move would copy disks."""
+    """`balance-groups` makes no plan without shared storage: every move would copy disks."""
     document = cluster({"a": 2, "b": 2}, instances={"d": instance("node1", "node2")})
     plan = plan_of("balance-groups", document)
     assert plan["reason"] == "no two groups share external storage"
 
 
 def test_instances_may_leave_a_group_that_must_tolerate_every_failure() -> None:
-    """Strict N+1 checks arrivals and moves inside a group, but no departures of plain instances."""
+    """With strict N+1 in a group, plain instances can still leave that group.
+
+    Arrivals are checked.
+    """
     document = crowd(4, 0)
     document["instances"] |= {"big": instance("node1", memory=7000)}
     document["nodes"]["node1"]["free_memory"] -= 7000
@@ -138,7 +147,7 @@ def test_instances_may_leave_a_group_that_must_tolerate_every_failure() -> None:
 
 
 def test_colocation_group_moves_if_its_second_member_is_bound_to_another_group() -> None:
-    """The order of the members of a colocation group in a rule has no effect."""
+    """The order of members in a rule for a colocation group does not change the plan."""
     document = crowd(4, 0)
     for number, words in enumerate((["c:rack"], ["u"], ["c:rack", "u"], [])):
         one = document["instances"][f"i0{number}"]
@@ -173,7 +182,7 @@ def _level(loads: dict[str, tuple[float, ...]], homes: dict[str, int], group: in
 
 
 def test_balance_groups_ends_only_where_no_single_move_lowers_the_score(tmp_path: Path) -> None:
-    """Moves from the group with the smaller sum of loads are tried, too."""
+    """`balance-groups` ends only when no single move between any two groups lowers the score."""
     path, upward = tmp_path / "loads", 0
     for seed in range(300, 330):
         rng = Random(f"balance groups/{seed}")
@@ -200,7 +209,7 @@ def test_balance_groups_ends_only_where_no_single_move_lowers_the_score(tmp_path
 
 
 def test_balance_groups_keeps_strict_n1_without_help_of_a_drained_node() -> None:
-    """A drained node accepts no instance, so a group with one other node accepts none."""
+    """With strict N+1, no instance moves to a group of two nodes of which one is drained."""
     document = crowd(6, 0)
     document["nodes"]["node4"]["drained"] = True
     document["nodegroups"]["uuid-g1"]["tags"] = ["iallocator:n1:strict"]

@@ -1,4 +1,4 @@
-"""Test the output of the three commands between groups, and how they end early."""
+"""Test `redistribute`, `compress` and `balance-groups`: their output, and how they end early."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMANDS = ("redistribute", "compress", "balance-groups")
 
 
 def uneven() -> Json:
-    """Return a super cluster in which each command has work."""
+    """Return a cluster of several groups in which each command between groups has moves to make."""
     homes = ("node1", "node2", "node2", "node3", "node3", "node4", "node8")
     instances = {f"i{k}": on_shared(home, memory=512) for k, home in enumerate(homes)}
     groups = {"east": 4, "west": 3, "south": 3}
@@ -27,7 +27,7 @@ def uneven() -> Json:
 
 
 def written(folder: Path, document: Json) -> str:
-    """Return the path of the document."""
+    """Write the document to a file in `folder`, and return the path of the file."""
     path = folder / "cluster.json"
     path.write_text(json.dumps(document))
     return str(path)
@@ -35,7 +35,10 @@ def written(folder: Path, document: Json) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_super_command_prints_groups_moves_and_commands(command: str, tmp_path: Path) -> None:
-    """The table for people names every group and every move; -C adds the commands in job sets."""
+    """Each command between groups prints a table of groups and moves.
+
+    -C adds the commands in job sets.
+    """
     path = written(tmp_path, uneven())
     out = printed(command, "-C", path)
     assert all(f"  {name}" in out for name in ("east", "west", "south"))
@@ -58,7 +61,10 @@ def test_super_command_prints_groups_moves_and_commands(command: str, tmp_path: 
 def test_super_command_writes_states_before_and_after(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """-S writes both states as text, which can be read again; -p prints the nodes to stderr."""
+    """-S writes the states before and after the plan as readable text files.
+
+    -p prints nodes to stderr.
+    """
     path, saved = written(tmp_path, uneven()), tmp_path / "saved"
     assert main([command, path, "-S", str(saved), "-p", "--print-instances"]) == 0
     output = capsys.readouterr().err
@@ -71,7 +77,7 @@ def test_super_command_writes_states_before_and_after(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_super_command_runs_on_a_simulated_cluster(command: str) -> None:
-    """An empty cluster needs no moves, which is reported."""
+    """A command between groups plans no moves for an empty simulated cluster, and reports that."""
     groups = ["--simulate=preferred,3,100G,16g,4"] * 2
     plan = json_of(command, *groups)
     assert plan["moves"] == []
@@ -80,13 +86,13 @@ def test_super_command_runs_on_a_simulated_cluster(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_super_command_ends_when_time_is_up(command: str, tmp_path: Path) -> None:
-    """Without time no move is found; the status says that the analysis is incomplete."""
+    """Without time, a command between groups makes no move and ends with status 3 (incomplete)."""
     plan = json_of(command, "--time-limit=0", written(tmp_path, uneven()), status=3)
     assert (plan["moves"], plan["reason"]) == ([], "time is up")
 
 
 def test_super_command_rejects_an_unknown_node(tmp_path: Path, capsys: Capture) -> None:
-    """--offline names nodes of the cluster."""
+    """A command between groups rejects an option --offline that names no node of the cluster."""
     assert main(["redistribute", "-O", "node99", written(tmp_path, uneven())]) == 2
     assert "--offline: unknown node node99" in capsys.readouterr().err
 
@@ -106,7 +112,10 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, asked: str = "reloc
 def test_redistribute_interrupted_keeps_the_repaired_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exit status is 130; the group in progress keeps all its instances."""
+    """After Ctrl-C, `redistribute` keeps finished repairs.
+
+    The unfinished group keeps all its instances.
+    """
     document = uneven()
     document["instances"] |= {f"w{k}": on_shared("node5", memory=512) for k in range(3)}
     document["nodes"]["node5"]["offline"] = True
@@ -121,7 +130,7 @@ def test_redistribute_interrupted_keeps_the_repaired_groups(
 def test_compress_interrupted_keeps_the_group_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The best group that was tried is chosen; the others were not tried."""
+    """After Ctrl-C, `compress` chooses the best group tried so far."""
     document = uneven()
     document["instances"]["s"] = on_shared("node8", memory=512)
     interrupted(monkeypatch, after=2, asked="way")
@@ -135,7 +144,7 @@ def test_compress_interrupted_keeps_the_group_found(
 def test_balance_groups_interrupted_keeps_the_moves_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two moves are found, and verified as a plan."""
+    """After Ctrl-C, `balance-groups` prints the moves made so far as a verified plan."""
     interrupted(monkeypatch, after=2)
     path = written(tmp_path, uneven())
     plan = json_of("balance-groups", "--verify-plan", path, status=130)

@@ -1,4 +1,4 @@
-"""Test compression: which groups can be emptied, and which one is chosen."""
+"""Test `compress`: which groups can be emptied, and which of them it chooses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ THREE = {"east": 2, "north": 2, "west": 2}
 
 
 def test_compress_empties_the_group_with_the_most_free_resources() -> None:
-    """All three groups could be emptied; north has the most free memory and is emptied first."""
+    """Of three groups that can be emptied, `compress` empties the one with the most free memory."""
     instances = {
         "e1": on_shared("node1", memory=3000),
         "n1": on_shared("node3", memory=1000),
@@ -37,7 +37,7 @@ def test_compress_prefers_the_larger_group() -> None:
 
 
 def test_compress_requires_that_the_others_have_more_free_than_the_group_uses() -> None:
-    """Memory, disk and cpu are compared separately, without the group's own free amounts."""
+    """`compress` compares each used resource of a group with what the other groups have free."""
     pairs = [("node1", "node2"), ("node2", "node1"), ("node3", "node4"), ("node4", "node3")]
     for sizes, reason in (
         ({"memory": 5000}, "uses 10000 MiB memory, the others have 6384 free"),
@@ -55,7 +55,7 @@ def test_compress_requires_that_the_others_have_more_free_than_the_group_uses() 
 
 
 def test_compress_does_not_count_disks_on_shared_storage() -> None:
-    """The free space of external pools is unknown, so large disks do not prevent a move."""
+    """`compress` ignores the size of disks on shared storage: the pools' free space is unknown."""
     one = on_shared("node1", disk=10**7)
     document = cluster({"east": 1, "west": 2}, instances={"a": one, "w": instance("node2")})
     plan = plan_of("compress", document, "--n1=off")
@@ -64,7 +64,7 @@ def test_compress_does_not_count_disks_on_shared_storage() -> None:
 
 
 def test_compress_leaves_out_groups_that_share_no_storage_pool() -> None:
-    """No other group has access to the pool, so no instance can move."""
+    """`compress` cannot empty a group if no other group has access to its storage pool."""
     instances = {"a": on_shared("node1", "nas1"), "b": on_shared("node2", "nas2")}
     document = cluster({"east": 1, "west": 1}, instances=instances)
     for name, pool in (("node1", "nas1"), ("node2", "nas2")):
@@ -77,7 +77,7 @@ def test_compress_leaves_out_groups_that_share_no_storage_pool() -> None:
 
 
 def test_compress_does_not_choose_an_empty_group() -> None:
-    """A group without instances is no candidate."""
+    """`compress` does not choose a group that has no instances."""
     instances = {"a": on_shared("node2"), "p": instance("node4")}
     document = cluster({"east": 1, "west": 2, "south": 1}, instances=instances)
     plan = plan_of("compress", document, "--n1=off")
@@ -86,7 +86,7 @@ def test_compress_does_not_choose_an_empty_group() -> None:
 
 
 def test_compress_fills_no_empty_groups() -> None:
-    """Filling an empty group gains nothing, unless its nodes are named."""
+    """`compress` moves no instances to an empty group, unless options name nodes of the group."""
     sizes = {"east": 1, "north": 1, "west": 1}
     instances = {"a": on_shared("node1", memory=2000), "b": on_shared("node3", memory=3000)}
     document = cluster(sizes, instances=instances)
@@ -105,7 +105,7 @@ def test_compress_fills_no_empty_groups() -> None:
 
 
 def test_compress_of_the_only_group_in_use_moves_nothing() -> None:
-    """If all other groups are empty, emptying one would fill another."""
+    """`compress` moves nothing if only one group has instances: another would be filled."""
     document = cluster({"east": 1, "west": 2}, instances={"a": on_shared("node1")})
     plan = plan_of("compress", document, "--n1=off")
     assert (plan["evacuable_groups"], plan["moves"]) == ([], [])
@@ -115,7 +115,7 @@ def test_compress_of_the_only_group_in_use_moves_nothing() -> None:
 
 
 def test_compress_needs_a_place_for_every_instance() -> None:
-    """An instance that cannot leave is named, and its group is kept."""
+    """If an instance cannot leave its group, `compress` keeps the group and names the instance."""
     instances = {"p": instance("node1"), "a": on_shared("node3", memory=3000)}
     instances |= {f"b{k}": on_shared(f"node{k}", memory=6000) for k in (1, 2)}
     document = cluster({"east": 2, "west": 1}, instances=instances)
@@ -135,7 +135,7 @@ def test_compress_needs_a_place_for_every_instance() -> None:
 
 
 def test_compress_keeps_n1_in_the_receiving_groups() -> None:
-    """West has the memory for the instances, but not for a failover as well."""
+    """`compress` does not empty a group if the receiving group would lack memory for a failover."""
     instances = {"a": on_shared("node1", memory=5000)}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (2, 3)}
     document = cluster({"east": 1, "west": 2}, instances=instances)
@@ -144,7 +144,10 @@ def test_compress_keeps_n1_in_the_receiving_groups() -> None:
 
 
 def test_compress_packs_where_one_after_the_other_fails() -> None:
-    """4, 3, 3 and 2 GiB fit on two nodes with 6 GiB each only as 4 + 2 and 3 + 3."""
+    """`compress` places instances jointly where placing one after the other would fail.
+
+    4, 3, 3 and 2 GiB fit on two nodes with 6 GiB each only as 4 + 2 and 3 + 3.
+    """
     sizes = {"a": 3900, "b": 2950, "c": 2950, "d": 1900}
     instances = {name: on_shared("node1", memory=size) for name, size in sizes.items()}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=2192) for k in (2, 3)}
@@ -157,7 +160,7 @@ def test_compress_packs_where_one_after_the_other_fails() -> None:
 
 
 def test_compress_reports_a_proof_that_no_group_can_be_emptied() -> None:
-    """Three instances of 3 GiB cannot be placed on two nodes with 5 GiB each."""
+    """`compress` proves that three instances of 3 GiB do not fit on two nodes with 5 GiB each."""
     instances = {name: on_shared("node1", memory=3000) for name in "abc"}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=3192) for k in (2, 3)}
     document = cluster({"east": 1, "west": 2}, instances=instances)
@@ -168,7 +171,11 @@ def test_compress_reports_a_proof_that_no_group_can_be_emptied() -> None:
 
 
 def test_compress_by_packing_moves_no_instance_to_an_occupied_node() -> None:
-    """The first moves to the rack that the second leaves; the second fits on one node only."""
+    """`compress` delays a move to a rack until a separated instance has left this rack.
+
+    One of the two separated instances can be placed on a single node only, which is in the other
+    one's target rack.
+    """
     apart = "iallocator:separate:must:web:rack"
     instances = {
         "a": on_shared("node1", memory=1024, tags=[apart]),
@@ -185,7 +192,7 @@ def test_compress_by_packing_moves_no_instance_to_an_occupied_node() -> None:
 
 
 def test_compress_moves_instances_that_share_a_rack_one_after_the_other() -> None:
-    """Two instances that must share a rack are in two racks between their moves."""
+    """`compress` moves two instances that must share a rack, the second after the first."""
     together = ["iallocator:colocate:must:web:rack"]
     instances = {name: on_shared("node1", memory=1024, tags=together) for name in "ab"}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=6500) for k in (3, 4)}

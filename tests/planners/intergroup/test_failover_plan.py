@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 def _shared_super_cluster(seed: int) -> Json:
-    """Return the cluster of `drbd_super_cluster`, with its instances on shared storage.
+    """Return a super cluster on shared storage with failures that are not tolerated.
 
-    In every third cluster, one node in four has no access to the pool of half of the instances.
+    If `seed` is a multiple of 3, half of the instances use a pool that one node in four cannot
+    access.
     """
     document = drbd_super_cluster(seed)
     nodes = document["nodes"]
@@ -52,7 +53,7 @@ def _mover(seed: int) -> Mover:
 
 
 def _lost(state: State, node: int) -> tuple[int, int]:
-    """Return the least number and MiB of instances lost if `node` fails, by brute force."""
+    """Return the smallest number and MiB of instances that cannot be restarted if `node` fails."""
     nodes = state.cluster.nodes
     others = [
         k
@@ -79,7 +80,10 @@ def _losses(state: State, groups: list[Group]) -> dict[int, tuple[int, int]]:
 
 
 def test_packing_on_shared_storage_loses_no_more_than_brute_force() -> None:
-    """No failure loses more instances or memory, also if it lost some before."""
+    """Packing on shared storage makes no node failure lose more instances or memory than before.
+
+    Brute force computes the losses. Some failures lose instances already before the packing.
+    """
     found = lossy = 0
     for seed in seeds(30, 1000, 4000):
         mover = _mover(seed)
@@ -98,7 +102,7 @@ def test_packing_on_shared_storage_loses_no_more_than_brute_force() -> None:
 
 
 def test_failover_plan_after_arrivals_keeps_the_memory_that_each_failure_requires() -> None:
-    """After each move, the reserved capacity and the order of nodes equal those of a new plan."""
+    """After each move, the updated failover plan reserves as much memory as a new plan."""
     came = 0
     for seed in seeds(20, 100, 5000):
         mover = _mover(seed)

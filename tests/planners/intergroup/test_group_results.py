@@ -1,4 +1,4 @@
-"""Test the result of each group: found, impossible, out of time, undecided, nothing to do."""
+"""Test the result reported for each group: "found", "impossible", "out of time" and others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def _crowded(east: int) -> Json:
 
 
 def _needs_joint_packing() -> Json:
-    """Return three instances; two lack memory on one node, and the third lacks cpus."""
+    """Return a cluster in which three instances fit on two nodes only if they are placed jointly.
+
+    Memory keeps two of the instances off one node; cpus keep the third one off the other.
+    """
     document = _crowded(3000)
     for name, memory, vcpus in (("a", 3000, 17), ("b", 3000, 17), ("c", 1000, 15)):
         document["instances"][name] |= {"memory": memory, "vcpus": vcpus}
@@ -49,13 +52,13 @@ def _result(plan: Json, group: str = "east") -> str:
 def test_compress_reports_a_result_for_each_group(
     document: Json, options: tuple[str, ...], result: str
 ) -> None:
-    """Two, one or none fit on each node; if sums do not decide, a search does."""
+    """`compress` reports for each group whether it can be emptied, or that it is undecided."""
     plan = plan_of("compress", document, "--n1=off", *options)
     assert _result(plan) == result
 
 
 def _interlocking() -> Json:
-    """Return six instances that fit on two nodes in one way: a, d and f on one of them."""
+    """Return six instances that fit on two nodes in one way only: a, d and f on one node."""
     sizes = {"a": (400, 14), "b": (3000, 12), "c": (400, 12),
              "d": (2000, 9), "e": (500, 7), "f": (1400, 7)}  # fmt: skip
     held = {name: on_shared("node1", memory=m, vcpus=c) for name, (m, c) in sizes.items()}
@@ -69,7 +72,7 @@ def _interlocking() -> Json:
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
 def test_tag_for_exact_search_counts_on_the_group_that_instances_leave(command: str) -> None:
-    """Only an exact search finds the places; the tag of a group has the effect of the option."""
+    """A tag for exact search has the effect of the option on the group that instances leave."""
     pytest.importorskip("highspy")
     document = _interlocking()
     document["nodes"]["node1"]["offline"] = command == "redistribute"
@@ -102,7 +105,7 @@ def test_tag_for_exact_search_counts_on_the_group_that_instances_leave(command: 
 def test_compress_without_remaining_operations_tries_without_a_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A group that is not packed at once is out of time, with the reason; no instance moves."""
+    """Without remaining operations, `compress` tries fast packing only and reports it."""
     monkeypatch.setattr(compress, "PLACEMENTS_PER_SECOND", 0)
     plan = plan_of("compress", _crowded(2400), "--n1=off")
     assert _result(plan) == "found"
@@ -115,7 +118,7 @@ def test_compress_without_remaining_operations_tries_without_a_search(
 def test_compress_where_a_search_would_be_too_large_is_out_of_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A search that is too large is not started, and its size is reported."""
+    """`compress` does not start a search that is too large, and reports the size of the search."""
     monkeypatch.setattr(evacuation, "SEARCHED", 5)
     plan = plan_of("compress", _needs_joint_packing(), "--n1=off")
     assert _result(plan) == "out of time"
@@ -126,7 +129,7 @@ def test_compress_where_a_search_would_be_too_large_is_out_of_time(
 def test_groups_not_reached_in_time_are_out_of_time(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Time ends with the first instance; each group with instances to move reports it."""
+    """If time ends early, each group with instances to move is reported as "out of time"."""
     from iallocator.deadline import TIME_IS_UP, Stopped
 
     def stop(self: Mover, *_: object) -> None:
@@ -143,7 +146,7 @@ def test_groups_not_reached_in_time_are_out_of_time(
 
 
 def test_redistribute_reports_a_result_for_each_group() -> None:
-    """East is repaired; more moves would violate N+1 in west; other groups need none."""
+    """`redistribute` reports whether a group is repaired, cannot be, or needs no repair."""
     instances = {"a": on_shared("node1", memory=5000)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
     plan = plan_of("redistribute", document)
@@ -157,7 +160,10 @@ def test_redistribute_reports_a_result_for_each_group() -> None:
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
 def test_results_agree_with_the_plan(command: str) -> None:
-    """A group that is emptied or repaired has the result found; other results have a reason."""
+    """Only groups that the plan empties or repairs have the result "found".
+
+    All others have a reason.
+    """
     seen: set[str] = set()
     for seed in range(25):
         document = random_super_cluster(seed)

@@ -1,4 +1,4 @@
-"""Test that proofs by sums never contradict a possible plan."""
+"""Test that no proof by sums says "impossible" where a plan is possible."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MODES = ("no-new", "strict", "no-worse", "off")
 
 
 def _document(seed: int) -> dict[str, Any]:
-    """Return three instances of group east, two nearly full groups, and other instances.
+    """Return three instances in group east, two nearly full groups, and instances in these groups.
 
-    In some clusters one instance is split over two groups, is down, or has large disks.
+    In some clusters, an instance has nodes in two groups, is down, or has large disks.
     """
     rng = random.Random(seed)
     groups = {"east": 2, "north": rng.choice([1, 2]), "west": rng.choice([2, 3])}
@@ -63,7 +63,7 @@ def _document(seed: int) -> dict[str, Any]:
 
 
 def _there_is_a_way(mover: Mover, leaving: list[Any], targets: Any) -> bool:
-    """Return whether all instances can leave in some order, with each step allowed."""
+    """Return whether all instances can leave their nodes in some order, with each step allowed."""
     if not leaving:
         return True
     state = mover.context.state
@@ -83,7 +83,7 @@ def _there_is_a_way(mover: Mover, leaving: list[Any], targets: Any) -> bool:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_proof_that_instances_cannot_leave_is_never_wrong(mode: str) -> None:
-    """If sums prove that it is impossible, no order and no choice of nodes moves the instances."""
+    """If sums prove that instances cannot leave their group, no order of moves succeeds."""
     proved = asked = 0
     for seed in seeds(60, 600):
         settings = Settings()
@@ -106,7 +106,7 @@ def test_proof_that_instances_cannot_leave_is_never_wrong(mode: str) -> None:
 
 
 def test_groups_are_queried_until_one_has_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 30 groups with free capacity, few are checked for each group to be emptied."""
+    """`compress` checks only a few of 30 groups for free capacity for each group to be emptied."""
     asked = 0
     most = ArrivalBound.most
 

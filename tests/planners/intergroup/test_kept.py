@@ -1,4 +1,4 @@
-"""Test that values kept between moves between groups do not change results."""
+"""Test moves between groups: values that are kept from move to move do not change results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mover_on(seed: int, arrays: bool) -> Mover:
 
 
 def made_anew(mover: Mover, seed: int, arrays: bool) -> Mover:
-    """Return a new mover without kept values, with the current placement."""
+    """Return a new mover without kept values that has the placement of `mover`."""
     fresh = mover_on(seed, arrays)
     for one in fresh.context.cluster.instances:
         fresh.put(one, mover.context.state.where[one.name])
@@ -39,13 +39,13 @@ def made_anew(mover: Mover, seed: int, arrays: bool) -> Mover:
 
 
 def way(mover: Mover, instance: Instance, targets: Sequence[Group]) -> str:
-    """Return the target and the kind of the move of `instance`, or the reason for none."""
+    """Return the target and the kind of the move of `instance`, or why the instance cannot move."""
     found = mover.relocate(instance, targets)
     return found.message if found.best is None else f"{found.best.nodes} {found.best.steps}"
 
 
 def proof(mover: Mover, proofs: Proofs, group: Group) -> str:
-    """Return the reason why `group` cannot be emptied, if sums prove that."""
+    """Return why `group` cannot be emptied, as proved by sums; "" without a proof."""
     peers, state = Peers(mover.context.cluster), mover.context.state
     leaving = [i for k in group.nodes for i in state.instances_on(k) if not mover.immovable(i)]
     return proofs.against(list(dict.fromkeys(leaving)), lambda one: peers.of(one, group))
@@ -53,7 +53,7 @@ def proof(mover: Mover, proofs: Proofs, group: Group) -> str:
 
 @pytest.mark.parametrize("seed", [2, 3, 36, 55])
 def test_mover_equals_a_new_one_while_instances_move(seed: int) -> None:
-    """Moves and proofs equal those of a new mover, after good and bad moves."""
+    """After good and bad moves, a mover finds the moves and proofs that a new mover finds."""
     arrays, rng = bool(seed % 2), Random(seed)
     kept = mover_on(seed, arrays)
     context, peers, proofs = kept.context, Peers(kept.context.cluster), Proofs(kept)
@@ -79,7 +79,7 @@ def test_mover_equals_a_new_one_while_instances_move(seed: int) -> None:
 def test_kept_order_of_nodes_equals_a_new_order(
     make: Callable[[State], NodeOrder],
 ) -> None:
-    """The order of nodes equals a new sorting after each reported move."""
+    """After each reported move, the order of nodes that is kept equals a new sorting."""
     cluster = model_of(random_super_cluster(2))
     state, rng = State(cluster), Random(2)
     kept, nodes = make(state), range(len(cluster.nodes))

@@ -1,4 +1,4 @@
-"""Test that moves between groups equal the answers to Ganeti's allocation requests."""
+"""Test moves between groups: their targets equal the answers to Ganeti's allocation requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from .worlds import on_shared, plan_of, random_super_cluster
 
 
 def mover_on(document: Json, arrays: bool = False) -> Mover:
-    """Return a mover on the document's cluster, optionally with arrays as for a large one."""
+    """Return a mover on the document's cluster.
+
+    With `arrays`, it computes like for a large cluster.
+    """
     mover = Mover(IntergroupContext(model_of(document), Settings()))
     mover.context.kernels.arrays = arrays
     return mover
@@ -26,7 +29,7 @@ def mover_on(document: Json, arrays: bool = False) -> Mover:
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", seeds(10, 30))
 def test_relocation_is_the_best_offer_of_an_allocation(seed: int, arrays: bool) -> None:
-    """Group and nodes are those of a new allocation, after every move."""
+    """An instance that changes its group gets the group and nodes that an allocation would get."""
     mover = mover_on(random_super_cluster(seed), arrays)
     context, peers = mover.context, Peers(mover.context.cluster)
     for instance in context.cluster.instances[:12]:
@@ -46,7 +49,7 @@ def test_relocation_is_the_best_offer_of_an_allocation(seed: int, arrays: bool) 
 
 
 def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
-    """With `shares_rankings` the nodes differ until the next ranking, and N+1 is still kept."""
+    """If equal instances share a ranking of nodes, their moves still keep memory and N+1."""
     seeds = [seed for seed in range(60) if len(random_super_cluster(seed)["instances"]) > 12]
     moved = 0
     for seed in seeds[:15]:
@@ -71,7 +74,7 @@ def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
 
 @pytest.mark.parametrize("command", ["redistribute", "compress", "balance-groups"])
 def test_planner_between_groups_leaves_instances_that_cannot_be_stopped(command: str) -> None:
-    """An instance that can be stopped neither normally nor by force stays; verification passes."""
+    """`redistribute` makes a verified plan that leaves out an instance which cannot be stopped."""
     tags = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     instances = {"stuck": on_shared("node1", memory=1024, tags=tags)}
     instances |= {f"free{n}": on_shared("node1", memory=1024) for n in range(3)}

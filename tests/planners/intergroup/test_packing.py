@@ -1,4 +1,4 @@
-"""Test that every move found by fast packing is allowed by the moving engine."""
+"""Test fast packing: each of its moves passes the checks for single moves between groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def _mover(seed: int, mode: str) -> Mover:
 
 @pytest.mark.parametrize("mode", ["no-new", "strict", "no-worse", "off"])
 def test_packed_moves_are_each_allowed_when_they_are_made(mode: str) -> None:
-    """Limits, global N+1 and all steps are checked; without a result, no instance has moved."""
+    """Each move of a packing passes limits, global N+1 and step checks.
+
+    A failed packing moves nothing.
+    """
     found = 0
     for seed in seeds(25, 250):
         mover = _mover(seed, mode)
@@ -56,7 +59,7 @@ def test_packed_moves_are_each_allowed_when_they_are_made(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
 def test_packing_without_a_required_room_loses_no_more(mode: str) -> None:
-    """By exact search, no failure loses more than before, also if it lost most before."""
+    """Packing without reserved failover memory makes no failure lose more instances than before."""
     found = lost = 0
     for seed in seeds(40, 2000, 7000):
         settings = Settings()
@@ -80,7 +83,7 @@ def test_packing_without_a_required_room_loses_no_more(mode: str) -> None:
 
 
 def test_updated_order_of_nodes_equals_a_new_order() -> None:
-    """After each move, only the affected nodes are updated."""
+    """After each move, the order of nodes with updates of the affected nodes equals a new order."""
     mover = _mover(3, "off")
     state, count = mover.context.state, len(mover.context.cluster.nodes)
 

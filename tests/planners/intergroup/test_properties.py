@@ -42,13 +42,13 @@ def health_of(mover: Mover) -> dict[str, Health]:
 
 
 def tolerated_failures(mover: Mover) -> set[int]:
-    """Return the online nodes that pass N+1."""
+    """Return the indices of the online nodes with a failure that is tolerated."""
     online = {node.index for node in mover.context.cluster.nodes if node.online}
     return online.difference(*(health.failing for health in health_of(mover).values()))
 
 
 def held_in(mover: Mover, group: str) -> list[str]:
-    """Return the instances with a node in a group."""
+    """Return the names of the instances that have at least one node in `group`."""
     state, nodes = mover.context.state, mover.context.cluster.nodes
     return [
         name
@@ -60,7 +60,7 @@ def held_in(mover: Mover, group: str) -> list[str]:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plan_between_groups_keeps_every_limit(seed: int, command: str) -> None:
-    """Each move targets a group with access to the pools, keeps N+1, and raises no score."""
+    """Each move targets a group with access to the pool, keeps N+1, and raises no score."""
     document = random_super_cluster(seed)
     plan = plan_of(command, document)
     before, after = mover_on(document), mover_on(document, plan)
@@ -90,7 +90,10 @@ def test_plan_between_groups_keeps_every_limit(seed: int, command: str) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_redistribute_reports_the_health_of_the_model(seed: int) -> None:
-    """The states are those before the plan; after it, repaired and healthy groups are healthy."""
+    """`redistribute` reports the true health of groups before the plan.
+
+    Repaired groups are healthy after.
+    """
     document = random_super_cluster(seed)
     plan = plan_of("redistribute", document)
     before, after = health_of(mover_on(document)), health_of(mover_on(document, plan))
@@ -106,7 +109,7 @@ def test_redistribute_reports_the_health_of_the_model(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_compress_empties_the_chosen_group(seed: int) -> None:
-    """The group is empty, all its instances are elsewhere, and no other instance has moved."""
+    """`compress` leaves the chosen group empty, and moves no instance of another group."""
     document = random_super_cluster(seed)
     plan = plan_of("compress", document)
     if plan["chosen_group"] is None:
@@ -121,7 +124,7 @@ def test_compress_empties_the_chosen_group(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(5, 10))
 def test_loads_after_a_move_are_those_of_the_model(seed: int) -> None:
-    """The score of a move equals that with newly counted loads."""
+    """The score stated for a move of balance-groups equals the score of newly summed loads."""
     mover = mover_on(random_super_cluster(seed))
     state: State = mover.context.state
     groups = [group for group in state.cluster.groups if group.nodes]

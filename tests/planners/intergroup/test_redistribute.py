@@ -1,4 +1,4 @@
-"""Test redistribution: unhealthy groups, leaving instances, their order, and repaired groups."""
+"""Test `redistribute`: unhealthy groups, the instances that leave, their order, repaired groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OFFLINE = {"node1": {"offline": True}}
 def drbd_short_of_memory() -> Json:
     """Return a cluster in which node2 cannot restart the instances of node1.
 
-    ``s1`` and ``s2`` reserve 2 + 3 GiB there, ``p`` fills it up: 4 GiB are left.
+    ``s1`` and ``s2`` require 5 GiB on node2 for a failover; ``p`` runs there and leaves 4 GiB.
     """
     instances = {
         "p": instance("node2", "node3", memory=4096),
@@ -25,7 +25,10 @@ def drbd_short_of_memory() -> Json:
 
 
 def test_redistribute_moves_instances_off_offline_nodes() -> None:
-    """A group with instances on offline nodes is unhealthy until they have left."""
+    """`redistribute` moves instances off offline nodes.
+
+    Their group is unhealthy until they have left.
+    """
     instances = {"a": on_shared("node1"), "b": on_shared("node2"), "c": on_shared("node1")}
     plan = plan_of("redistribute", cluster(TWO, instances=instances, changes=OFFLINE))
     groups = by_group(plan)
@@ -39,7 +42,7 @@ def test_redistribute_moves_instances_off_offline_nodes() -> None:
 
 
 def test_redistribute_moves_secondaries_of_failing_nodes_before_their_primaries() -> None:
-    """A group that violates N+1 is weakly unhealthy; moving one secondary repairs it."""
+    """`redistribute` repairs a group that violates N+1 by moving one secondary before primaries."""
     plan = plan_of("redistribute", drbd_short_of_memory())
     assert moved(plan) == ["s1"]
     east = by_group(plan)["east"]
@@ -48,7 +51,7 @@ def test_redistribute_moves_secondaries_of_failing_nodes_before_their_primaries(
 
 
 def test_redistribute_moves_primaries_if_secondaries_are_not_enough() -> None:
-    """Shared storage has no secondaries, so primaries of the failing node move, by name."""
+    """`redistribute` moves primaries of the failing node if no secondary can be moved."""
     instances = {"big": on_shared("node1", memory=6000), "other": on_shared("node2", memory=5000)}
     plan = plan_of("redistribute", cluster(TWO, instances=instances))
     assert moved(plan) == ["big"]
@@ -58,7 +61,7 @@ def test_redistribute_moves_primaries_if_secondaries_are_not_enough() -> None:
 
 
 def test_redistribute_empties_offline_nodes_before_nodes_that_fail_n1() -> None:
-    """Instances on offline nodes move before those on nodes that violate N+1."""
+    """`redistribute` empties offline nodes before nodes that violate N+1."""
     instances = {
         "z": on_shared("node1"),
         "s": instance("node2", "node3", memory=5000),
@@ -71,7 +74,7 @@ def test_redistribute_empties_offline_nodes_before_nodes_that_fail_n1() -> None:
 
 
 def test_redistribute_leaves_out_groups_that_share_no_storage_pool() -> None:
-    """No other group has access to its pools: it is not repaired, and does not count as healthy."""
+    """`redistribute` does not repair a group if no other group has access to its storage pools."""
     instances = {"a": on_shared("node1", "nas1"), "b": on_shared("node3", "nas2")}
     document = cluster({"east": 2, "west": 2, "south": 1}, instances=instances, changes=OFFLINE)
     pools = {"node1": "nas1", "node2": "nas1", "node3": "nas2", "node4": "nas2", "node5": "nas2"}
@@ -85,13 +88,13 @@ def test_redistribute_leaves_out_groups_that_share_no_storage_pool() -> None:
 
 
 def test_redistribute_stops_if_no_group_is_unhealthy() -> None:
-    """The plan reports it, and moves no instance."""
+    """`redistribute` reports that no group is unhealthy, and moves no instance."""
     plan = plan_of("redistribute", cluster(TWO))
     assert (plan["reason"], plan["moves"]) == ("no group is unhealthy", [])
 
 
 def test_redistribute_stops_if_no_group_is_healthy() -> None:
-    """No group can receive instances."""
+    """`redistribute` moves no instance if no group is healthy, and reports it."""
     document = cluster(
         TWO,
         instances={"a": on_shared("node1"), "b": on_shared("node3")},
@@ -103,13 +106,13 @@ def test_redistribute_stops_if_no_group_is_healthy() -> None:
 
 
 def test_redistribute_stops_where_there_is_one_group() -> None:
-    """A regular cluster is not a super cluster."""
+    """`redistribute` makes no moves in a cluster with one group, and reports the reason."""
     plan = plan_of("redistribute", cluster(2))
     assert plan["reason"] == "no super cluster: there is one group only"
 
 
 def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all() -> None:
-    """A group with an instance that cannot be placed is not repaired; another group is."""
+    """`redistribute` repairs a group completely or leaves it: no group is emptied in part."""
     instances = {
         "huge": on_shared("node1", memory=7000),
         "small": on_shared("node1", memory=256),
@@ -130,7 +133,7 @@ def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all() -> None:
 
 
 def test_redistribute_cannot_repair_a_group_with_plain_disks_on_offline_nodes() -> None:
-    """An instance that cannot move prevents the repair of its group, and is named."""
+    """If an instance cannot move, `redistribute` names it and does not repair its group."""
     instances = {"a": on_shared("node1"), "b": instance("node1")}
     document = cluster(TWO, instances=instances, changes=OFFLINE)
     plan = plan_of("redistribute", document)
@@ -140,7 +143,7 @@ def test_redistribute_cannot_repair_a_group_with_plain_disks_on_offline_nodes() 
 
 
 def test_redistribute_keeps_to_the_storage_pools_of_each_instance() -> None:
-    """East shares one NAS with west and another with south; each instance moves within its pool."""
+    """`redistribute` moves each instance to a group with access to the instance's storage pool."""
     instances = {
         "a": on_shared("node1", "nas1"),
         "b": on_shared("node1", "nas2"),
@@ -160,7 +163,7 @@ def test_redistribute_keeps_to_the_storage_pools_of_each_instance() -> None:
 
 
 def test_redistribute_ignores_the_free_space_of_external_pools() -> None:
-    """Free space of an external pool is ignored; that of an internal pool counts."""
+    """`redistribute` ignores the free space of external pools, but not that of internal ones."""
     for kind, repaired in (("external", True), ("internal", False)):
         members = {"storage_type": kind, "storage_pool": "box"}
         one = instance("node1", **({"disk_template": "ext"} if kind == "external" else {}))
@@ -174,7 +177,7 @@ def test_redistribute_ignores_the_free_space_of_external_pools() -> None:
 
 
 def test_redistribute_never_makes_a_healthy_group_unhealthy() -> None:
-    """West has the memory, but would not tolerate a failure then: no instance moves."""
+    """`redistribute` moves no instance to a group that would not tolerate a failure afterwards."""
     instances = {"a": on_shared("node1", memory=5000)}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (3, 4)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
@@ -185,7 +188,7 @@ def test_redistribute_never_makes_a_healthy_group_unhealthy() -> None:
 
 
 def test_redistribute_packs_where_one_after_the_other_fails() -> None:
-    """The first uses the only node for the second; placed jointly, both fit."""
+    """`redistribute` places two instances jointly where one placed first would block the other."""
     document = cluster(
         {"east": 1, "west": 1, "south": 1},
         instances={
@@ -207,7 +210,7 @@ def test_redistribute_packs_where_one_after_the_other_fails() -> None:
 
 
 def test_redistribute_checks_that_moves_between_groups_are_allowed() -> None:
-    """The command line or a tag can forbid moves between groups; by default they are allowed."""
+    """An option or a tag can forbid that `redistribute` moves instances between groups."""
     document = cluster(TWO, instances={"a": on_shared("node1")}, changes=OFFLINE)
     plan = plan_of("redistribute", document, "--inter-group=no")
     assert plan["reason"] == "moves between groups are not allowed: --inter-group=no"

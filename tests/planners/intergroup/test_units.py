@@ -1,4 +1,4 @@
-"""Test that colocation groups change their node group as one unit."""
+"""Test colocation groups: their members change the node group together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OFFLINE = {"node1": {"offline": True}}
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_redistribute_moves_a_unit_out_of_an_unhealthy_group(template: str) -> None:
-    """One instance of a pair is on an offline node; both move to one node."""
+    """`redistribute` moves a colocation group as a whole off a group with an offline node."""
     instances = {
         "a": instance(*(["node2", "node1"] if template == "drbd" else ["node1"]), memory=512,
                       disk_template=template, tags=PAIR),
@@ -32,7 +32,7 @@ def test_redistribute_moves_a_unit_out_of_an_unhealthy_group(template: str) -> N
 
 
 def test_compress_moves_units_together() -> None:
-    """A group with two pairs is emptied; each pair ends on one node."""
+    """`compress` moves each of two colocation groups to one node."""
     instances = {
         name: on_shared("node1", memory=1024, tags=[f"iallocator:colocate:must:{name[0]}"])
         for name in ("a1", "b1", "a2", "b2")
@@ -48,7 +48,7 @@ def test_compress_moves_units_together() -> None:
 
 
 def test_balance_groups_moves_a_whole_unit_or_none_of_it() -> None:
-    """A pair is the only load; it moves completely or not at all."""
+    """`balance-groups` moves all members of a colocation group, or none of them."""
     instances = {
         name: on_shared("node1", memory=1024, tags=PAIR if name in "ab" else [])
         for name in ("a", "b", "c", "d")

@@ -21,14 +21,17 @@ __all__ = [
 
 
 def on_shared(node: str, pool: str = "", **members: Any) -> Json:
-    """Return an instance on shared storage, in the pool of that name if it is given."""
+    """Return an instance on shared storage on `node`, in the named storage pool if there is one."""
     if pool:
         members |= {"storage_type": "external", "storage_pool": pool}
     return instance(node, disk_template="ext" if pool else "rbd", **members)
 
 
 def plan_of(command: str, document: Json, *options: str, status: int = 0) -> Json:
-    """Return the plan of a command; it is verified, fits the schema, and stderr is empty."""
+    """Return the plan of a command.
+
+    The plan is verified and fits the schema, and stderr is empty.
+    """
     done = run(command, "--json", "--verify-plan", *options, stdin=as_bytes(document))
     assert (done.returncode, done.stderr) == (status, b"")
     plan: Json = json.loads(done.stdout)
@@ -45,8 +48,8 @@ def by_group(plan: Json) -> dict[str, Json]:
 def drbd_super_cluster(seed: int) -> Json:
     """Return three groups of drbd instances with failures that are not tolerated.
 
-    The first group is less full. In some clusters a node is offline, nodes require a migration tag,
-    or instances are stopped.
+    The first group is less full. In some clusters a node is offline, nodes have a migration tag, or
+    instances are stopped.
     """
     rng = Random(seed)
     groups = {f"g{k}": rng.randint(3, 5) for k in range(3)}
@@ -76,9 +79,10 @@ def drbd_super_cluster(seed: int) -> Json:
 
 
 def random_super_cluster(seed: int) -> Json:
-    """Return a super cluster with overlapping storage pools: internal disks, and two or three NAS.
+    """Return a super cluster in which each group has access to some of the storage pools.
 
-    Some nodes are offline, some have little memory, and groups have different sizes.
+    The pools are internal disks, and two or three NAS. Some nodes are offline, some have little
+    memory, and groups differ in size.
     """
     rng = Random(seed)
     groups = {f"g{k}": rng.randint(2, 5) for k in range(rng.randint(2, 5))}

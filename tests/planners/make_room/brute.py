@@ -1,4 +1,7 @@
-"""Enumerate all ways to free capacity by moves on shared storage, checking memory only."""
+"""Find the fewest moves that make a request fit, by trying all moves on shared storage.
+
+Of the capacities, only memory is checked.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ POOL = "iallocator:pool:external:fast"
 
 
 class World:
-    """Represent nodes, related instances, and access to the pool.
+    """Nodes of equal memory with instances on shared storage that constraints relate.
 
     Attributes
     ----------
@@ -80,7 +83,7 @@ class World:
             left -= size
 
     def document(self, homes: Homes | None = None) -> Json:
-        """Return the cluster with the instances at `homes`."""
+        """Return the cluster as a document, with each instance on its node in `homes`."""
         unit_of = {k: unit for unit in self.units if len(unit) > 1 for k in unit}
         instances = {}
         for k, (home, size) in enumerate(zip(homes or self.homes, self.sizes)):
@@ -118,7 +121,10 @@ class World:
     def steps(
         self, homes: Homes, fixed: Sequence[int], left: Sequence[str]
     ) -> Iterator[tuple[int, int, Homes]]:
-        """Yield moves, MiB and homes after each legal move; `fixed` and `left` do not move."""
+        """Yield each legal move from `homes`: number of moved instances, MiB, and the new homes.
+
+        The instances `fixed` and the instances on the nodes `left` do not move.
+        """
         free = self.free(homes)
         for unit in self.units:
             if not set(unit).isdisjoint(fixed):
@@ -141,7 +147,7 @@ class World:
         return all(self.racks[homes[a]] == self.racks[homes[b]] for a, b in self.pairs)
 
     def _both(self, homes: Homes, one: int, other: int) -> Iterator[tuple[int, int, Homes]]:
-        """Yield the moves of two instances to the other rack together."""
+        """Yield the moves that take two instances of one rack to the other rack together."""
         abroad = [n for n in self.names if self.racks[n] != self.racks[homes[one]]]
         for places in product(abroad, repeat=2):
             moved = dict(zip((one, other), places))
@@ -152,7 +158,7 @@ class World:
 
 
 def all_fit(free: dict[str, int], sizes: Sequence[int], reach: Sequence[Sequence[str]]) -> bool:
-    """Return whether all `sizes` fit at once, each on one of its nodes."""
+    """Return whether all `sizes` fit at once, each on one of the nodes that it can reach."""
     for places in product(*reach):
         left = dict(free)
         for size, place in zip(sizes, places):
@@ -169,7 +175,10 @@ def fewest(
     fixed: Sequence[int] = (),
     left: Sequence[str] = (),
 ) -> tuple[int, int] | None:
-    """Return the fewest moves until `reached` is true, and the least MiB of so many moves."""
+    """Return the least number of moves until `reached` is true, and the least MiB of as many moves.
+
+    Return None if more than `most` moves are needed.
+    """
     layers: list[dict[Homes, int]] = [{} for _ in range(most + 1)]
     layers[0][world.homes] = 0
     for count, layer in enumerate(layers):

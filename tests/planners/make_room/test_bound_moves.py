@@ -1,4 +1,4 @@
-"""Test make-room with affinity constraints and pools against brute force."""
+"""Test `make-room` with affinity constraints and storage pools against brute force."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def planned(document: Json, *words: str) -> Json:
 
 
 def homes_after(world: World, plan: Json) -> tuple[str, ...]:
-    """Return the primary node of each instance after the moves of the plan."""
+    """Return the primary node of each instance after the moves of `plan`."""
     homes = list(world.homes)
     for move in plan["moves"]:
         homes[int(move["instance"][1:])] = move["to"][0]
@@ -40,7 +40,7 @@ def held_to(
     least: tuple[int, int] | None,
     *words: str,
 ) -> int | None:
-    """Assert that the plan has the moves and MiB of `least`, and that the request fits after it."""
+    """Assert that make-room finds the `least` moves and MiB, and that the request fits then."""
     plan = planned({**world.document(), "request": request}, "--n1=off", *words)
     found = len(plan["moves"]), sum(move["copied_mib"] for move in plan["moves"])
     assert found == (least or (0, 0))
@@ -52,14 +52,14 @@ def held_to(
 
 
 def new(memory: int, tags: list[str]) -> Json:
-    """Return a request for an instance on shared storage."""
+    """Return a request for a new instance on shared storage."""
     described = rbd(memory=memory, tags=tags)
     del described["nodes"], described["admin_state"]
     return {**described, "type": "allocate", "name": "new", "required_nodes": 1}
 
 
 def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools() -> None:
-    """A colocation group moves as a unit; separations and pools are enforced."""
+    """`make-room` finds the fewest moves with colocation groups, separated instances and pools."""
     counts = set()
     for seed in range(24):
         rng = Random(f"allocate/{seed}")
@@ -73,7 +73,7 @@ def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools() -> None:
 
 
 def test_allocation_gets_the_fewest_moves_with_racks() -> None:
-    """Two instances that must share a rack leave it together."""
+    """`make-room` moves two instances that must share a rack to another rack together."""
     crossed, counts = 0, set()
     for seed in (*range(12), 320):
         rng = Random(f"racks/{seed}")
@@ -92,7 +92,7 @@ def _holds(world: World, homes: tuple[str, ...], need: int, nodes: list[str]) ->
 
 
 def goal_of(world: World, moving: list[int], nodes: list[str]) -> Callable[[tuple[str, ...]], bool]:
-    """Return whether all of `moving` would fit on `nodes`."""
+    """Return a function that reports whether all of `moving` would fit on `nodes`."""
 
     def reached(homes: tuple[str, ...]) -> bool:
         reach = [[n for n in nodes if k not in world.pooled or n in world.reaching] for k in moving]
@@ -102,13 +102,13 @@ def goal_of(world: World, moving: list[int], nodes: list[str]) -> Callable[[tupl
 
 
 def alone(world: World) -> list[int]:
-    """Return the instances without relations to others."""
+    """Return the positions of the instances without constraints that involve other instances."""
     single = [unit[0] for unit in world.units if len(unit) == 1]
     return [k for k in single if k not in world.apart]
 
 
 def test_evacuation_gets_the_fewest_moves_of_other_instances() -> None:
-    """One or two instances leave a node; no other instance moves to the evacuated node."""
+    """`make-room` finds the fewest moves of other instances that let instances leave a node."""
     counts = set()
     for seed in range(16):
         world = World(Random(f"evacuate/{seed}"))
@@ -123,7 +123,7 @@ def test_evacuation_gets_the_fewest_moves_of_other_instances() -> None:
 
 
 def test_change_of_group_gets_the_fewest_moves_of_other_instances() -> None:
-    """Moves inside the target group free the capacity."""
+    """`make-room` finds the fewest moves in a target group that let an instance enter it."""
     counts = set()
     for seed in range(16):
         world = World(Random(f"change/{seed}"), {"east": 1, "west": 3})
@@ -138,7 +138,7 @@ def test_change_of_group_gets_the_fewest_moves_of_other_instances() -> None:
 
 
 def test_unit_is_one_move_in_the_plan() -> None:
-    """Both moves name the colocation group; two other moves would suffice, but copy more."""
+    """Both moves of a colocation group of two name the group, and count as one move."""
     world = World(Random(0))
     world.sizes = [1000, 1000, 2400, 2400, 7000]
     world.homes = ("node1", "node1", "node2", "node2", "node3")
@@ -163,7 +163,7 @@ def mirrored(rng: Random) -> tuple[Json, Json]:
 
 @pytest.mark.parametrize("n1", ["off", "no-new", "no-worse", "strict"])
 def test_request_fits_where_the_plan_ends_in_every_mode(n1: str) -> None:
-    """The request fits after the plan, also for drbd instances."""
+    """With each N+1 mode, a request for a drbd instance fits after the plan of make-room."""
     made = 0
     for seed in seeds(2, 8, 4):
         instances, document = mirrored(Random(f"mirrored/{seed}"))
@@ -181,7 +181,7 @@ def test_request_fits_where_the_plan_ends_in_every_mode(n1: str) -> None:
 
 
 def test_drbd_unit_moves_by_the_cheapest_routes_of_its_members() -> None:
-    """Both fail over; one keeps its old secondary, because node1 could not run both."""
+    """Members of a drbd colocation group fail over, and only one gets a new secondary."""
     unit = {"tags": ["iallocator:colocate:must:u"]}
     instances = {
         "a": instance("node1", "node3", memory=1000, **unit),
@@ -196,7 +196,7 @@ def test_drbd_unit_moves_by_the_cheapest_routes_of_its_members() -> None:
 
 
 def test_separated_instances_do_not_share_a_node_temporarily() -> None:
-    """A direct move would place a on node3 for a while, where b is."""
+    """`make-room` never has two separated instances on one node, not even for a while."""
     apart = {"tags": ["iallocator:separate:must:x"]}
     instances = {
         "a": instance("node2", "node3", disk=3000, disk_space_total=3128, **apart),
@@ -212,7 +212,11 @@ def test_separated_instances_do_not_share_a_node_temporarily() -> None:
 
 
 def test_instances_bound_by_a_rack_leave_it_together() -> None:
-    """One alone would be separated from the other, and no node of its rack has capacity for it."""
+    """`make-room` moves two instances that must share a rack to another rack together.
+
+    One instance alone would leave the rack of the other one, and no node of that rack has capacity
+    for it.
+    """
     rack = {"tags": ["iallocator:colocate:must:u:rack"], "disk_template": "rbd"}
     instances = {
         "a": instance("node1", memory=2000, **rack), "b": instance("node2", memory=2000, **rack),
@@ -231,9 +235,9 @@ def test_instances_bound_by_a_rack_leave_it_together() -> None:
 
 
 def test_unit_that_would_lose_a_tolerated_failure_waits_for_the_room() -> None:
-    """If node3 fails, only node2 can restart e; d leaves node2 before a and b arrive.
+    """`make-room` frees the failover capacity before a colocation group takes it.
 
-    Each of a and b uses the capacity for e, so the reason names neither of them.
+    If node3 fails, only node2 can restart e. Instance d leaves node2 before a and b arrive.
     """
     pool = [POOL]
     unit = {"tags": [POOL, "iallocator:colocate:must:u"], "disk_template": "rbd"}
@@ -257,9 +261,9 @@ def test_unit_that_would_lose_a_tolerated_failure_waits_for_the_room() -> None:
 
 
 def test_unit_is_checked_by_failures_as_a_whole() -> None:
-    """Between the moves of a and b, a failure of node1 loses less than before, then more.
+    """`make-room` checks N+1 after all members of a colocation group have moved, not between them.
 
-    It loses two instances before and two after the plan, and as much memory.
+    Between the moves of a and b, a failure of node1 loses more than after both.
     """
     unit, other = ({"tags": [f"iallocator:colocate:must:{name}"]} for name in "uv")
     instances = {

@@ -1,4 +1,4 @@
-"""Test N+1 between the steps of one move, such as ``f r:X f``."""
+"""Test that `make-room` keeps N+1 between the steps of one move, such as ``f r:X f``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXPOSED = "would not be tolerated during the move"
 
 
 def nearly_full(seed: int) -> Json:
-    """Return four nodes with drbd instances, and a request that needs moves of others."""
+    """Return four nodes with drbd instances, and a request that fits only after moves of others."""
     rng = Random(seed)
     instances = {
         f"i{k}": instance(*rng.sample(NAMES, 2), memory=rng.choice([700, 1300, 2100]))
@@ -47,7 +47,7 @@ def planned(document: Json) -> Json:
 
 
 def broken_during(document: Json, plan: Json) -> list[str]:
-    """Return the failures that are not tolerated during a move of the plan."""
+    """Return the failures that stop being tolerated between the steps of a move of the plan."""
     model = model_of(document)
     known = {one.name: one for one in model.instances}
     position = {node.name: node.index for node in model.nodes}
@@ -71,7 +71,7 @@ def broken_during(document: Json, plan: Json) -> list[str]:
 
 @pytest.mark.parametrize("seed", [48, 226, 279, 349])
 def test_plan_that_keeps_n1_during_all_moves_is_preferred(seed: int) -> None:
-    """The first plan that fits violates N+1 between two steps; another one does not."""
+    """`make-room` prefers a plan that keeps N+1 between all steps to one that violates it."""
     document = nearly_full(seed)
     plan = planned(document)
     assert plan["moves"]
@@ -81,7 +81,7 @@ def test_plan_that_keeps_n1_during_all_moves_is_preferred(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [157, 361])
 def test_violation_during_a_move_is_reported(seed: int) -> None:
-    """No other plan has as few moves, so the reason names the failure."""
+    """If every shortest plan violates N+1 during a move, the reason names the failure."""
     document = nearly_full(seed)
     plan = planned(document)
     assert EXPOSED in plan["reason"]

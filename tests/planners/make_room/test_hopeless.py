@@ -1,4 +1,4 @@
-"""Test that requests which no plan can make possible are rejected without a search."""
+"""Test `make-room` for requests that no moves make possible: it rejects them without a search."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def instance_that_never_moves() -> Json:
     "document", [unit_in_two_places(), larger_than_all(), instance_that_never_moves()]
 )
 def test_impossible_room_is_not_searched(document: Json, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proof shows that no moves of other instances help."""
+    """`make-room` does not search if a proof shows that no moves of other instances help."""
     monkeypatch.setattr(RoomSearch, "run", lambda *_: pytest.fail("searched in vain"))
     reason = planned(document, "--n1=off")["reason"]
     assert reason == "no plan with up to 3 moves of other instances exists (proved)"

@@ -1,4 +1,4 @@
-"""Test make-room: the fewest moves of other instances, against brute force."""
+"""Test `make-room`: it finds the fewest moves of other instances, compared with brute force."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def tight(seed: int) -> Json:
 
 
 def ways(homes: tuple[str, ...], sizes: list[int]) -> list[tuple[str, ...]]:
-    """Return the placements after each legal migration from `homes`, by memory alone."""
+    """Return the placements after one migration from `homes` to a node with enough free memory."""
     free = {n: 8000 - sum(s for h, s in zip(homes, sizes) if h == n) for n in NAMES}
     return [
         (*homes[:k], target, *homes[k + 1 :])
@@ -57,7 +57,10 @@ def ways(homes: tuple[str, ...], sizes: list[int]) -> list[tuple[str, ...]]:
 
 
 def fewest(document: Json, most: int) -> tuple[int, int, list[tuple[str, ...]]] | None:
-    """Return the fewest moves, the least traffic of so many, and all their final placements."""
+    """Return the least number of migrations, their least traffic, and their final placements.
+
+    Return None if more than `most` migrations are needed.
+    """
     instances = document["instances"].values()
     sizes, need = [one["memory"] for one in instances], document["request"]["memory"]
     reached = {tuple(one["nodes"][0] for one in instances): 0}
@@ -79,7 +82,7 @@ def fewest(document: Json, most: int) -> tuple[int, int, list[tuple[str, ...]]] 
 
 
 def lowest_score(document: Json, ends: list[tuple[str, ...]]) -> float:
-    """Return the lowest score of the cluster with all instances placed as in one of `ends`."""
+    """Return the lowest score that the cluster has with one of the placements `ends`."""
     sizes = [one["memory"] for one in document["instances"].values()]
     clusters = (
         cluster(3, memory=8000, instances={
@@ -91,20 +94,23 @@ def lowest_score(document: Json, ends: list[tuple[str, ...]]) -> float:
 
 
 def ask(document: Json, *words: str) -> tuple[int, str]:
-    """Return the exit status and the output for `document`."""
+    """Return the exit status and the output of the program with options `words` for `document`."""
     done = run(*words, stdin=as_bytes(document))
     return done.returncode, done.stdout.decode()
 
 
 def planned(document: Json, *words: str) -> Json:
-    """Return the plan of make-room, which fits its schema."""
+    """Return the plan of make-room after a check against its schema."""
     plan: Json = json.loads(ask(document, "make-room", "--json", *words)[1])
     conforms(plan, "plan")
     return plan
 
 
 def test_moves_are_the_fewest_then_of_least_traffic_then_of_lowest_score() -> None:
-    """The plan is compared with every sequence of up to three migrations, by memory alone."""
+    """`make-room` finds the fewest migrations; of these, the least traffic, then the best score.
+
+    Brute force tries every sequence of up to three migrations.
+    """
     counts, chosen = set(), 0
     for seed in seeds(14, 40, 17):
         document = tight(seed)
@@ -133,7 +139,7 @@ TWO = allocate_rbd(
 
 
 def test_rejection_names_the_moves_that_make_room() -> None:
-    """The answer to Ganeti is a rejection; ``solutions`` has the plan with its transition."""
+    """With --make-room, a rejection of Ganeti's request has the moves in ``solutions``."""
     _, output = ask(TWO, "--n1=off", "--make-room=2")
     answer = json.loads(output)
     conforms(answer, "response")
@@ -152,7 +158,7 @@ def test_rejection_without_the_option_names_no_moves() -> None:
 
 
 def test_plan_with_more_traffic_than_cost_is_rejected() -> None:
-    """``--cost`` limits the copied data."""
+    """`make-room` finds no plan if each plan copies more data than ``--cost`` permits."""
     status, output = ask(TWO, "make-room", "--n1=off", "--cost=2")
     assert (status, "no plan with up to 3 moves of other instances exists" in output) == (1, True)
     assert ask(TWO, "make-room", "--n1=off", "--cost=3")[0] == 0
@@ -162,7 +168,7 @@ def test_plan_with_more_traffic_than_cost_is_rejected() -> None:
     ("tag", "targets"), [("", {"node2", "node3"}), ("iallocator:separate:must:x", {"node3"})]
 )
 def test_separated_instances_never_share_a_node_to_make_room(tag: str, targets: set[str]) -> None:
-    """Only instances without a constraint may share a node."""
+    """`make-room` moves an instance to the node of another one unless the two are separated."""
     tags = {"tags": [tag] if tag else []}
     full = {"c": shared("node3", 3000)} if tag else {"c": shared("node3", 6000)}
     instances = {"a": shared("node1", 3000, **tags), "b": shared("node2", 4000, **tags), **full}
@@ -174,12 +180,12 @@ def test_separated_instances_never_share_a_node_to_make_room(tag: str, targets: 
 
 
 def test_tolerated_failures_are_tolerated_after_the_moves() -> None:
-    """With N+1, the moves that memory allows are rejected."""
+    """`make-room` rejects moves after which a tolerated node failure is not tolerated any more."""
     assert planned(TWO)["moves"] == []
 
 
 def test_moves_of_other_instances_let_an_evacuation_succeed() -> None:
-    """The evacuated instance needs more memory than each node has, until another one moves."""
+    """`make-room` finds the move of another instance that lets an evacuation succeed."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
     }  # fmt: skip
@@ -192,7 +198,7 @@ def test_moves_of_other_instances_let_an_evacuation_succeed() -> None:
 
 
 def test_moves_of_other_instances_let_instances_change_their_group() -> None:
-    """The other group has no free capacity, until one of its instances moves."""
+    """`make-room` finds the move in the other group that lets an instance change its group."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
     }  # fmt: skip
@@ -205,26 +211,26 @@ def test_moves_of_other_instances_let_instances_change_their_group() -> None:
 
 
 def test_request_that_fits_needs_no_moves() -> None:
-    """The reason states that the request fits; the exit status is 0."""
+    """For a request that fits, `make-room` makes no moves, says so, and ends with status 0."""
     document = allocate_rbd(cluster(3), memory=1000)
     status, output = ask(document, "make-room")
     assert (status, "it fits without moves" in output) == (0, True)
 
 
 def test_document_without_a_request_is_rejected() -> None:
-    """Without a request, the exit status is 2."""
+    """`make-room` ends with exit status 2 if the document has no request."""
     assert ask(cluster(2), "make-room")[0] == 2
 
 
 def test_cluster_without_a_request_is_rejected_with_a_hint(tmp_path: Path, capsys: Output) -> None:
-    """The cluster is read from elsewhere, and the file has no request."""
+    """`make-room` with a cluster from elsewhere rejects a file without a request, with a hint."""
     (tmp_path / "nothing").write_bytes(b"\n")
     assert main(["make-room", "--simulate=p,3,9g,9g,9", str(tmp_path / "nothing")]) == 2
     assert capsys.readouterr().err.startswith("iallocator: make-room needs a request: a document")
 
 
 def test_drbd_instances_make_room_by_a_move_to_their_secondary() -> None:
-    """A failover to the secondary copies the memory only."""
+    """`make-room` fails a drbd instance over to its secondary, which copies its memory only."""
     instances = {"a": instance("node1", "node2", memory=3000), "b": shared("node2", 3000)}
     document = allocate_rbd(cluster(2, instances=instances), memory=6000)
     plan = planned(document, "--n1=off", "--ignore-soft-errors")
@@ -237,7 +243,7 @@ def test_drbd_instances_make_room_by_a_move_to_their_secondary() -> None:
 def test_search_for_room_interrupted_prints_the_plan_so_far(
     found: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The moves found so far are the plan, which is not proved; without any, there is no plan."""
+    """After Ctrl-C, `make-room` prints the plan found so far as not proved, or no plan."""
     whole = RoomSearch.over
 
     def interrupt(self: RoomSearch) -> bool:
@@ -275,7 +281,7 @@ SEVERAL = {
 
 
 def test_batch_that_does_not_fit_names_the_moves_that_make_room_for_all() -> None:
-    """The batch succeeds partly; ``explain`` reports the moves for each instance."""
+    """For a batch that fits in part, the answer has the moves after which all of it fits."""
     words = ("--n1=off", "--make-room=2")
     answer = json.loads(ask(SEVERAL, *words)[1])
     conforms(answer, "response")
@@ -287,7 +293,7 @@ def test_batch_that_does_not_fit_names_the_moves_that_make_room_for_all() -> Non
 
 
 def test_evacuation_that_others_make_room_for_is_explained() -> None:
-    """The entry about the moves names no instance."""
+    """`explain` adds no decision for the moves that make room for an evacuation."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
     }  # fmt: skip
@@ -301,7 +307,7 @@ def test_evacuation_that_others_make_room_for_is_explained() -> None:
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_request_in_words_equals_the_document(asked: bool) -> None:
-    """With a question, as for ``ask``, the request of the file is ignored."""
+    """`make-room` with a request in words, as for ``ask``, ignores the request of the file."""
     other = allocate_rbd(TWO, memory=100) if asked else {**TWO}
     if not asked:
         del other["request"]
@@ -313,7 +319,7 @@ def test_request_in_words_equals_the_document(asked: bool) -> None:
 
 
 def test_request_in_words_works_with_a_cluster_from_another_source(capsys: Output) -> None:
-    """With a question and a cluster from elsewhere, no file is needed."""
+    """`make-room` with a request in words and a cluster from elsewhere needs no file."""
     question = "--request=allocate --memory {} --template rbd --disk 1G"
     for memory, status, reported in (
         ("1G", 0, "it fits without moves"),
@@ -336,7 +342,7 @@ def test_request_in_words_works_with_a_cluster_from_another_source(capsys: Outpu
 def test_invalid_request_in_words_is_rejected(
     words: str, reported: str, tmp_path: Path, capsys: Output
 ) -> None:
-    """The error is one line, with exit status 2."""
+    """`make-room` rejects an invalid request in words with one line and exit status 2."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(TWO))
     assert main(["make-room", f"--request={words}", str(path)]) == 2
@@ -344,7 +350,7 @@ def test_invalid_request_in_words_is_rejected(
 
 
 def test_search_without_time_is_reported() -> None:
-    """Without time, nothing is proved."""
+    """If no time is left, `make-room` reports that it found no plan, and claims no proof."""
     status, reported = ask(TWO, "make-room", "--n1=off", "--time-limit=0")
     assert status == 1
     assert "no plan with up to 3 moves of other instances was found (time is up)" in reported
@@ -363,7 +369,7 @@ def several(groups: list[str | None]) -> Json:
 def test_room_for_a_group_that_does_not_exist_is_not_searched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No move creates the missing group; the instances of other groups are placed."""
+    """`make-room` does not search for moves for an instance that requires an unknown group."""
     monkeypatch.setattr(RoomSearch, "run", lambda search: pytest.fail("searched in vain"))
     _, reported = ask(several([None, "gone"]), "make-room", "--n1=off", "--json")
     assert json.loads(reported)["reason"].startswith("no plan with up to 3 moves")
@@ -372,7 +378,7 @@ def test_room_for_a_group_that_does_not_exist_is_not_searched(
 def test_operations_of_a_search_count_each_instance_and_simulated_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The budget counts work, so that expensive checks are made less often."""
+    """The budget of a search counts instances and simulated failures, not just placements."""
     asked: list[int] = []
     whole = RoomSearch.reached
 
@@ -393,7 +399,7 @@ def test_operations_of_a_search_count_each_instance_and_simulated_failure(
 
 
 def test_exact_searches_for_room_share_the_limit_of_operations() -> None:
-    """Each search has a part of the remaining budget; one that exhausts it proves nothing."""
+    """Each exact search of make-room gets a part of the remaining budget of operations."""
     context = RoomContext(model_of(cluster(2)), Settings())
     first = context.budget()
     start = first.work[ITERATIONS]
@@ -404,7 +410,10 @@ def test_exact_searches_for_room_share_the_limit_of_operations() -> None:
 
 
 def test_secondary_that_stays_keeps_the_memory_for_another_primary() -> None:
-    """On node3, a would fail over to node2 together with b, and node2 lacks the memory."""
+    """`make-room` makes no move to a node from which the instance could not fail over any more.
+
+    On node3, instance a would fail over to node2 together with b, and node2 lacks the memory.
+    """
     instances = {
         "a": instance("node1", "node2", memory=2000), "b": instance("node3", "node2", memory=2000),
     }  # fmt: skip
