@@ -1,1 +1,1 @@
-"""Test constraints between instances, and their list."""
+"""Test affinity and other constraints of instances, and the command that lists them."""

@@ -15,12 +15,12 @@ from tests.seeds import seeds
 
 
 def _plan(document: Json, command: str, *options: str) -> Json:
-    """Return the plan of `command` for `document`; it must pass its own verification."""
+    """Return the plan of `command` for `document` after it has passed its verification."""
     return plan_of(command, document, *options)
 
 
 def _crowded(tags: dict[str, list[str]], nodes: int = 3) -> Json:
-    """Return a cluster with instances a to d on node1, and empty other nodes."""
+    """Return a cluster with the instances a to d on node1; the other nodes have none."""
     instances = {
         name: builders.rbd("node1", memory=2048, tags=tags.get(name, [])) for name in "abcd"
     }
@@ -28,7 +28,7 @@ def _crowded(tags: dict[str, list[str]], nodes: int = 3) -> Json:
 
 
 def test_balance_keeps_colocated_instances_together() -> None:
-    """At the end, the pair is on one node, and all other instances are spread."""
+    """`balance` keeps two colocated instances on one node, and spreads all others."""
     pair = ["iallocator:colocate:must:web"]
     document = _crowded({"a": pair, "b": pair})
     plan = _plan(document, "balance")
@@ -38,7 +38,7 @@ def test_balance_keeps_colocated_instances_together() -> None:
 
 
 def test_balance_keeps_racks_apart() -> None:
-    """An instance does not move to the rack of an instance that it is separated from."""
+    """`balance` does not move an instance to the rack of an instance that it is separated from."""
     apart = ["iallocator:separate:must:db:rack"]
     instances = {
         "a": builders.rbd("node1", memory=2048, tags=apart),
@@ -56,7 +56,7 @@ def test_balance_keeps_racks_apart() -> None:
 
 
 def test_balance_weighs_a_soft_constraint_against_the_score() -> None:
-    """A soft constraint is kept with a high penalty; with a low one it is violated and reported."""
+    """`balance` keeps a soft constraint with a high penalty; with a low one it may violate it."""
     dear = ["iallocator:colocate:should:web:50"]
     cheap = ["iallocator:colocate:should:web:0.001"]
     document = _crowded(dict.fromkeys("abcd", dear))
@@ -70,7 +70,7 @@ def test_balance_weighs_a_soft_constraint_against_the_score() -> None:
 
 
 def test_balance_moves_for_a_soft_constraint_alone() -> None:
-    """A violated soft constraint is repaired although the bare score rises; not as in hbal."""
+    """`balance` repairs a violated soft constraint though the score without penalties rises."""
     apart = ["iallocator:separate:should:db:20"]
     instances = {
         "a": builders.rbd("node1", memory=2048, tags=apart),
@@ -86,7 +86,7 @@ def test_balance_moves_for_a_soft_constraint_alone() -> None:
 
 
 def test_squeeze_keeps_separated_instances_apart() -> None:
-    """A node stays powered on if its instance cannot share any other node."""
+    """`squeeze` keeps a node on if its instance is separated from those of all other nodes."""
     apart = ["iallocator:separate:must:db"]
     instances = {
         name: builders.rbd(f"node{k}", memory=1024, tags=apart)
@@ -105,7 +105,10 @@ def test_squeeze_keeps_separated_instances_apart() -> None:
 
 @pytest.mark.parametrize("command", ["balance", "squeeze"])
 def test_no_plan_violates_a_satisfied_hard_constraint(command: str) -> None:
-    """A hard constraint that was satisfied stays so after each colocation group of a plan."""
+    """No move of a plan violates a hard constraint that was satisfied before.
+
+    A colocation group is checked after its last move.
+    """
     chances = random.Random(5)
     moves = bound = 0
     for _ in seeds(4, 25):
@@ -124,7 +127,7 @@ def test_no_plan_violates_a_satisfied_hard_constraint(command: str) -> None:
 
 
 def test_order_of_keys_changes_no_plan() -> None:
-    """The plan is equal for any order of nodes and instances."""
+    """`balance` and `squeeze` make equal plans for any order of keys in the document."""
     chances = random.Random(11)
     for _ in seeds(2, 10):
         document = random_document(chances)
@@ -137,7 +140,7 @@ def test_order_of_keys_changes_no_plan() -> None:
 
 
 def test_scan_after_moves_equals_a_new_one() -> None:
-    """The values kept between steps equal those of a new scan."""
+    """After moves, the scan of balance with soft constraints equals a new scan."""
     from iallocator.constraints import relations_of
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State

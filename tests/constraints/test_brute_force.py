@@ -1,4 +1,7 @@
-"""Compare answers on tiny clusters with random affinity tags with all placements."""
+"""Test constraints in answers on tiny clusters against all placements.
+
+The instances have random affinity tags.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ CASES = len(seeds(60, 520))
 
 
 def _cluster(chances: random.Random, instances: Mapping[str, Json]) -> Json:
-    """Return three or four nodes in two racks, with little free memory."""
+    """Return three or four nodes in two racks, with `instances` and little free memory."""
     document = builders.cluster(
         nodes=chances.choice([3, 4]), memory=16384, cpus=32, instances=instances
     )
@@ -35,7 +38,7 @@ def _cluster(chances: random.Random, instances: Mapping[str, Json]) -> Json:
 
 
 def _batch(chances: random.Random) -> Json:
-    """Return a request for two to four new instances beside one or two existing ones."""
+    """Return a request for two to four new instances, with one or two existing instances."""
     there = {
         f"old{k}": builders.rbd("node1", memory=512, tags=random_tags(chances))
         for k in range(chances.randint(0, 2))
@@ -67,7 +70,7 @@ def _evacuation(chances: random.Random) -> Json:
 
 
 def _all_ways(document: Json, sizes: Mapping[str, int], targets: list[str]) -> Iterator[Homes]:
-    """Yield each placement of all of `sizes` on `targets` that fits the memory."""
+    """Yield each placement of all `sizes` on `targets` that fits the memory."""
     for chosen in itertools.product(targets, repeat=len(sizes)):
         used = dict.fromkeys(targets, 0)
         for node, size in zip(chosen, sizes.values()):
@@ -82,7 +85,7 @@ def _staying(document: Json, moved: Mapping[str, int]) -> Homes:
 
 
 def _check(document: Json, sizes: Mapping[str, int], targets: list[str], places: Homes) -> bool:
-    """Compare `places` with all placements; return whether all instances could be placed."""
+    """Check that `places` violates no hard constraint; return whether all can be placed."""
     staying = _staying(document, sizes)
     before = violated_hard(document, staying)
     homes = staying | {n: i["nodes"][0] for n, i in document["instances"].items() if n in sizes}
@@ -98,7 +101,7 @@ def _check(document: Json, sizes: Mapping[str, int], targets: list[str], places:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_batch_is_placed_if_and_only_if_all_can_be(seed: int) -> None:
-    """No hard constraint is violated, and all are placed if a placement of all exists."""
+    """A batch is placed completely if and only if some placement satisfies all constraints."""
     chances = random.Random(seed)
     outcomes = set()
     for _ in range(CASES):
@@ -113,7 +116,7 @@ def test_batch_is_placed_if_and_only_if_all_can_be(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_evacuation_moves_all_if_and_only_if_all_can_move(seed: int) -> None:
-    """No satisfied hard constraint gets violated, and all move if a plan for all exists."""
+    """An evacuation moves all instances if and only if some plan satisfies all constraints."""
     chances = random.Random(100 + seed)
     outcomes = set()
     for _ in range(CASES):
@@ -128,7 +131,7 @@ def test_evacuation_moves_all_if_and_only_if_all_can_move(seed: int) -> None:
 
 
 def test_order_of_keys_changes_no_answer() -> None:
-    """The answer is byte-equal for any order of nodes, instances and tags."""
+    """The answer is byte-equal for any order of nodes, instances and tags in the document."""
     chances = random.Random(7)
     for make in (_batch, _evacuation):
         for _ in range(10):

@@ -1,4 +1,4 @@
-"""Test hard order constraints on an instance that cannot run: the answer names the chain."""
+"""Test orders of starts after an instance that cannot run: the answer names the chain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shared(node: str, *tags: str, **members: Any) -> Json:
 
 
 def world(**changes: Any) -> Json:
-    """Return a cluster where ``web`` starts after ``db``, which `changes` may change."""
+    """Return a cluster in which ``web`` starts after ``db``; `changes` are members of ``db``."""
     instances = {
         "db": shared("node1", **changes),
         "web": shared("node2", "iallocator:order:after:db"),
@@ -32,14 +32,14 @@ def world(**changes: Any) -> Json:
 
 
 def without_db() -> Json:
-    """Return that cluster with ``db`` misspelt."""
+    """Return a cluster in which ``web`` must start after an instance that does not exist."""
     document = world()
     document["instances"]["bd"] = document["instances"].pop("db")
     return document
 
 
 def on_offline() -> Json:
-    """Return that cluster with ``db`` on an offline node."""
+    """Return a cluster in which ``web`` must start after ``db``, which is on an offline node."""
     document = world()
     document["nodes"]["node1"]["offline"] = True
     return document
@@ -54,9 +54,9 @@ BASES = {
 
 @pytest.mark.parametrize("case", BASES)
 def test_allocation_after_an_instance_that_cannot_run_names_the_chain(case: str) -> None:
-    """The instance is placed, because ``db`` may be repaired first.
+    """An instance that must start after one that cannot run is placed; `info` names the chain.
 
-    The answer reports the chain.
+    The instance that cannot run may be repaired first.
     """
     document, why = BASES[case]
     tags = ["iallocator:order:after:web"]
@@ -68,7 +68,7 @@ def test_allocation_after_an_instance_that_cannot_run_names_the_chain(case: str)
 
 
 def test_allocation_after_a_running_instance_omits_the_order() -> None:
-    """A chain of running instances is not reported."""
+    """An answer does not name an order of starts if all of its instances run."""
     asked = builders.allocate_rbd(world(), memory=512,
                               tags=["iallocator:order:after:web"])  # fmt: skip
     assert "starts after" not in respond(asked)["info"]
@@ -76,7 +76,10 @@ def test_allocation_after_a_running_instance_omits_the_order() -> None:
 
 @pytest.mark.parametrize("case", BASES)
 def test_check_names_an_instance_that_runs_though_its_predecessor_cannot(case: str) -> None:
-    """The violated hard constraint sets exit status 1."""
+    """`check` reports an instance that runs although it must start after one that cannot run.
+
+    The exit status is 1.
+    """
     document, why = BASES[case]
     found = json_of("check", "--n1=off", document=document, status=1)["groups"][0]["findings"]
     violated = [one for one in found if one["kind"] == "musts"]
@@ -89,7 +92,7 @@ def test_check_names_an_instance_that_runs_though_its_predecessor_cannot(case: s
 def test_constraints_name_orders_that_cannot_be_satisfied(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The unsatisfiable orders are listed beside the tags that cannot be parsed."""
+    """`constraints` lists orders that cannot be satisfied with the tags that have no meaning."""
     document, why = BASES[case]
     document["instances"]["web"]["tags"].append("iallocator:colocate:must:wbe")
     path = tmp_path / "cluster.json"
@@ -102,7 +105,7 @@ def test_constraints_name_orders_that_cannot_be_satisfied(
 
 
 def test_rejection_by_affinity_names_the_offline_node_of_the_other_instance() -> None:
-    """The instance must be on the node of the other instance, which is offline."""
+    """A rejection by colocation names the offline node on which the instance would have to be."""
     pair = ["iallocator:colocate:must:web"]
     document = builders.cluster(3, instances={"a": shared("node1", *pair)})
     document["nodes"]["node1"]["drained"] = True

@@ -1,4 +1,4 @@
-"""Test ``iallocator show --rules``: every constraint on placements, with its origin."""
+"""Test ``show --rules``: it lists every constraint on placements, with its origin."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ODD = [
 
 
 def _listed(document: Json, *options: str) -> list[Json]:
-    """Return what the command lists for `document`."""
+    """Return the constraints that ``show --rules`` lists for `document`."""
     found: list[Json] = json_of("constraints", *options, document=document)["constraints"]
     return found
 
 
 def test_every_source_is_listed_with_its_origin() -> None:
-    """Sizes, roles, allowed nodes, exclusion tags and affinity each have their origin."""
+    """The list of constraints has the origin of sizes, roles, nodes, exclusion and affinity."""
     tags = ["ex:1", "iallocator:separate:should:web:2"]
     document = builders.cluster(
         nodes=3,
@@ -45,7 +45,7 @@ def test_every_source_is_listed_with_its_origin() -> None:
 
 
 def test_an_option_replaces_the_whitelist_of_the_request() -> None:
-    """A restriction that an option replaces is not listed."""
+    """The list of constraints has the nodes permitted by an option, not those of the request."""
     request = builders.allocate(builders.cluster(nodes=3), memory=2048)
     request["request"]["restrict-to-nodes"] = ["node1"]
     found = _listed(request, "--restrict-allocation-to", "node2,node3")
@@ -55,7 +55,7 @@ def test_an_option_replaces_the_whitelist_of_the_request() -> None:
 
 
 def test_ignoring_soft_errors_turns_exclusion_into_a_should() -> None:
-    """The listed strength is that under the given options."""
+    """With --ignore-soft-errors, the list has exclusion tags as soft constraints."""
     document = builders.cluster(
         nodes=3,
         tags=("htools:iextags:ex",),
@@ -67,7 +67,10 @@ def test_ignoring_soft_errors_turns_exclusion_into_a_should() -> None:
 
 
 def test_tags_of_nodes_and_instances_are_listed_with_their_meaning() -> None:
-    """Scores, capacities, stickiness, maintenance, pools, marks and fencing have their origins."""
+    """The list of constraints has the tags of nodes and instances with their meaning.
+
+    Listed are scores, capacities, stickiness, maintenance, pools, marks and fencing.
+    """
     tags = [
         "iallocator:score:node2:7", "iallocator:score:node3:-INFINITY", "iallocator:stickiness:4",
         "iallocator:utilization:gpu:2", "iallocator:keep-running", "iallocator:priority:3",
@@ -107,7 +110,7 @@ def test_tags_of_nodes_and_instances_are_listed_with_their_meaning() -> None:
 
 
 def test_kind_and_strength_filter_the_list() -> None:
-    """Both filters can be combined with the name of an instance."""
+    """The list of constraints can be filtered by kind, by strength, and by instance."""
     tags = ["iallocator:separate:must:x", "iallocator:separate:should:y"]
     document = builders.cluster(
         nodes=3, instances={n: builders.instance("node1", "node2", tags=tags) for n in "ab"}
@@ -118,7 +121,7 @@ def test_kind_and_strength_filter_the_list() -> None:
 
 
 def test_list_fits_its_schema() -> None:
-    """For random tags, valid and invalid, the output follows its schema."""
+    """The list of constraints fits its schema for random valid and invalid tags."""
     chances = random.Random(2)
     for _ in range(10):
         document = random_document(chances)

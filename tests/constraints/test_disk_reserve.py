@@ -1,4 +1,4 @@
-"""Compare placements, plans and capacity with a disk reserve with brute force."""
+"""Test the disk reserve in placements, plans and capacity against brute force."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESERVES = ("0", "10%", "25%", "33.3%", "1000", "2g", "100%")
 
 
 def reserve_of(document: Json, node: str) -> int:
-    """Return the MiB that stay free on a node by tags: its own, of the group, of the cluster."""
+    """Return the disk reserve of a node in MiB, from the tags of node, group or cluster."""
     (group,) = document["nodegroups"].values()
     found = "0"
     for tags in (document["cluster_tags"], group["tags"], document["nodes"][node]["tags"]):
@@ -34,7 +34,7 @@ def reserve_of(document: Json, node: str) -> int:
 
 
 def stored(document: Json, node: str, where: dict[str, list[str]]) -> int:
-    """Return the MiB of disk of the instances on a node."""
+    """Return the MiB of disk that instances use on a node, with each instance on `where`."""
     return sum(
         document["instances"][name]["disk_space_total"]
         for name, nodes in where.items()
@@ -43,7 +43,7 @@ def stored(document: Json, node: str, where: dict[str, list[str]]) -> int:
 
 
 def world(rng: Random, template: str) -> Json:
-    """Return three to five nodes of 3000 to 9000 MiB of disk, with tags and instances."""
+    """Return three to five nodes of 3000 to 9000 MiB of disk, with reserves and instances."""
     count = rng.randint(3, 5)
     names = [f"node{k}" for k in range(1, count + 1)]
     left = {name: rng.choice((3000, 5000, 9000)) for name in names}
@@ -70,7 +70,7 @@ def world(rng: Random, template: str) -> Json:
 
 
 def takes(document: Json, disk: int) -> list[str]:
-    """Return the nodes that keep their reserve, and 1 MiB, with an instance of `disk` MiB more."""
+    """Return the nodes that keep their reserve, and at least 1 MiB, with `disk` MiB used more."""
     return [
         name
         for name, node in document["nodes"].items()
@@ -80,7 +80,7 @@ def takes(document: Json, disk: int) -> list[str]:
 
 @pytest.mark.parametrize("template", ["plain", "drbd"])
 def test_allocations_with_a_disk_reserve_equal_brute_force(template: str) -> None:
-    """The possible placements are those that leave the reserve on each node."""
+    """An allocation can use exactly the nodes that keep their disk reserve with the instance."""
     outcomes: Counter[bool] = Counter()
     for seed in seeds(40, 800):
         rng = Random(f"disk-reserve/{template}/{seed}")
@@ -100,7 +100,7 @@ def test_allocations_with_a_disk_reserve_equal_brute_force(template: str) -> Non
 
 
 def test_batch_with_a_disk_reserve_is_placed_if_possible() -> None:
-    """An exact search finds the places of all instances, if all can keep the reserve."""
+    """A batch is placed if and only if some placement keeps the disk reserve of all nodes."""
     outcomes: Counter[bool] = Counter()
     for seed in seeds(25, 400):
         rng = Random(f"batch/{seed}")
@@ -132,7 +132,7 @@ def test_batch_with_a_disk_reserve_is_placed_if_possible() -> None:
 
 @pytest.mark.parametrize("mode", ["primary-only", "secondary-only"])
 def test_evacuations_keep_the_reserve_of_new_nodes(mode: str) -> None:
-    """A drbd instance gets a new secondary only on a node that keeps its reserve."""
+    """An evacuation creates a secondary only on a node that keeps its disk reserve."""
     moved = 0
     for seed in seeds(20, 300):
         document = world(Random(f"evacuate/{mode}/{seed}"), "drbd")
@@ -157,7 +157,7 @@ def test_evacuations_keep_the_reserve_of_new_nodes(mode: str) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--no-instance-moves",)])
 def test_balancing_keeps_the_reserve_of_new_nodes(options: tuple[str, ...]) -> None:
-    """After each move, a node with a new disk has its reserve free."""
+    """After each move of balance, a node with a new disk has its disk reserve free."""
     copies = 0
     for seed in seeds(2, 250):
         document = world(Random(f"balance/{seed}"), "drbd")
@@ -175,9 +175,9 @@ def test_balancing_keeps_the_reserve_of_new_nodes(options: tuple[str, ...]) -> N
 
 @pytest.mark.parametrize("template", ["plain", "drbd"])
 def test_capacity_with_a_disk_reserve_equals_brute_force(template: str) -> None:
-    """As many instances fit as the free disk beside the reserve of each node allows.
+    """`capacity` places as many instances as the disk beside the reserves permits.
 
-    A search by the score does not always find the most pairs.
+    For drbd, the number of pairs is an upper limit: a search by score does not always reach it.
     """
     for seed in seeds(2, 200):
         rng = Random(f"capacity/{template}/{seed}")
@@ -204,7 +204,7 @@ def test_capacity_with_a_disk_reserve_equals_brute_force(template: str) -> None:
 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_reserve_does_not_change_the_n1_of_drbd(mode: str) -> None:
-    """A failover needs no new disk, so the same placements tolerate failures."""
+    """The disk reserve does not change which placements of drbd instances are N+1 compliant."""
     outcomes: Counter[bool] = Counter()
     for seed in seeds(15, 300):
         rng = Random(f"n1/{seed}")
@@ -223,7 +223,7 @@ def test_reserve_does_not_change_the_n1_of_drbd(mode: str) -> None:
 
 
 def test_option_precedes_tags_and_the_tag_of_a_node_precedes_others() -> None:
-    """Command line, node, group, cluster: the first one counts."""
+    """The option for the disk reserve overrides the tags of node, group and cluster, in order."""
     document = cluster(2, disk=1000)
     document["cluster_tags"] = [f"{TAG}100"]
     document["nodes"]["node2"]["tags"] = [f"{TAG}50%"]
@@ -248,7 +248,7 @@ def test_option_precedes_tags_and_the_tag_of_a_node_precedes_others() -> None:
 
 
 def test_share_of_a_tag_has_no_percent_sign() -> None:
-    """Ganeti accepts no percent sign in a tag: a share is ``30percent`` there."""
+    """A disk reserve in a tag may be a share like ``30percent``, as Ganeti permits no ``%``."""
     document = cluster(1, disk=1000)
     document["nodes"]["node1"]["tags"] = [f"{TAG}30percent"]
     for disk, accepted in (600, True), (701, False):
@@ -257,7 +257,7 @@ def test_share_of_a_tag_has_no_percent_sign() -> None:
 
 
 def test_tag_of_a_node_without_an_amount_is_reported() -> None:
-    """The next source counts."""
+    """A tag for the disk reserve without an amount is reported and has no effect."""
     document = cluster(1, disk=1000)
     document["nodes"]["node1"]["tags"] = [f"{TAG}lots"]
     request = allocate(document, disk=600, disk_template="plain")
@@ -267,7 +267,10 @@ def test_tag_of_a_node_without_an_amount_is_reported() -> None:
 
 
 def test_reserve_is_ignored_with_soft_limits_and_by_hail() -> None:
-    """The reserve is a soft limit; `check` reports a node that has less."""
+    """The disk reserve is a soft limit, which hail does not have.
+
+    `explain` and `check` report a node that has less free disk.
+    """
     document = cluster(1, disk=1000)
     document["nodes"]["node1"]["tags"] = [f"{TAG}50%"]
     request = allocate(document, disk=600, disk_template="plain")

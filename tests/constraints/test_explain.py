@@ -16,7 +16,7 @@ MUST = "must be apart from db1 (tag iallocator:separate:must:db)"
 
 
 def explained(document: Json) -> Json:
-    """Return the one decision of a document, and its page."""
+    """Return the only decision that `explain` reports for a document, and its page."""
     (decision,) = json_of("explain", "--n1=off", document=document)["decisions"]
     found: Json = decision | {"page": printed("explain", "--n1=off", document=document)}
     return found
@@ -35,7 +35,7 @@ def _rejections(decision: Json, node: str) -> list[str]:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_affinity_that_rejects_a_node_for_a_new_instance_is_named(template: str) -> None:
-    """The explanation names the constraint and its tag beside the node."""
+    """`explain` names the constraint and its tag beside a node that affinity rejects."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate(_document(tag, template), memory=1024, disk_template=template)
     request["request"]["tags"] = [tag]
@@ -46,7 +46,7 @@ def test_affinity_that_rejects_a_node_for_a_new_instance_is_named(template: str)
 
 
 def test_affinity_that_leaves_no_node_is_named() -> None:
-    """The nearest candidate has its constraint as the reason, because its amounts suffice."""
+    """`explain` names the affinity constraint of the nearest candidate if no node remains."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate_rbd(_document(tag, nodes=1), memory=1024)
     request["request"]["tags"] = [tag]
@@ -57,7 +57,7 @@ def test_affinity_that_leaves_no_node_is_named() -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_affinity_that_rejects_a_node_for_a_moved_instance_is_named(template: str) -> None:
-    """All kinds of moves are explained like new instances."""
+    """`explain` names the affinity constraint that rejects a node for a moved instance."""
     tag = "iallocator:separate:must:db"
     document = _document(tag, template, nodes=5)
     homes = ("node3", "node4") if template == "drbd" else ("node3",)
@@ -69,7 +69,7 @@ def test_affinity_that_rejects_a_node_for_a_moved_instance_is_named(template: st
 
 
 def test_violated_soft_constraints_of_the_answer_are_listed_with_their_penalties() -> None:
-    """The only node with free capacity is used, and the violated soft constraint is reported."""
+    """`explain` lists soft constraints that the answer violates, with their penalties."""
     tag = "iallocator:separate:should:db:0.5"
     document = _document(tag, nodes=2)
     document["nodes"]["node2"]["free_memory"] = 100
@@ -86,7 +86,7 @@ def test_violated_soft_constraints_of_the_answer_are_listed_with_their_penalties
 
 
 def test_colocation_group_without_capacity_is_named() -> None:
-    """A node with capacity for only one member of a colocation group of two is rejected."""
+    """`explain` names a node that has capacity for only one member of a colocation group."""
     tag = "iallocator:colocate:must:web"
     document = builders.cluster(nodes=2, memory=16384)
     document["nodes"]["node1"]["free_memory"] = 1500

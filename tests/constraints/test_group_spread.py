@@ -1,4 +1,4 @@
-"""Compare the spread of instances over node groups with brute force."""
+"""Test the spread of instances over node groups against brute force."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SHARED = {"disk_template": "ext", "storage_type": "external", "storage_pool": "n
 
 
 def some_tags(rng: Random) -> list[str]:
-    """Return up to two tags: spread over groups, spread over nodes, or soft."""
+    """Return up to two tags: spread over groups, spread over nodes, or a soft spread."""
     tags = [f"{MUST}web:group", f"{MUST}db:group", f"{MUST}web", f"{SHOULD}web:group:0.5"]
     return rng.sample(tags, rng.choice((0, 1, 1, 2)))
 
 
 def world(rng: Random, most: int = 4) -> Json:
-    """Return two or three groups of nodes that share storage, and instances with tags."""
+    """Return two or three groups on one storage pool, with up to `most` tagged instances."""
     sizes = {name: rng.randint(1, 2) for name in ("a", "b", "c")[: rng.randint(2, 3)]}
     names = [f"node{k + 1}" for k in range(sum(sizes.values()))]
     residents = {
@@ -40,12 +40,12 @@ def world(rng: Random, most: int = 4) -> Json:
 
 
 def homes_of(document: Json) -> dict[str, str]:
-    """Return the primary of each instance."""
+    """Return the primary node of each instance."""
     return {name: raw["nodes"][0] for name, raw in document["instances"].items()}
 
 
 def penalty(document: Json, homes: dict[str, str], raw: Json, node: str) -> float:
-    """Return the penalty of one more instance, described by `raw`, on `node`."""
+    """Return the penalty of adding the instance described by `raw` on `node`."""
     group, total = document["nodes"][node]["group"], 0.0
     for tag in raw["tags"]:
         for name, home in homes.items():
@@ -58,7 +58,10 @@ def penalty(document: Json, homes: dict[str, str], raw: Json, node: str) -> floa
 
 
 def test_allocations_equal_brute_force() -> None:
-    """The accepted nodes are those that violate nothing; the best one has the lowest penalty."""
+    """An allocation chooses the node with the lowest score and penalty of those permitted.
+
+    Brute force computes which nodes violate no spread.
+    """
     placed = rejected = 0
     for seed in seeds(80, 600):
         rng = Random(f"spread/{seed}")
@@ -87,7 +90,7 @@ def test_allocations_equal_brute_force() -> None:
 
 
 def test_batches_equal_brute_force() -> None:
-    """All new instances are placed if and only if some placement satisfies every constraint."""
+    """A batch is placed if and only if some placement satisfies every spread constraint."""
     outcomes = set()
     for seed in seeds(60, 500):
         rng = Random(f"batch/{seed}")
@@ -113,7 +116,7 @@ def test_batches_equal_brute_force() -> None:
 
 
 def test_changes_of_group_equal_brute_force() -> None:
-    """An instance changes its group if and only if another group violates nothing."""
+    """An instance changes its group if and only if another group violates no spread."""
     outcomes = set()
     for seed in seeds(60, 500):
         rng = Random(f"change/{seed}")
@@ -135,7 +138,7 @@ def test_changes_of_group_equal_brute_force() -> None:
 
 @pytest.mark.parametrize("planner", ["balance-groups", "redistribute", "compress", "balance"])
 def test_planners_violate_no_spread(planner: str) -> None:
-    """No move violates a constraint that was satisfied; redistribute repairs what it can."""
+    """No planner violates a spread that was satisfied; `redistribute` repairs violated ones."""
     moved = repaired = 0
     for seed in seeds(25, 250):
         rng = Random(f"plan/{seed}")
@@ -164,7 +167,7 @@ def test_planners_violate_no_spread(planner: str) -> None:
 
 
 def test_soft_spread_keeps_an_instance_from_a_group() -> None:
-    """A move between groups must gain the penalty of the spread."""
+    """`balance-groups` moves an instance only if the gain exceeds the penalty of a soft spread."""
     tags = [f"{SHOULD}web:group:100"]
     residents = {f"i{k}": instance("node1", memory=1024, **SHARED) for k in range(4)}
     residents["i0"]["tags"] = tags
@@ -178,7 +181,7 @@ def test_soft_spread_keeps_an_instance_from_a_group() -> None:
 
 
 def test_spread_over_groups_is_listed_and_ignores_tags_of_nodes() -> None:
-    """The failure domain is named `group`; node tags `group:...` mean nothing."""
+    """A spread over groups has the failure domain `group`; node tags `group:...` do not count."""
     tags = [f"{MUST}web:group"]
     residents = {f"w{k}": instance(f"node{k}", tags=tags, **SHARED) for k in (1, 2)}
     document = cluster({"east": 1, "west": 1}, instances=residents)

@@ -1,4 +1,4 @@
-"""Test that ``iallocator show --rules`` lists active constraints, and hides common ones."""
+"""Test that ``show --rules`` lists constraints in force, and hides those of all instances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.schemas import conforms
 
 
 def listed_rules(document: Json, *options: str) -> set[tuple[str, str, str, float]]:
-    """Return the listed (instance, what, strength, weight) of a document."""
+    """Return instance, meaning, strength and weight of each listed constraint."""
     listed = json_of("constraints", *options, document=document)
     conforms(listed, "constraints")
     return {
@@ -22,7 +22,7 @@ def listed_rules(document: Json, *options: str) -> set[tuple[str, str, str, floa
 
 
 def _world() -> Json:
-    """Return a node with tags of all strategies, and an instance with such tags and a secondary."""
+    """Return a node and an instance with a secondary, with tags of all strategies."""
     tags = [
         "iallocator:score:node2:7", "iallocator:stickiness:4", "iallocator:utilization:gpu:2",
         "iallocator:syskey:room:1:50", "iallocator:key:colour:3:-10",
@@ -70,7 +70,7 @@ ANYWAY = {
 def test_list_has_only_constraints_that_the_strategy_uses(
     strategy: str, expected: set[Any]
 ) -> None:
-    """The strategy is set by option, by a tag of the cluster, or by a tag of the group."""
+    """The list has only constraints of the strategy in effect, from option or tag."""
     assert listed_rules(_world(), f"--strategy={strategy}") == expected
     document = _world()
     document["cluster_tags"].append(f"iallocator:strategy:{strategy}")
@@ -81,7 +81,7 @@ def test_list_has_only_constraints_that_the_strategy_uses(
 
 
 def test_list_omits_constraints_of_all_instances_by_default() -> None:
-    """``--all`` shows them, and so does the choice of one instance or one kind."""
+    """The list omits constraints of all instances, unless ``--all`` or a filter is given."""
     assert not ANYWAY & listed_rules(_world())
     assert listed_rules(_world(), "--all") >= ANYWAY
     assert listed_rules(_world(), "--instance=web") >= ANYWAY
@@ -92,7 +92,7 @@ def test_list_omits_constraints_of_all_instances_by_default() -> None:
 
 @pytest.mark.parametrize("strategy", ["score", "affinity", "pacemaker-balanced"])
 def test_list_has_hard_locations_under_every_strategy(strategy: str) -> None:
-    """Hard locations apply under every strategy."""
+    """The list has hard locations under every strategy."""
     document = _world()
     document["nodes"]["node2"]["tags"] = ["iallocator:maintenance"]
     document["instances"]["web"]["tags"] = ["iallocator:score:node1:-INFINITY"]
@@ -103,7 +103,7 @@ def test_list_has_hard_locations_under_every_strategy(strategy: str) -> None:
 
 
 def test_list_has_locations_of_the_score_only_if_they_count() -> None:
-    """Desired locations are part of the score, which Pacemaker's strategies ignore."""
+    """The list has desired locations only under strategies that use the score."""
     document = builders.cluster(
         1, instances={"web": builders.rbd("node1", tags=["rack:1"])},
         tags=("htools:desiredlocation:rack",),

@@ -1,4 +1,4 @@
-"""Test that updated counts of rule members per node, and penalties, equal new counts."""
+"""Test that updated counts of members per node, and penalties, equal new counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.model.make import model_of
 
 
 def world(seed: int) -> tuple[State, Relations]:
-    """Return six nodes in racks; most of the ten instances are members of rules."""
+    """Return a state and its relations: ten instances with constraints on six nodes in racks."""
     for number in range(seed, seed + 1000, 100):
         cluster = model_of(random_document(Random(number), 6, 10))
         relations = relations_of(cluster)
@@ -31,7 +31,7 @@ def world(seed: int) -> tuple[State, Relations]:
 
 
 def move_at_random(state: State, rng: Random) -> Instance:
-    """Move an instance to other nodes, or remove it for a while."""
+    """Move a random instance to other nodes, or remove it; return the instance."""
     moved = rng.choice(state.cluster.instances)
     if moved.name in state.where:
         state.remove(moved, state.where[moved.name])
@@ -46,7 +46,7 @@ def counted(counts: dict[Any, dict[int, int]]) -> dict[Any, dict[int, int]]:
 
 
 def compare(rule_counts: RuleCounts, plain: RuleCounts, relations: Relations) -> None:
-    """Assert that both counts are equal in all queries."""
+    """Assert that kept and new counts give equal results in all queries."""
     assert rule_counts.homes == plain.homes
     for rule in relations.rules:
         mine, theirs = (
@@ -65,7 +65,10 @@ def compare(rule_counts: RuleCounts, plain: RuleCounts, relations: Relations) ->
 
 @pytest.mark.parametrize("seed", range(6))
 def test_kept_counts_equal_new_counts_while_instances_move(seed: int) -> None:
-    """The counts are equal during tentative changes and after them, with removed instances."""
+    """While instances move, updated counts of members equal new counts.
+
+    Tentative changes and removed instances are included.
+    """
     state, relations = world(seed)
     rng, members = Random(seed), sorted(relations.members_of)
     rule_counts = LiveRuleCounts(relations.members_of, state)
@@ -81,7 +84,7 @@ def test_kept_counts_equal_new_counts_while_instances_move(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_kept_penalties_of_a_scan_equal_new_ones_while_instances_move(seed: int) -> None:
-    """The penalties of each instance and node are equal."""
+    """While instances move, updated penalties of a scan equal new penalties."""
     state, relations = world(seed)
     rng, scope = Random(seed), range(len(state.cluster.nodes))
     instances = state.cluster.instances

@@ -1,4 +1,4 @@
-"""Test that location scores of minus infinity and maintenance tags apply under every strategy."""
+"""Test location scores of minus infinity and maintenance tags under every strategy."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ FORBIDDING = {
     "maintenance": ("node", "iallocator:maintenance"),
     "score of an instance": ("instance", "iallocator:score:node1:-INFINITY"),
 }
-"""Case -> the kind of the object with a tag that keeps an instance off node1, and the tag."""
+"""Name -> the kind of object with a tag that keeps an instance off node1, and the tag."""
 
 TEMPLATES = {"rbd": 1, "drbd": 2}
 
 
 def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> Json:
-    """Return a cluster in which node1 is best, but forbidden to `web` in the roles `homes`."""
+    """Return a cluster in which node1 is the best node for `web`, but forbidden by a tag.
+
+    `web` is on the nodes `homes`; without any, it is not in the cluster.
+    """
     owner, tag = FORBIDDING[how]
     template = "drbd" if len(homes) > 1 else "rbd"
     own = [tag] if owner == "instance" else []
@@ -47,7 +50,7 @@ def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> 
 def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
     strategy: str, how: str, template: str
 ) -> None:
-    """Neither the primary nor the secondary is on node1, which would be best."""
+    """A new instance has neither primary nor secondary on a forbidden node."""
     owner, tag = FORBIDDING[how]
     document = _world(how, ())
     tags = [tag] if owner == "instance" else []
@@ -61,7 +64,7 @@ def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
 @pytest.mark.parametrize("other", ["-5", "INFINITY"])
 @pytest.mark.parametrize("last", [False, True])
 def test_node_with_one_score_that_forbids_it_is_forbidden(other: str, last: bool) -> None:
-    """Scores of a node are added in any order; minus infinity dominates."""
+    """If one of several scores of a node is minus infinity, the node is forbidden."""
     document = _world("score of a node", ())
     tags = [f"iallocator:score:{other}", *document["nodes"]["node1"]["tags"]]
     document["nodes"]["node1"]["tags"] = tags if last else tags[::-1]
@@ -76,7 +79,7 @@ def test_node_with_one_score_that_forbids_it_is_forbidden(other: str, last: bool
 def test_moved_instance_keeps_off_a_forbidden_node(
     strategy: str, how: str, homes: tuple[str, ...]
 ) -> None:
-    """Relocation and full evacuation never use node1."""
+    """Relocation and full evacuation do not use a forbidden node."""
     for request in (
         {"type": "relocate", "name": "web", "relocate_from": [homes[-1]]},
         {"type": "node-evacuate", "evac_mode": "all", "instances": ["web"]},
@@ -93,7 +96,7 @@ def test_moved_instance_keeps_off_a_forbidden_node(
 
 @pytest.mark.parametrize("how", FORBIDDING)
 def test_failover_to_a_forbidden_node_is_rejected(how: str) -> None:
-    """The secondary is on node1, where the instance must not run."""
+    """A failover to a secondary on a forbidden node is rejected."""
     request = {"type": "node-evacuate", "evac_mode": "primary-only", "instances": ["web"]}
     response = respond_without_n1(_world(how, ("node2", "node1")) | {"request": request})
     assert response["result"][0] == []
@@ -102,7 +105,7 @@ def test_failover_to_a_forbidden_node_is_rejected(how: str) -> None:
 
 @pytest.mark.parametrize("mode", ["primary-only", "all"])
 def test_instance_on_a_node_in_maintenance_stays(mode: str) -> None:
-    """The answer reports the reason; an instance that does not run may move."""
+    """An instance on a node in maintenance stays, with a reason; a stopped one may move."""
     request = {"type": "node-evacuate", "evac_mode": mode, "instances": ["web"]}
     response = respond_without_n1(_world("maintenance", ("node1",)) | {"request": request})
     assert response["result"][0] == []
@@ -113,7 +116,7 @@ def test_instance_on_a_node_in_maintenance_stays(mode: str) -> None:
 
 @pytest.mark.parametrize("how", FORBIDDING)
 def test_compat_hail_ignores_locations(how: str) -> None:
-    """With ``--compat hail`` the tags are ignored, and node1 is used."""
+    """With ``--compat hail``, tags that forbid a node are ignored."""
     owner, tag = FORBIDDING[how]
     tags = [tag] if owner == "instance" else []
     request = builders.allocate_rbd(_world(how, ()), memory=512, tags=tags)
@@ -122,7 +125,7 @@ def test_compat_hail_ignores_locations(how: str) -> None:
 
 @pytest.mark.parametrize("how", FORBIDDING)
 def test_exact_search_keeps_off_forbidden_nodes(how: str) -> None:
-    """Two instances that fit only with node1 are not both placed."""
+    """Exact search places no instance on a forbidden node, even if an instance then fails."""
     owner, tag = FORBIDDING[how]
     document = builders.cluster(nodes=2, memory=4096)
     if owner == "node":

@@ -1,4 +1,4 @@
-"""Test rules between many instances: counts equal sums over pairs, in linear time."""
+"""Test constraints of many instances: counts equal sums over pairs, in linear time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DOMAINS = ("", "", ":rack", ":row", ":absent", ":nowhere")
 
 
 def _tags(chances: random.Random) -> list[str]:
-    """Return up to three affinity tags of one instance; several may have one name."""
+    """Return up to three affinity tags of one instance; several may have equal names."""
     tags = []
     for _ in range(chances.randint(0, 3)):
         kind, domain = chances.choice(["separate", "colocate"]), chances.choice(DOMAINS)
@@ -44,7 +44,7 @@ def _tags(chances: random.Random) -> list[str]:
 
 
 def _world(chances: random.Random) -> tuple[State, Relations]:
-    """Return a few instances on nodes in several, overlapping failure domains."""
+    """Return a few instances with constraints on nodes in overlapping failure domains."""
     instances = {
         f"inst{k:02}": builders.rbd(f"node{chances.randint(1, 5)}", tags=_tags(chances))
         for k in range(12)
@@ -61,7 +61,7 @@ def _world(chances: random.Random) -> tuple[State, Relations]:
 
 
 def _pairs(relations: Relations, name: str, homes: Mapping[str, int]) -> Iterator[Pair]:
-    """Yield every constraint of an instance: instance, other, failure domain."""
+    """Yield each constraint of an instance as (instance, other instance, failure domain)."""
     for rule in relations.rules:
         for one, other in itertools.permutations(rule.members, 2):
             if one.instance == name != other.instance and other.instance in homes:
@@ -70,7 +70,7 @@ def _pairs(relations: Relations, name: str, homes: Mapping[str, int]) -> Iterato
 
 
 def _broken(relations: Relations, pair: Pair, node: int, home: int) -> bool:
-    """Return whether an instance on `node` and one at `home` violate their constraint."""
+    """Return whether instances on `node` and at `home` violate the constraint `pair`."""
     nodes, (one, _, domain) = relations.cluster.nodes, pair
     sites = [
         {tag for tag in nodes[index].tags if domain and tag.startswith(domain + ":")}
@@ -83,9 +83,9 @@ def _broken(relations: Relations, pair: Pair, node: int, home: int) -> bool:
 def _sums(
     relations: Relations, instance: str, node: int, homes: Mapping[str, int]
 ) -> tuple[int, float]:
-    """Return the violated hard constraints of an instance on a node, and the soft penalties.
+    """Return the violated hard constraints and the penalties of an instance on a node.
 
-    Both are summed pair by pair.
+    Both are summed over all pairs.
     """
     hard, cost = 0, 0.0
     for pair in _pairs(relations, instance, homes):
@@ -97,7 +97,10 @@ def _sums(
 
 @pytest.mark.parametrize("seed", range(12))
 def test_counts_equal_sums_over_pairs(seed: int) -> None:
-    """Hard constraints, penalties and new violations are equal, as scalars and as arrays."""
+    """Hard constraints, penalties and new violations from counts equal sums over pairs.
+
+    Scalars and arrays agree.
+    """
     chances = random.Random(seed)
     state, relations = _world(chances)
     rule_counts = relations.live(state)
@@ -139,7 +142,7 @@ def _same_sums(relations: Relations, state: State, arrays: MoveAffinity, names: 
 def _same_breaks(
     relations: Relations, state: State, before: Mapping[str, int], moved: list[Instance]
 ) -> None:
-    """Return the new violations between moved instances and all others."""
+    """Assert that new violations by the moved instances equal those found pair by pair."""
     now = {name: nodes[0] for name, nodes in state.where.items()}
     was: dict[str, int | None] = {instance.name: before[instance.name] for instance in moved}
     expected = {
@@ -189,7 +192,10 @@ TAGS = {
 def test_operations_grow_with_members_and_not_with_pairs(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Twice the members have at most about twice the constraints, and a list twice as long."""
+    """The work for constraints grows with the number of members, not of pairs.
+
+    Twice as many members have at most about twice as many constraints and lines of output.
+    """
     made = [0]
     init = Constraint.__init__
 
@@ -217,7 +223,7 @@ def test_operations_grow_with_members_and_not_with_pairs(
 
 
 def test_chain_of_orders_is_reported_in_few_links() -> None:
-    """In a long chain of dependencies, each chain is named by its ends."""
+    """A long chain of orders is reported by its ends only."""
     tags = {k: [f"iallocator:order:after:inst{k + 1:04}"] for k in range(1500)}
     instances = {f"inst{k:04}": builders.rbd("node1", memory=1, tags=tags[k]) for k in tags}
     unusable = json_of(
@@ -230,7 +236,7 @@ def test_chain_of_orders_is_reported_in_few_links() -> None:
 
 
 def test_layers_of_orders_are_visited_once() -> None:
-    """Ten layers of ten instances have ten billion paths, but are checked in linear time."""
+    """Orders between ten layers of ten instances are checked in linear time, not path by path."""
     instances = {
         f"inst{layer}{k}": builders.rbd(
             "node1", memory=1,
@@ -261,7 +267,7 @@ def test_members_with_different_requirements_need_a_few_sums_each(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The sum of equal members is computed once, so that no loop visits each of them."""
+    """Penalties of equal members are computed once, without a loop over the members."""
     made = 0
     plain = rule_violations._Term.add
 

@@ -1,4 +1,4 @@
-"""Compare placements and N+1 of instances with labels of nodes with brute force."""
+"""Test labels of nodes in placements and N+1 against brute force."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def allows(tags: list[str], labels: list[str]) -> bool:
 
 
 def labelled(rng: Random) -> Json:
-    """Return a nearly full cluster and give its instances tags for labels instead of pools."""
+    """Return a nearly full cluster in which instances have tags for node labels."""
     document = tight(rng)
     for node in document["nodes"].values():
         node["tags"] = [pool["name"] for pool in node.pop("storage_pools") if pool["name"] in POOLS]
@@ -44,16 +44,16 @@ def labelled(rng: Random) -> Json:
 
 
 class ByLabels(Brute):
-    """Simulate failures of a document with labels."""
+    """A simulation of failures from a document alone, in which labels limit the nodes."""
 
     def reaches(self, node: str, name: str) -> bool:
-        """Return whether the tags of the instance allow the node."""
+        """Return whether the tags of the instance `name` permit the node."""
         return allows(self.raw[name]["tags"], self.nodes[node]["tags"])
 
 
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_n1_with_labels_equals_brute_force(mode: str) -> None:
-    """A placement is N+1 compliant if each instance can restart on a node that it may be on."""
+    """N+1 accepts a placement if each instance can restart on a node with permitted labels."""
     reported: Counter[bool] = Counter()
     for seed in seeds(200, 1500):
         document = labelled(Random(f"labels/{seed}"))
@@ -81,7 +81,7 @@ def test_n1_with_labels_equals_brute_force(mode: str) -> None:
 
 
 def world(rng: Random, template: str) -> Json:
-    """Return three to five nodes with labels, and instances with tags on nodes they may be on."""
+    """Return three to five nodes with labels, and instances that their tags permit there."""
     labels = {f"node{k}": rng.sample("abc", rng.randint(0, 3)) for k in range(1, rng.randint(4, 6))}
     residents = {}
     for number in range(rng.randint(2, 8)):
@@ -100,14 +100,14 @@ def world(rng: Random, template: str) -> Json:
 
 
 def some_tags(rng: Random) -> list[str]:
-    """Return up to two tags for labels."""
+    """Return up to two tags that require or forbid labels."""
     known = [word + label for word, label in product((MUST, NEVER), "abc")]
     return rng.sample(known, rng.choice((0, 1, 1, 2)))
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_allocations_with_labels_equal_brute_force(template: str) -> None:
-    """The accepted placements are those on nodes that the tags allow, for both roles."""
+    """An allocation can use exactly the nodes that the tags permit, in both roles."""
     for seed in seeds(60, 500):
         rng = Random(f"allocations/{template}/{seed}")
         document, tags = world(rng, template), some_tags(rng)
@@ -129,7 +129,10 @@ def test_allocations_with_labels_equal_brute_force(template: str) -> None:
      ("evacuate", "drbd")],
 )  # fmt: skip
 def test_moves_keep_instances_on_nodes_that_their_tags_allow(command: str, template: str) -> None:
-    """Each place after each move is allowed; an evacuation fails only without such a place."""
+    """Each move puts an instance on nodes that its tags permit.
+
+    An evacuation fails only if there is no such node.
+    """
     moved = 0
     for seed in seeds(12, 250):
         document = world(Random(f"{command}/{template}/{seed}"), template)
@@ -157,7 +160,7 @@ def test_moves_keep_instances_on_nodes_that_their_tags_allow(command: str, templ
 
 
 def test_capacity_keeps_failures_tolerated_that_labels_allow() -> None:
-    """Each failure stays tolerated, and one more instance would break that or lack memory."""
+    """`capacity` keeps failures tolerated with labels, and ends only if one more fails."""
     ends: Counter[str] = Counter()
     for seed in seeds(25, 300):
         document = labelled(Random(f"capacity/{seed}"))
@@ -185,9 +188,9 @@ def test_capacity_keeps_failures_tolerated_that_labels_allow() -> None:
 
 
 def lost_by_labels(document: Json, failing: str) -> tuple[int, int]:
-    """Return the fewest instances, and the least MiB, that a failure can lose, by search.
+    """Return the least number of instances, and MiB, that a failure loses with labels.
 
-    An instance with a secondary restarts there, others on any node that their tags allow.
+    An instance with a secondary restarts on it, others restart on any node that their tags permit.
     """
     names = [name for name in document["nodes"] if name != failing]
     used: Counter[str] = Counter()
@@ -206,7 +209,7 @@ def lost_by_labels(document: Json, failing: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_n1_of_drbd_with_labels_equals_brute_force(mode: str) -> None:
-    """A drbd instance restarts on its secondary; the labels choose both nodes of a new one."""
+    """N+1 of drbd instances with labels equals brute force: they restart on the secondary."""
     reported: Counter[bool] = Counter()
     for seed in seeds(30, 600):
         rng = Random(f"drbd/{seed}")
@@ -238,7 +241,10 @@ def test_n1_of_drbd_with_labels_equals_brute_force(mode: str) -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
 def test_no_worse_with_labels_loses_no_more_than_a_plain_search(template: str) -> None:
-    """No accepted placement loses more; if nothing was lost, every such placement is accepted."""
+    """With no-worse and labels, no accepted placement makes a failure lose more.
+
+    If no failure lost instances before, every such placement is accepted.
+    """
     reported: Counter[tuple[bool, bool]] = Counter()
     for seed in seeds(60, 600):
         rng = Random(f"no-worse/{template}/{seed}")
@@ -274,7 +280,7 @@ def test_no_worse_with_labels_loses_no_more_than_a_plain_search(template: str) -
 
 
 def test_each_label_is_listed_with_its_tag() -> None:
-    """Several labels are several constraints."""
+    """The list of constraints has one entry for each label in a tag."""
     tags = [f"{MUST}ssd", f"{MUST}gpu", f"{NEVER}old"]
     document = cluster(2, instances={"i1": rbd("node1", tags=tags)})
     document["nodes"]["node1"]["tags"] = ["ssd", "gpu"]
@@ -303,14 +309,14 @@ def penalty(tags: list[str], labels: list[str]) -> float:
 
 
 def soft_tags(rng: Random) -> list[str]:
-    """Return up to two tags with preferred labels, with and without weights."""
+    """Return up to two tags that prefer labels, with and without weights."""
     labels = rng.sample("abc", rng.choice((0, 1, 2)))
     return [SOFT + label + rng.choice(("", ":0.25", ":3")) for label in labels]
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_allocations_prefer_labels_as_brute_force(template: str) -> None:
-    """The chosen placement has the least sum of the score without tags and the penalty."""
+    """An allocation chooses the node with the least sum of score and penalty of labels."""
     changed = 0
     for seed in seeds(40, 400):
         rng = Random(f"preferred/{template}/{seed}")
@@ -330,7 +336,7 @@ def test_allocations_prefer_labels_as_brute_force(template: str) -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_balancing_lowers_the_sum_of_score_and_penalty_of_labels(template: str) -> None:
-    """A plan ends where no single move lowers the sum; with a heavy weight, labels decide."""
+    """`balance` ends when no single move lowers the sum of score and penalties of labels."""
     moved = 0
     for seed in seeds(12, 200):
         rng = Random(f"balance preferred/{template}/{seed}")
@@ -350,7 +356,10 @@ def test_balancing_lowers_the_sum_of_score_and_penalty_of_labels(template: str) 
 
 
 def test_preferred_label_is_listed_explained_and_reported() -> None:
-    """The penalty has its weight, 1 by default; a label may have colons."""
+    """A preferred label is listed, explained and reported with its weight, 1 by default.
+
+    The label may have colons.
+    """
     tags = [f"{SOFT}ssd", f"{SOFT}rack:r1:2.5", f"{SOFT}gone"]
     document = cluster(2, instances={"i1": rbd("node2", tags=tags)})
     document["nodes"]["node1"]["tags"] = ["ssd", "rack:r1"]

@@ -1,4 +1,4 @@
-"""Test orders between instances in transitions."""
+"""Test orders of starts between instances in transitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _shared(node: str, *tags: str, memory: int = 2048, **members: Any) -> Json:
 
 
 def _evacuated(instances: dict[str, Json], *names: str, nodes: int = 3) -> Json:
-    """Return the answer to an evacuation of `names`."""
+    """Return the answer to an evacuation of the instances `names`."""
     document = builders.cluster(nodes=nodes, memory=16384, instances=instances)
     request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(names)}
     return respond(document | {"request": request}, "--n1=off")
@@ -35,7 +35,7 @@ def _waits(transition: Json) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("kind", ["after", "should-after"])
 def test_evacuation_lets_the_follower_wait(kind: str) -> None:
-    """The step and the job of the follower depend on those of the leader."""
+    """In an evacuation, the steps of an instance depend on those of its predecessor."""
     instances = {
         "app": _shared("node1", f"iallocator:order:{kind}:db"),
         "db": _shared("node1"),
@@ -54,7 +54,7 @@ def test_evacuation_lets_the_follower_wait(kind: str) -> None:
 
 
 def test_evacuation_reports_the_soft_order_that_it_drops() -> None:
-    """Of a cycle of soft orders, the last one is dropped, with a remark."""
+    """If soft orders form a cycle, an evacuation drops the last one and reports it."""
     instances = {
         "a": _shared("node1", "iallocator:order:should-after:b"),
         "b": _shared("node1", "iallocator:order:should-after:a"),
@@ -65,7 +65,7 @@ def test_evacuation_reports_the_soft_order_that_it_drops() -> None:
 
 
 def test_instance_that_cannot_be_stopped_stays_or_its_node_is_fenced() -> None:
-    """The node is fenced only for a follower that must keep running."""
+    """An instance that cannot be stopped stays, or its node is fenced for a running follower."""
     stuck = ("iallocator:cannot-stop", "iallocator:no-force-stop")
     instances = {"db": _shared("node1", *stuck), "other": _shared("node1")}
     response = _evacuated(instances, "db", "other")
@@ -85,7 +85,7 @@ def test_instance_that_cannot_be_stopped_stays_or_its_node_is_fenced() -> None:
 
 
 def test_one_of_the_two_tags_alone_changes_nothing() -> None:
-    """An instance that cannot be stopped may be stopped by force, unless a tag forbids it."""
+    """An instance may be evacuated if only one of cannot-stop and no-force-stop is set."""
     for tag in ("iallocator:cannot-stop", "iallocator:no-force-stop"):
         response = _evacuated({"db": _shared("node1", tag)}, "db")
         assert response["result"][1] == []
@@ -96,7 +96,7 @@ def _plan(document: Json, *arguments: str) -> Json:
 
 
 def test_balance_rearranges_its_moves_for_an_order() -> None:
-    """The follower depends on the other instance, whichever moves first for the score."""
+    """The moves of balance are reordered so that an instance moves after its predecessor."""
     for first, second in (("a", "b"), ("b", "a")):
         instances = {
             first: _shared("node1", f"iallocator:order:after:{second}"),
@@ -110,7 +110,7 @@ def test_balance_rearranges_its_moves_for_an_order() -> None:
 
 
 def test_place_passes_the_orders_to_its_transition() -> None:
-    """Moved and new instances start in order."""
+    """The steps of place depend on each other in the order of starts."""
     instances = {
         "a": _shared("node1", "iallocator:order:after:b", "iallocator:score:node2:9"),
         "b": _shared("node1", "iallocator:score:node3:9"),
@@ -121,7 +121,7 @@ def test_place_passes_the_orders_to_its_transition() -> None:
 
 
 def test_order_that_capacity_prevents_is_dropped_and_reported() -> None:
-    """An order that free capacity does not allow is reported, and the moves stay valid."""
+    """An order of starts that free capacity makes impossible is dropped and reported."""
     from iallocator.model.moves import FAILOVER_TO, Move
     from iallocator.model.state import State
     from iallocator.transition.assemble import transition_of_moves
@@ -140,11 +140,14 @@ def test_order_that_capacity_prevents_is_dropped_and_reported() -> None:
 
 
 OFF = {"node1": {"offline": True}, "node3": {"offline": True}}
-"""In `_after_dead`, both nodes on which an instance must start again."""
+"""Nodes that are offline: all on which instances of `_after_dead` run."""
 
 
 def _after_dead() -> Json:
-    """Return instances on dead nodes; one follows a stopped instance, one a starting one."""
+    """Return instances on offline nodes; one must start after a stopped instance.
+
+    Another one must start after an instance that moves.
+    """
     instances = {
         "app": _shared("node1", "iallocator:order:after:db"),
         "base": _shared("node3"),
@@ -179,14 +182,14 @@ def _after_dead() -> Json:
 def test_move_off_a_dead_node_names_the_instance_that_never_starts(
     request_: Json, reported: list[str]
 ) -> None:
-    """The instance must start after one that is stopped, or that is on a dead node."""
+    """A move off an offline node reports a predecessor that is stopped, or offline too."""
     info = respond(_after_dead() | {"request": request_})["info"]
     assert all(text in info for text in reported)
     assert info.count("starts after") == len(reported)
 
 
 def test_place_starts_instances_that_must_start_after_one_that_it_starts() -> None:
-    """`base` runs again on an online node, and so does `web`; `app` depends on a stopped one."""
+    """`place` starts an instance after the one that it must follow, unless that is stopped."""
     options = ("--strategy=minimal", "--exact-search=no")
     placement = json_of("place", "--verify-plan", *options, document=_after_dead())["placement"]
     assert {placement["web"], placement["base"]} <= {"node2", "node4"}

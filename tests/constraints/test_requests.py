@@ -1,4 +1,4 @@
-"""Test affinity constraints in the answers to requests."""
+"""Test affinity constraints in answers to requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.command import respond
 
 
 def _batch(document: Json, *wanted: tuple[str, int, list[str]]) -> Json:
-    """Return `document` with a batch of shared-storage instances: name, memory, tags."""
+    """Return `document` with a batch of instances on shared storage: name, memory, tags."""
     requests = []
     for name, memory, tags in wanted:
         request: Json = builders.allocate(document, memory=memory)["request"]
@@ -25,7 +25,7 @@ def _evacuate(document: Json, *names: str) -> Json:
 
 
 def _places(document: Json, *options: str) -> tuple[dict[str, str], Json]:
-    """Return the primary of each instance, and the whole response."""
+    """Return the primary node of each placed instance, and the whole answer."""
     response = respond(document, "--n1=off", *options)
     first = response["result"][0] if response["success"] else []
     moves = len(response["result"]) > 2
@@ -33,7 +33,10 @@ def _places(document: Json, *options: str) -> tuple[dict[str, str], Json]:
 
 
 def test_hard_colocation_places_a_batch_on_one_node_with_capacity_for_all() -> None:
-    """The first uses a node with capacity for all, although another node has a better score."""
+    """A batch of colocated instances is placed on a node with capacity for all of them.
+
+    Another node has a better score for the first one.
+    """
     document = builders.cluster(nodes=3, memory=16384)
     document["nodes"]["node1"]["free_memory"] = 4097
     document["nodes"]["node2"]["free_memory"] = 3073
@@ -45,7 +48,7 @@ def test_hard_colocation_places_a_batch_on_one_node_with_capacity_for_all() -> N
 
 
 def test_hard_colocation_without_capacity_for_all_fails_all_and_names_the_chain() -> None:
-    """An instance that depends on a rejected one is rejected; `info` names the chain."""
+    """If no node has capacity for all, no colocated instance of a batch is placed."""
     document = builders.cluster(nodes=2, memory=8192)
     for node in document["nodes"].values():
         node["free_memory"] = 3073
@@ -57,7 +60,7 @@ def test_hard_colocation_without_capacity_for_all_fails_all_and_names_the_chain(
 
 
 def test_hard_separation_places_a_batch_on_different_nodes() -> None:
-    """Three separated instances use three nodes; the fourth is rejected with the reason."""
+    """Three separated instances are placed on three nodes; a fourth one is rejected."""
     document = builders.cluster(nodes=3, memory=16384)
     tags = ["iallocator:separate:must:db"]
     batch = _batch(document, *((name, 512, tags) for name in "abcd"))
@@ -68,7 +71,7 @@ def test_hard_separation_places_a_batch_on_different_nodes() -> None:
 
 
 def test_hard_separation_by_domain_uses_different_racks() -> None:
-    """Two instances of one name never share a rack."""
+    """Separated instances of a batch are placed in different racks if the tag names racks."""
     document = builders.cluster(nodes=4, memory=16384)
     for number, name in enumerate(document["nodes"]):
         document["nodes"][name]["tags"] = [f"rack:{number // 2}"]
@@ -80,7 +83,7 @@ def test_hard_separation_by_domain_uses_different_racks() -> None:
 
 
 def test_should_is_kept_if_its_penalty_outweighs_the_score_and_reported_otherwise() -> None:
-    """A soft constraint decides between equal scores; a violated one has its penalty."""
+    """A soft constraint is kept if its penalty exceeds the gain in score, else it is reported."""
     document = builders.cluster(nodes=2, memory=16384)
     document["nodes"]["node2"]["free_memory"] = 600
     tags = ["iallocator:separate:should:db"]
@@ -96,7 +99,7 @@ def test_should_is_kept_if_its_penalty_outweighs_the_score_and_reported_otherwis
 
 
 def test_instance_with_higher_priority_is_placed_first() -> None:
-    """Only one of two instances fits, and the one with the higher priority is placed."""
+    """If only one of two instances fits, the one with higher priority is placed."""
     document = builders.cluster(nodes=1, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 2049
     batch = _batch(document, ("a", 2048, []), ("b", 2048, ["iallocator:priority:5"]))
@@ -106,7 +109,7 @@ def test_instance_with_higher_priority_is_placed_first() -> None:
 
 
 def test_instance_that_must_start_after_a_failed_one_fails() -> None:
-    """A hard order constraint makes the follower depend on the leader."""
+    """A new instance is rejected if it must start after one that could not be placed."""
     document = builders.cluster(nodes=1, memory=8192)
     batch = _batch(
         document,
@@ -122,7 +125,7 @@ def test_instance_that_must_start_after_a_failed_one_fails() -> None:
 
 
 def test_evacuation_moves_a_colocation_group_to_one_node() -> None:
-    """Two members that are both evacuated do not block each other, and end on one node."""
+    """An evacuation moves both members of a colocation group to one node."""
     tags = ["iallocator:colocate:must:web"]
     instances = {name: builders.rbd("node1", memory=2048, tags=tags) for name in ("a", "b")}
     document = builders.cluster(nodes=3, memory=16384, instances=instances)
@@ -132,7 +135,7 @@ def test_evacuation_moves_a_colocation_group_to_one_node() -> None:
 
 
 def test_evacuation_moves_the_colocated_instance_too() -> None:
-    """A member of a colocation group cannot leave another member; the reason says so."""
+    """An instance cannot be evacuated without the other members of its colocation group."""
     tags = ["iallocator:colocate:must:web"]
     instances = {name: builders.rbd("node1", memory=2048, tags=tags) for name in ("a", "b")}
     document = builders.cluster(nodes=3, memory=16384, instances=instances)
@@ -143,7 +146,7 @@ def test_evacuation_moves_the_colocated_instance_too() -> None:
 
 
 def test_exact_search_keeps_affinity() -> None:
-    """If greedy placement fails, the solver's answer respects separation."""
+    """Exact search keeps separated instances apart where greedy placement fails."""
     document = builders.cluster(nodes=3, memory=16384)
     for name, free in (("node1", 4097), ("node2", 2049), ("node3", 2049)):
         document["nodes"][name]["free_memory"] = free
@@ -158,7 +161,7 @@ def test_exact_search_keeps_affinity() -> None:
 
 
 def test_compat_hail_ignores_affinity() -> None:
-    """With ``--compat hail``, tags of iallocator are ignored."""
+    """With ``--compat hail``, affinity tags are ignored."""
     document = builders.cluster(nodes=1, memory=16384)
     tags = ["iallocator:separate:must:db"]
     batch = _batch(document, ("a", 512, tags), ("b", 512, tags))

@@ -1,4 +1,4 @@
-"""Test soft constraints under every strategy: by penalty if it has scores, else as tie-break."""
+"""Test soft constraints under every strategy: as penalties of scores, or as tie-breaks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ APART = "iallocator:separate:should:web"
 
 
 def _world(nodes: int = 3, **members: Any) -> Json:
-    """Return a cluster of equal nodes; the first runs `old`, the others run other instances."""
+    """Return equal nodes; the first one runs `old`, and the others run other instances."""
     instances = {
         name: builders.rbd(
             f"node{k}", memory=1024, tags=[APART] if name == "old" else [],
@@ -34,7 +34,7 @@ def _world(nodes: int = 3, **members: Any) -> Json:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None:
-    """The first node by name has an instance to separate from, and another node is chosen."""
+    """Under every strategy, a soft separation decides between equal nodes."""
     new = builders.allocate_rbd(_world(), memory=512)
     option = f"--strategy={strategy}"
     assert respond_without_n1(new, option)["result"] == ["node1"]
@@ -45,7 +45,7 @@ def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_that_every_node_violates_rejects_none_and_is_reported(strategy: str) -> None:
-    """On a single node the new instance is placed, and the violation is reported."""
+    """A soft constraint that all nodes violate rejects none, and is reported."""
     new = builders.allocate_rbd(_world(1), memory=512, tags=[APART])
     response = respond_without_n1(new, f"--strategy={strategy}")
     assert response["result"] == ["node1"]
@@ -58,7 +58,7 @@ def test_should_that_every_node_violates_rejects_none_and_is_reported(strategy: 
 def test_should_is_weighed_against_scores_of_pacemaker(
     strategy: str, penalty: int, expected: str
 ) -> None:
-    """node1 has a score of 5: a penalty of 6 outweighs it, one of 4 does not."""
+    """Pacemaker's strategies choose a node with the score 5 unless a penalty exceeds 5."""
     document = _world()
     document["nodes"]["node1"]["tags"] = ["iallocator:score:5"]
     document["instances"]["old"]["tags"] = [f"{APART}:{penalty}"]
@@ -69,7 +69,7 @@ def test_should_is_weighed_against_scores_of_pacemaker(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_counts_for_moves(strategy: str) -> None:
-    """After an evacuation, the instance is on the node without the other one."""
+    """After an evacuation, an instance is on a node without the one it should avoid."""
     document = _world(4)
     document["instances"]["d"]["tags"] = [APART]
     document["request"] = {"type": "node-evacuate", "evac_mode": "all", "instances": ["d"]}
@@ -81,7 +81,7 @@ def test_should_counts_for_moves(strategy: str) -> None:
 def test_should_counts_in_place(
     strategy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two instances that should be apart keep their nodes only if they are apart."""
+    """`place` moves one of two instances on a node that should be separated."""
     instances = {name: builders.rbd("node1", tags=[f"{APART}:9"]) for name in ("a", "b")}
     path = tmp_path / "document.json"
     path.write_bytes(builders.as_bytes(builders.cluster(2, instances=instances)))
@@ -93,7 +93,7 @@ def test_should_counts_in_place(
 def test_should_that_place_violates_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With only one node, both violations are reported, and so is a missing leader."""
+    """`place` reports soft constraints that it violates, also orders of starts."""
     tags = {"a": [APART], "b": [APART, "iallocator:order:should-after:absent"]}
     document = builders.cluster(1)
     request = builders.allocate_rbd(document, memory=512)["request"]
@@ -119,7 +119,7 @@ def test_should_that_place_violates_is_reported(
 def test_should_start_after_a_stopped_instance_is_reported(
     strategy: str, base: str, why: str
 ) -> None:
-    """An instance is placed, with a report, if the one that should start first cannot run."""
+    """An instance that should start after one that cannot run is placed, with a report."""
     instances = {"down": builders.rbd("node1", admin_state="down")}
     document = builders.cluster(2, instances=instances)
     request = builders.allocate_rbd(document, memory=512)["request"]
@@ -138,7 +138,7 @@ def test_should_start_after_a_stopped_instance_is_reported(
 
 
 def test_should_with_a_weight_counts_between_groups() -> None:
-    """A group with a violated soft constraint costs more than one without."""
+    """A group where a soft constraint is violated ranks behind one with a worse score."""
     preference = "iallocator:separate:should:web:1000"
     document = builders.cluster({"default": 1, "far": 1})
     document["instances"] = {

@@ -1,4 +1,4 @@
-"""Compare stickiness and scores of nodes under the default strategy with brute force."""
+"""Test stickiness and scores of nodes under the default strategy against brute force."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ GAIN = 1e-8
 
 
 def number(text: str) -> float:
-    """Return the number in a tag."""
+    """Return the number in a tag; INFINITY is infinite."""
     return {"INFINITY": INFINITY, "-INFINITY": -INFINITY}.get(text) or float(text)
 
 
 class Preferences:
-    """Compute the scores of nodes for each instance of a document, by definition.
+    """The scores of nodes for each instance of a document, by definition.
 
-    `setting` is the stickiness of instances without a tag; None: stickiness does not count.
+    `setting` is the stickiness of instances without a tag; if it is None, stickiness is ignored.
     """
 
     def __init__(self, document: Json, setting: float | None) -> None:
@@ -38,12 +38,12 @@ class Preferences:
         }
 
     def own(self, raw: Json) -> dict[str, float]:
-        """Return the scores of the tags of an instance, by node."""
+        """Return the scores that the tags of an instance give to nodes."""
         tags = [tag[len(SCORE) :] for tag in raw["tags"] if tag.startswith(SCORE)]
         return {tag.rpartition(":")[0]: number(tag.rpartition(":")[2]) for tag in tags}
 
     def stickiness(self, raw: Json) -> float:
-        """Return the stickiness of an instance; 0 if it does not count."""
+        """Return the stickiness of an instance; 0 if stickiness is ignored."""
         if self._setting is None or not raw.get("nodes"):
             return 0.0
         tags = [tag[len(STICK) :] for tag in raw["tags"] if tag.startswith(STICK)]
@@ -68,7 +68,7 @@ class Preferences:
 
 
 def some_tags(rng: Random, names: list[str], home: str = "") -> list[str]:
-    """Return up to three scores for nodes, and a stickiness; the home is not forbidden."""
+    """Return up to three scores for `names`, and a stickiness; `home` is not forbidden."""
     tags = []
     for name in rng.sample(names, rng.choice((0, 1, 1, 2))):
         words = ("0.05", "0.3", "-0.2", "2", "INFINITY", "-INFINITY")
@@ -82,7 +82,7 @@ def some_tags(rng: Random, names: list[str], home: str = "") -> list[str]:
 
 
 def world(rng: Random, template: str, most: int = 4) -> Json:
-    """Return three nodes and two to `most` instances with scores and stickiness."""
+    """Return three nodes, and two to `most` instances with scores and stickiness."""
     names = ["node1", "node2", "node3"]
     residents = {}
     for k in range(rng.randint(2, most)):
@@ -103,7 +103,7 @@ def places(template: str, names: list[str]) -> list[tuple[str, ...]]:
 
 
 def objective(plain: Plain, preferences: Preferences) -> float:
-    """Return the score of the present placement with all penalties."""
+    """Return the score of the present placement plus all penalties."""
     score = plain.score(plain.nodes)
     for one in plain.now.values():
         raw = plain.document["instances"][one.name]
@@ -113,7 +113,10 @@ def objective(plain: Plain, preferences: Preferences) -> float:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_balance_equals_brute_force(template: str) -> None:
-    """A plan ends where no move lowers the score with penalties; scores and bound are true."""
+    """`balance` ends when no move lowers the sum of score and penalties.
+
+    Scores and bound are correct.
+    """
     moved = stayed = optimal = 0
     for seed in seeds(25, 400):
         rng = Random(f"stickiness/{template}/{seed}")
@@ -160,7 +163,7 @@ def test_balance_equals_brute_force(template: str) -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_allocations_equal_brute_force(template: str) -> None:
-    """The chosen place has the lowest score with its penalty, of those that scores allow."""
+    """An allocation chooses the permitted node with the lowest sum of score and penalty."""
     placed = 0
     for seed in seeds(60, 500):
         rng = Random(f"allocations/{template}/{seed}")
@@ -190,7 +193,7 @@ def test_allocations_equal_brute_force(template: str) -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_evacuations_equal_brute_force(template: str) -> None:
-    """Stickiness keeps no instance on a node that is evacuated; scores choose the new node."""
+    """An evacuation ignores stickiness, and chooses the new node by scores."""
     moved = 0
     for seed in seeds(60, 500):
         rng = Random(f"evacuations/{template}/{seed}")
@@ -231,7 +234,7 @@ PINNED = {
 
 @pytest.mark.parametrize("planner", PINNED)
 def test_infinite_stickiness_pins_instances_in_every_planner(planner: str) -> None:
-    """No planner moves the primary of a pinned instance; others move."""
+    """No planner moves the primary of an instance with infinite stickiness."""
     moved = 0
     for seed in seeds(10, 100):
         rng = Random(f"pinned/{planner}/{seed}")
@@ -255,7 +258,7 @@ def test_infinite_stickiness_pins_instances_in_every_planner(planner: str) -> No
 
 @pytest.mark.parametrize("option", ["--optimal", "--exact-search=yes"])
 def test_batches_equal_brute_force(option: str) -> None:
-    """Two new instances get the lowest sum of the score and penalties with --optimal."""
+    """With --optimal, a batch of two has the lowest sum of score and penalties."""
     for seed in seeds(15, 300):
         rng = Random(f"batches/{seed}")
         document = world(rng, "rbd", 3)
@@ -286,7 +289,7 @@ def test_batches_equal_brute_force(option: str) -> None:
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_n1_does_not_depend_on_stickiness(template: str, mode: str) -> None:
-    """A failure ends stickiness: the same placements are N+1 compliant without the tags."""
+    """N+1 accepts equal placements with and without stickiness, which a failure ends."""
     outcomes = set()
     for seed in seeds(6, 300):
         rng = Random(f"n1/{template}/{seed}")
@@ -312,7 +315,7 @@ def test_n1_does_not_depend_on_stickiness(template: str, mode: str) -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_capacity_does_not_depend_on_stickiness(template: str) -> None:
-    """New instances have no node that they stay on, and others do not move for them."""
+    """`capacity` places as many instances with and without stickiness."""
     placed = 0
     for seed in seeds(3, 200):
         document = world(Random(f"capacity/{template}/{seed}"), template)
@@ -329,7 +332,7 @@ def test_capacity_does_not_depend_on_stickiness(template: str) -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_squeeze_equals_brute_force(template: str) -> None:
-    """No pinned instance moves; an emptied node has none, and the others can hold the rest."""
+    """`squeeze` moves no pinned primary, and frees only nodes that its moves leave empty."""
     emptied = pinned = 0
     for seed in seeds(8, 250):
         rng = Random(f"squeeze/{template}/{seed}")
@@ -364,7 +367,7 @@ def test_squeeze_equals_brute_force(template: str) -> None:
 
 
 def test_moves_between_groups_must_gain_the_stickiness() -> None:
-    """An instance changes its group only if the spread of loads falls by more."""
+    """An instance changes its group only if the gain in load exceeds its stickiness."""
     members = {"disk_template": "ext", "storage_type": "external", "storage_pool": "nas"}
     residents = {f"i{k}": instance("node1", memory=1024, **members) for k in range(4)}
     document = cluster({"east": 1, "west": 1}, memory=16384, cpus=32, instances=residents)
@@ -384,7 +387,7 @@ def test_moves_between_groups_must_gain_the_stickiness() -> None:
 
 
 def test_instances_that_are_not_pinned_make_room() -> None:
-    """The instance that would move with least traffic stays if it is pinned."""
+    """`make-room` moves another instance if the one with the least traffic is pinned."""
     residents = {
         "a": rbd("node1", memory=2000),
         "b": rbd("node1", memory=3000),
@@ -400,7 +403,7 @@ def test_instances_that_are_not_pinned_make_room() -> None:
 
 @pytest.mark.parametrize("strategy", ["score", "pacemaker-balanced"])
 def test_decimals_count_except_for_pacemaker(strategy: str) -> None:
-    """Pacemaker's strategies report a score with decimals; the others use it."""
+    """A score with decimals is reported as invalid by Pacemaker's strategies only."""
     own = [f"{SCORE}node2:0.5", f"{SCORE}node9:1", f"{STICK}often"]
     document = cluster(2, instances={"a": rbd("node1", tags=own)})
     words = ("constraints", "--json", f"--strategy={strategy}")
@@ -411,7 +414,7 @@ def test_decimals_count_except_for_pacemaker(strategy: str) -> None:
 
 
 def test_pinned_instance_leaves_a_node_that_is_not_online() -> None:
-    """Infinite stickiness ends where the node of the instance ends."""
+    """A pinned instance leaves a node that is drained."""
     residents = {"a": rbd("node1", tags=[f"{STICK}INFINITY"])}
     document = cluster(3, instances=residents, changes={"node1": {"drained": True}})
     plan = plan_of("balance", document, "--n1=off")
@@ -419,7 +422,7 @@ def test_pinned_instance_leaves_a_node_that_is_not_online() -> None:
 
 
 def test_scores_and_stickiness_are_listed() -> None:
-    """A required node is a hard constraint; others have their scores."""
+    """The list of constraints has required nodes as hard, and other scores with their values."""
     tags = [f"{SCORE}node2:INFINITY", f"{SCORE}node1:0.5", f"{STICK}0.25"]
     document = cluster(2, instances={"a": rbd("node1", tags=tags)})
     listed = json_of("constraints", "--json", document=document)["constraints"]

@@ -1,4 +1,4 @@
-"""Test that tags without the intended effect are reported in answers and by commands."""
+"""Test that tags without the intended effect are reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def _world(
     node: list[str] | None = None,
     there: list[str] | None = None,
 ) -> Json:
-    """Return a request for one instance on three nodes; `there`: tags of an existing one."""
+    """Return a request for one instance on three nodes with tags.
+
+    `there` are tags of an existing instance.
+    """
     instances = {"old": builders.rbd("node1", tags=there or [])}
     document = builders.cluster(nodes=3, instances=instances, tags=tuple(cluster or ()))
     document["nodes"]["node2"]["tags"] = node or []
@@ -101,11 +104,11 @@ CASES = {
         "names rack, of which node1, node3 have no tag",
     ),
 }
-"""Case -> a request, and the expected findings."""
+"""Name -> a request, and the expected findings about its tags."""
 
 
 def _commands(document: Json) -> list[Json]:
-    """Return the output of `constraints` and `check`, and test the text for people."""
+    """Return the documents of `constraints` and `check`, after a test of their texts."""
     found = []
     for command in ("constraints", "check"):
         found.append(json.loads(run(command, "--json", stdin=as_bytes(document)).stdout))
@@ -117,7 +120,7 @@ def _commands(document: Json) -> list[Json]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_invalid_tag_is_reported_in_the_answer_and_listed(case: str) -> None:
-    """The text is the same in all outputs; `check` ignores the request."""
+    """An invalid tag is reported in equal words by the answer, `constraints` and `check`."""
     document, words = CASES[case]
     reply = respond(document)
     assert words in reply["info"]
@@ -128,7 +131,7 @@ def test_invalid_tag_is_reported_in_the_answer_and_listed(case: str) -> None:
 
 
 def test_tags_of_other_instances_are_listed_and_not_in_answers() -> None:
-    """Findings about an instance that is not in the request; `check` reports them."""
+    """Invalid tags of instances outside the request are reported by commands only."""
     document = _world(there=["iallocator:colocat:must:web", "iallocator:order:after:old2"])
     assert "colocat" not in respond(document)["info"]
     for found in _commands(document):
@@ -136,7 +139,7 @@ def test_tags_of_other_instances_are_listed_and_not_in_answers() -> None:
 
 
 def test_cycle_of_orders_is_reported_for_each_instance_in_it() -> None:
-    """Both instances of a cycle are reported; an instance that depends on them is not."""
+    """A cycle of orders is reported for both of its instances, and for no other."""
     tags = {"a": "b", "b": "a", "c": "a"}
     instances = {
         name: builders.rbd("node1", tags=[f"iallocator:order:after:{to}"])
@@ -149,7 +152,7 @@ def test_cycle_of_orders_is_reported_for_each_instance_in_it() -> None:
 
 
 def test_placement_keys_that_some_nodes_lack_are_listed() -> None:
-    """Utilization and the administrator's keys; nodes do not have keys of customers."""
+    """A key of a strategy that only some nodes have is reported."""
     document = _world(
         there=["iallocator:utilization:gpu:1", "iallocator:syskey:ssd:1:2", "iallocator:key:x:1:1"],
         node=["iallocator:utilization:gpu:4"],
@@ -176,7 +179,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("tag", FOREIGN)
 def test_invalid_tag_of_htools_is_listed(tag: str) -> None:
-    """Invalid tags that define the meaning of other tags are also reported in answers."""
+    """An invalid tag of htools is reported, also in answers."""
     owner, words = FOREIGN[tag]
     tags: Any = {owner: [tag]}
     document = _world(**tags)
@@ -210,7 +213,7 @@ def test_valid_tags_are_not_reported() -> None:
 
 
 def test_compat_hail_does_not_report_tags() -> None:
-    """Tags of iallocator have no meaning for hail."""
+    """With ``--compat hail``, no tag of iallocator is reported."""
     for document, _ in CASES.values():
         info = respond(document, "--compat=hail")["info"]
         assert "iallocator:" not in info

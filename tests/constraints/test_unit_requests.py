@@ -1,4 +1,4 @@
-"""Test requests that move members of a colocation group: all move, or none, with the reason."""
+"""Test requests for members of a colocation group: all of them move, or none."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ BOND = "must be together with b (tag iallocator:colocate:must:web)"
 
 
 def shared(node: str, memory: int = 1024, tags: list[str] | None = None) -> Json:
-    """Return an instance on shared storage, by default a member of the pair."""
+    """Return an instance on shared storage, by default in a colocation group of two."""
     tags = PAIR if tags is None else tags
     return builders.rbd(node, memory=memory, tags=tags)
 
 
 def drbd(primary: str, secondary: str) -> Json:
-    """Return a drbd instance of the pair."""
+    """Return a drbd instance of a colocation group of two."""
     return builders.instance(primary, secondary, memory=1024, disk_template="drbd", tags=PAIR)
 
 
 def evacuated(document: Json, mode: str, *options: str) -> tuple[dict[str, str], list[Any]]:
-    """Return the new primaries of moved instances, and the failed instances."""
+    """Return the new primaries of moved instances, and the instances that failed."""
     names = ["a", "b"]
     document["request"] = {"type": "node-evacuate", "instances": names, "evac_mode": mode}
     reply = respond(document, *options)
@@ -38,7 +38,7 @@ def evacuated(document: Json, mode: str, *options: str) -> tuple[dict[str, str],
 def test_evacuation_through_secondaries_keeps_a_unit_together_in_the_end(
     secondaries: tuple[str, str],
 ) -> None:
-    """The node is offline, and each instance moves through its own secondary."""
+    """Members of a drbd colocation group leave an offline node and end on one node."""
     instances = {name: drbd("node1", secondary) for name, secondary in zip("ab", secondaries)}
     document = builders.cluster(5, instances=instances)
     document["nodes"]["node1"]["offline"] = True
@@ -48,13 +48,16 @@ def test_evacuation_through_secondaries_keeps_a_unit_together_in_the_end(
 
 
 def crowded() -> Json:
-    """Return two groups; in the pair's own group no other node has capacity for it."""
+    """Return two groups; the group of two colocated instances has no capacity elsewhere."""
     instances = {"a": shared("node1"), "b": shared("node1"), "full": shared("node2", 7000, [])}
     return builders.cluster({"here": 2, "there": 2}, instances=instances)
 
 
 def test_evacuation_to_another_group_moves_all_of_a_unit() -> None:
-    """With the option, both instances move to one node there; without it, both stay."""
+    """With the option, an evacuation moves a colocation group to another node group.
+
+    Without the option, both instances stay.
+    """
     homes, failed = evacuated(crowded(), "primary-only", "--inter-group=yes")
     assert failed == []
     assert homes["a"] == homes["b"] in ("node3", "node4")
@@ -64,7 +67,7 @@ def test_evacuation_to_another_group_moves_all_of_a_unit() -> None:
 
 
 def test_evacuation_to_another_group_moves_nothing_of_a_unit_that_does_not_fit() -> None:
-    """The other group has capacity for one of the two instances only."""
+    """No member of a colocation group moves to a group with capacity for only one of two."""
     document = crowded()
     for number in (3, 4):
         document["instances"][f"other{number}"] = shared(f"node{number}", 6500, [])
@@ -76,7 +79,7 @@ def test_evacuation_to_another_group_moves_nothing_of_a_unit_that_does_not_fit()
 
 
 def test_relocation_of_one_instance_of_a_unit_is_rejected_with_the_constraint() -> None:
-    """The request moves one instance, so the constraint with the other one is reported."""
+    """The relocation of one member of a colocation group is rejected with the constraint."""
     document = builders.cluster(3, instances={"a": shared("node1"), "b": shared("node1")})
     document["request"] = {"type": "relocate", "name": "a", "relocate_from": ["node1"]}
     reply = respond(document)
@@ -88,7 +91,10 @@ def test_relocation_of_one_instance_of_a_unit_is_rejected_with_the_constraint() 
 
 
 def test_reason_why_a_unit_with_secondaries_on_two_nodes_cannot_fail_over() -> None:
-    """In mode primary-only each can only fail over to its secondary; mode all moves both."""
+    """If members have different secondaries, primary-only evacuation fails and explains it.
+
+    The mode `all` moves both instances.
+    """
     instances = {"a": drbd("node1", "node2"), "b": drbd("node1", "node3")}
     document = builders.cluster(5, instances=instances)
     homes, failed = evacuated(document, "primary-only")

@@ -1,4 +1,4 @@
-"""Test that colocation groups move as a unit, and that violated hard constraints are repaired."""
+"""Test that `balance` moves colocation groups as a unit, and repairs hard constraints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def drbd(primary: str, secondary: str, memory: int = 1024, **members: Any) -> Js
 
 
 def test_balance_moves_a_unit_with_consecutive_moves() -> None:
-    """The colocation group leaves the full node with two consecutive moves."""
+    """`balance` moves a colocation group off a full node with consecutive moves."""
     document = builders.cluster(
         nodes=2, memory=16384,
         instances={"a": shared("node1", tags=PAIR), "b": shared("node1", tags=PAIR),
@@ -49,7 +49,10 @@ def test_balance_moves_a_unit_with_consecutive_moves() -> None:
 def test_balance_moves_a_drbd_group_off_a_drained_node(
     secondaries: tuple[str, str],
 ) -> None:
-    """With a common secondary the group fails over; otherwise a common one is created first."""
+    """`balance` moves a drbd colocation group off a drained node.
+
+    With a common secondary the group fails over; otherwise a common one is created first.
+    """
     document = builders.cluster(
         nodes=3,
         instances={
@@ -67,7 +70,7 @@ def _last_nodes(plan: Json) -> dict[str, list[str]]:
 
 
 def test_balance_with_cost_counts_all_of_a_unit() -> None:
-    """A budget for one of two instances is not enough for the group."""
+    """With a limit of traffic for one of two members, `balance` moves neither of them."""
     document = builders.cluster(
         nodes=2, memory=16384,
         instances={name: shared("node1", tags=PAIR) for name in "ab"}
@@ -78,7 +81,7 @@ def test_balance_with_cost_counts_all_of_a_unit() -> None:
 
 
 def test_balance_does_not_move_half_of_a_unit_that_is_excluded() -> None:
-    """If one of two must stay, the other stays, too, even on a drained node."""
+    """If one member of a colocation group must not move, `balance` moves none."""
     document = builders.cluster(nodes=2, instances={n: shared("node1", tags=PAIR) for n in "ab"})
     document["nodes"]["node1"]["drained"] = True
     assert plan_of("balance", document, "--exclude-instances=b")["moves"] == []
@@ -86,7 +89,7 @@ def test_balance_does_not_move_half_of_a_unit_that_is_excluded() -> None:
 
 
 def test_balance_moves_a_pair_that_must_share_a_rack_to_another_rack() -> None:
-    """Two instances that must be in one rack leave a drained rack together."""
+    """`balance` moves two instances that must share a rack off a drained rack together."""
     bound = ["iallocator:colocate:must:app:rack"]
     document = builders.cluster(
         nodes=4, instances={"a": shared("node1", tags=bound), "b": shared("node2", tags=bound)}
@@ -100,7 +103,10 @@ def test_balance_moves_a_pair_that_must_share_a_rack_to_another_rack() -> None:
 
 
 def test_balance_repairs_a_violated_hard_constraint_even_if_the_score_rises() -> None:
-    """Hard constraints precede the score; with hbal's moves they are ignored."""
+    """`balance` repairs a violated hard constraint even if the score rises.
+
+    With hbal's moves, constraints are ignored.
+    """
     document = builders.cluster(
         nodes=2, instances={"a": shared("node1", tags=PAIR), "b": shared("node2", tags=PAIR)}
     )
@@ -111,7 +117,10 @@ def test_balance_repairs_a_violated_hard_constraint_even_if_the_score_rises() ->
 
 
 def test_balance_repairs_no_hard_constraint_by_violating_another() -> None:
-    """`a` violates a separation from `b`, and must be separated from an instance on every node."""
+    """`balance` does not repair a hard constraint if every repair violates another one.
+
+    `a` violates a separation from `b`, and must be separated from an instance on every node.
+    """
     document = builders.cluster(
         nodes=2,
         instances={
@@ -123,7 +132,7 @@ def test_balance_repairs_no_hard_constraint_by_violating_another() -> None:
 
 
 def test_balance_repairs_every_hard_constraint_that_it_can() -> None:
-    """With free capacity, all violated hard constraints are repaired, and none is added."""
+    """With free capacity, `balance` repairs all violated hard constraints and violates none."""
     chances = random.Random(23)
     mended = units = 0
     for _ in seeds(7, 25):
@@ -143,7 +152,7 @@ def test_balance_repairs_every_hard_constraint_that_it_can() -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_balance_moves_an_instance_off_a_forbidden_node(template: str) -> None:
-    """A score of minus infinity is a hard constraint, repaired although the score rises."""
+    """`balance` moves an instance off a forbidden node, though the score rises."""
     tags = ["iallocator:score:node1:-INFINITY"]
     nodes = ["node1", "node2"] if template == "drbd" else ["node1"]
     document = builders.cluster(
@@ -158,7 +167,7 @@ def test_balance_moves_an_instance_off_a_forbidden_node(template: str) -> None:
 
 @pytest.mark.parametrize("tag", ["iallocator:score:-INFINITY", "iallocator:maintenance"])
 def test_balance_moves_nothing_to_a_forbidden_node(tag: str) -> None:
-    """Neither a primary nor a secondary is placed on a node that tags close."""
+    """`balance` moves neither a primary nor a secondary to a forbidden node."""
     document = builders.cluster(
         nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}
     )
@@ -169,7 +178,7 @@ def test_balance_moves_nothing_to_a_forbidden_node(tag: str) -> None:
 
 
 def test_balance_leaves_instances_on_a_node_in_maintenance() -> None:
-    """Its primaries stay; their secondaries may move."""
+    """`balance` leaves primaries on a node in maintenance; secondaries may move."""
     document = builders.cluster(
         nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}
     )
@@ -180,7 +189,10 @@ def test_balance_leaves_instances_on_a_node_in_maintenance() -> None:
 
 
 def test_balance_moves_a_colocation_group_with_a_violation_that_stays() -> None:
-    """The pair violates a separation by rack on each node, and leaves the drained node anyway."""
+    """`balance` moves a colocation group off a drained node, though a violation stays.
+
+    The two instances violate a separation by rack on each node.
+    """
     apart = "iallocator:separate:must:db:rack"
     document = builders.cluster(
         nodes=3,
@@ -195,7 +207,7 @@ def test_balance_moves_a_colocation_group_with_a_violation_that_stays() -> None:
 
 
 def test_balance_exchanges_a_colocation_group_for_another_instance() -> None:
-    """The pair alone or `y` alone would raise the score; the swap lowers it."""
+    """`balance` swaps a colocation group for another instance to lower the score."""
     document = builders.cluster(
         nodes=2, memory=16384,
         instances={name: shared("node1", 3072, tags=PAIR) for name in "ab"}

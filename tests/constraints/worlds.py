@@ -1,4 +1,4 @@
-"""Build small clusters with random affinity constraints, and list the satisfied ones."""
+"""Build small clusters with random affinity constraints, and list those that are violated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ("web", "db")
 
 
 def random_tags(chances: random.Random) -> list[str]:
-    """Return the affinity tags of one instance; often none."""
+    """Return the random affinity tags of one instance; often none."""
     tags = []
     if chances.random() < 0.35:
         domain = chances.choice(["", "", ":rack"])
@@ -37,7 +37,7 @@ def random_tags(chances: random.Random) -> list[str]:
 
 
 def random_document(chances: random.Random, nodes: int = 5, instances: int = 9) -> Json:
-    """Return a cluster of one group with nodes in racks and some instances with affinity tags."""
+    """Return a cluster of one group with nodes in racks and instances with affinity tags."""
     names = [f"node{k}" for k in range(1, nodes + 1)]
     homes = {}
     for k in range(instances):
@@ -72,7 +72,7 @@ def hard_constraints(document: Json) -> set[tuple[str, str, str, str]]:
 
 
 def violated_hard(document: Json, homes: Mapping[str, str]) -> set[tuple[str, str, str, str]]:
-    """Return those hard constraints that are violated with the primaries at `homes`."""
+    """Return the hard constraints that are violated with the primaries on `homes`."""
 
     def sites(name: str, domain: str) -> set[str]:
         if domain == "group":
@@ -91,7 +91,7 @@ def violated_hard(document: Json, homes: Mapping[str, str]) -> set[tuple[str, st
 
 
 def held_after_units(homes: Mapping[str, str], plan: Json) -> Iterator[dict[str, str]]:
-    """Yield the primaries after each move of `plan`, for a colocation group after its last move."""
+    """Yield the primaries after each move; a colocation group counts after its last move."""
     now = dict(homes)
     waiting: set[str] = set()
     for move in plan["moves"]:
@@ -108,5 +108,5 @@ def homes_after(document: Json, plan: Json) -> dict[str, str]:
 
 
 def respond_without_n1(document: Json, *options: str) -> Json:
-    """Return the response to a request while global N+1 is off."""
+    """Return the answer to a request without global N+1."""
     return respond(document, "--n1=off", *options)

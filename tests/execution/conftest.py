@@ -1,4 +1,4 @@
-"""Provide a fixture for executions in this process: locks in the test's folder, no pauses."""
+"""Provide a fixture for executions within the test process: own locks, no pauses."""
 
 from __future__ import annotations
 

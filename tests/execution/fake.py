@@ -15,12 +15,12 @@ __all__ = ["FakeCluster", "FakeClusterCheck", "FakeQueue", "Killed"]
 
 
 class Killed(BaseException):
-    """Report that the process that executes the plan ends now."""
+    """Raised in place of the end of the process that executes the plan."""
 
 
 @dataclass
 class QueuedJob:
-    """Represent one job in the queue."""
+    """A job in the simulated queue."""
 
     opcodes: list[Json]
     status: str = "queued"
@@ -29,10 +29,12 @@ class QueuedJob:
 
 @dataclass
 class FakeCluster:
-    """Represent the placement and the queue; `fails` are the steps with a failing opcode.
+    """A simulated cluster: placement of instances and job queue.
 
     Attributes
     ----------
+    fails:
+        The steps with a failing opcode.
     executed:
         The numbers of the executed steps, in order.
     most_waiting:
@@ -63,7 +65,7 @@ class FakeCluster:
         return job_id
 
     def pass_time(self) -> None:
-        """Advance each job or not, at random; first the jobs with dependencies."""
+        """Advance each job at random, last submitted first; some jobs vanish or are cancelled."""
         for job_id, job in reversed(list(self.jobs.items())):
             if self.rng.random() < 0.6:
                 self._advance(job)
@@ -92,7 +94,7 @@ class FakeCluster:
                 job.status = "success"
 
     def cancel(self, job_id: int) -> None:
-        """Cancel a job. As in Ganeti, a running job may end between two of its opcodes."""
+        """Cancel a job; a running one may end between two of its opcodes, as in Ganeti."""
         job = self.jobs[job_id]
         if job.status == "queued" and len(job.opcodes) > 1 and self.rng.random() < 0.5:
             self._advance(job)  # it began at this moment
@@ -102,7 +104,7 @@ class FakeCluster:
 
 
 class FakeQueue:
-    """Give access to the queue; `trip` may end the process or lose an answer at each call."""
+    """The queue of a fake cluster; `trip` may end the process or lose an answer at each call."""
 
     def __init__(
         self, cluster: FakeCluster, singly: bool, trip: Callable[[str], None] = lambda where: None
@@ -112,7 +114,7 @@ class FakeQueue:
         self._trip = trip
 
     def able(self, opcode: Json) -> bool:
-        """Return true: all opcodes are supported."""
+        """Return True: the queue supports all opcodes."""
         return True
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
@@ -133,7 +135,7 @@ class FakeQueue:
         return found
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
-        """Let time pass."""
+        """Let one unit of time pass on the cluster."""
         self._trip("wait")
         self.cluster.pass_time()
 
@@ -146,11 +148,11 @@ class FakeQueue:
         self.cluster.cancel(number)
 
     def drained(self) -> bool:
-        """Return false: the queue accepts jobs."""
+        """Return False: the queue accepts jobs."""
         return False
 
     def unfinished(self) -> list[tuple[int, list[Json]]]:
-        """Return no jobs: no test calls this."""
+        """Return an empty list, as the cluster has no jobs of others."""
         return []
 
     def answering(self, nodes: Collection[str]) -> set[str]:
@@ -158,7 +160,7 @@ class FakeQueue:
         return set(nodes)
 
     def find(self, run: str) -> Mapping[str, int]:
-        """Return jobs by their marks."""
+        """Return the jobs of the execution `run`, by the marks in their reasons."""
         self._trip("find")
         return {
             mark: job_id
@@ -168,11 +170,11 @@ class FakeQueue:
 
 
 class LostAnswerError(UnknownOutcomeError):
-    """Report that the answer to a call is lost."""
+    """Raised if the answer to a call is lost."""
 
 
 class FakeClusterCheck:
-    """Inspect the simulated cluster."""
+    """Query of the fake cluster for placements, and for reasons against jobs."""
 
     def __init__(self, cluster: FakeCluster, expected: Json) -> None:
         self._cluster = cluster
@@ -186,6 +188,6 @@ class FakeClusterCheck:
         )
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
-        """Return the reasons against jobs."""
+        """Return the reasons against jobs, by job number."""
         found = rejections(waiting, self.places(), self._expected)
         return found | rejections(jobs, self.places(), self._expected)

@@ -35,7 +35,7 @@ def transition_of(steps: list[Json]) -> Json:
 
 
 def random_plan(rng: Random, by_hand: bool = False) -> tuple[Json, Places]:
-    """Return a transition of a few instances and nodes, and the initial placement."""
+    """Return a random transition of a few instances, and their initial placement."""
     places = Places({}, set(), set(), set(NODES) | {"x"})
     steps: list[Json] = []
     for k in range(rng.randint(1, 4)):

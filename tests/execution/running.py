@@ -1,4 +1,4 @@
-"""Simulate a running cluster at a socket: it answers queries and executes jobs."""
+"""Simulate a running cluster at a socket, which answers queries and executes jobs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.live.worlds import instance, luxi_answer, node, rapi_answers
 __all__ = ["Running", "running", "shared_cluster"]
 
 CLOSED = b""
-"""An answer that is never sent, because the connection ends."""
+"""An answer that stands for a connection that ends without an answer."""
 
 
 class Running:
-    """Represent the cluster, its queue, and its faults.
+    """A running cluster with its queue and its faults.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Running:
         self.path = ""
 
     def answer(self, method: str, arguments: list[Any]) -> Any:
-        """Return the answer to one question."""
+        """Return the answer to one LUXI call, or to the query that it stands for."""
         output = self.interfere(method)
         if output is not None:
             return output
@@ -195,7 +195,7 @@ class Running:
 
 @contextmanager
 def running(folder: Path, answers: Json | None = None) -> Iterator[Running]:
-    """Yield a running cluster; its socket is `path`."""
+    """Yield a running cluster that answers at the socket `path`."""
     cluster = Running(rapi_answers() if answers is None else answers)
     with fake_luxi(folder, cluster.answer) as server:
         cluster.path = server.path
@@ -203,7 +203,7 @@ def running(folder: Path, answers: Json | None = None) -> Iterator[Running]:
 
 
 def shared_cluster() -> Json:
-    """Return two groups on shared storage; one is crowded, and a node of it is offline."""
+    """Return answers for two groups on shared storage; one is crowded, with an offline node."""
     answers = rapi_answers()
     answers["nodes"] = [node(f"node{n}") for n in (1, 2, 3)]
     answers["nodes"] += [node(f"node{n}", **{"group.uuid": "uuid-two"}) for n in (4, 5)]

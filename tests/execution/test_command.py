@@ -1,4 +1,4 @@
-"""Test the option -X of every planner on a simulated running cluster."""
+"""Test the option -X of planners on a simulated running cluster."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def carried_out(folder: Path, world: Running, *words: str, command: str = "balance") -> int:
-    """Return the exit status of a planner with -X."""
+    """Return the exit status of a planner with -X on the cluster `world`."""
     return main([command, f"-L{world.path}", "-X", "--journal", str(folder / "journal"), *words])
 
 
 def document(capsys: Capture) -> Json:
-    """Return the printed JSON document."""
+    """Return the JSON document that was printed."""
     found: Json = json.loads(capsys.readouterr().out)
     return found
 
@@ -49,7 +49,7 @@ PLANNERS = {
 
 @pytest.mark.parametrize("command", PLANNERS)
 def test_plan_of_every_planner_is_executed(command: str, tmp_path: Path, capsys: Capture) -> None:
-    """After the execution, every instance is where the plan places it."""
+    """After a plan is executed with -X, every instance is where the plan places it."""
     answers = shared_cluster()
     if command == "redistribute":
         answers["nodes"][1]["offline"] = answers["nodes"][2]["offline"] = True
@@ -64,7 +64,7 @@ def test_plan_of_every_planner_is_executed(command: str, tmp_path: Path, capsys:
 
 
 def test_job_is_submitted_after_its_predecessors(tmp_path: Path) -> None:
-    """Every opcode has its reason trail and priority; at most `--ahead` jobs wait in the queue."""
+    """-X submits a job after its predecessors, with reason and priority, as --ahead permits."""
     with running(tmp_path, shared_cluster()) as world:
         submit, unfinished = world._submit, []
 
@@ -91,7 +91,7 @@ def test_job_is_submitted_after_its_predecessors(tmp_path: Path) -> None:
 
 
 def test_priority_that_a_new_job_cannot_have_is_set_afterwards(tmp_path: Path) -> None:
-    """Ganeti accepts new jobs of three priorities only; the others are set afterwards."""
+    """A priority that Ganeti does not accept for new jobs is set after the submission."""
     with running(tmp_path) as world:
         assert carried_out(tmp_path, world, "--priority=-15") == 0
         assert {job["priority"] for job in world.jobs.values()} == {-15}
@@ -99,7 +99,7 @@ def test_priority_that_a_new_job_cannot_have_is_set_afterwards(tmp_path: Path) -
 
 
 def test_progress_has_the_time_and_short_names(tmp_path: Path, capsys: Capture) -> None:
-    """Names of nodes and instances are printed without their common domain."""
+    """The progress of -X has times, and names without their common domain."""
     with running(tmp_path, rapi_answers()) as world:
         assert carried_out(tmp_path, world) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -111,7 +111,7 @@ def test_progress_has_the_time_and_short_names(tmp_path: Path, capsys: Capture) 
 
 
 def test_dry_run_shows_the_jobs_and_submits_none(tmp_path: Path, capsys: Capture) -> None:
-    """A dry run also creates no journal."""
+    """--dry-run prints the jobs, submits none, and creates no journal."""
     with running(tmp_path) as world:
         assert main(["balance", f"-L{world.path}", "-X", "--dry-run"]) == 0
         assert not world.submitted
@@ -120,7 +120,7 @@ def test_dry_run_shows_the_jobs_and_submits_none(tmp_path: Path, capsys: Capture
 
 
 def test_control_characters_in_a_name_are_shown_as_codes(tmp_path: Path, capsys: Capture) -> None:
-    """The jobs of a dry run and the report print control characters as codes."""
+    """A dry run and the report print control characters in names as codes."""
     answers = shared_cluster()
     for one in answers["instances"]:
         one["name"] = f"\u202e{one['name']}"
@@ -133,14 +133,14 @@ def test_control_characters_in_a_name_are_shown_as_codes(tmp_path: Path, capsys:
 
 
 def test_quiet_execution_without_errors_prints_nothing(tmp_path: Path, capsys: Capture) -> None:
-    """With --quiet, the name of the journal is not printed."""
+    """With --quiet, -X prints nothing if all jobs succeed, not even the journal's name."""
     with running(tmp_path, shared_cluster()) as world:
         assert carried_out(tmp_path, world, "--quiet") == 0
     assert capsys.readouterr().err == ""
 
 
 def test_first_job_group_leaves_steps_that_wait(tmp_path: Path, capsys: Capture) -> None:
-    """The remaining jobs are executed when the journal is resumed."""
+    """--first-job-group executes the first jobs only; --resume executes the others."""
     with running(tmp_path, shared_cluster()) as world:
         assert carried_out(tmp_path, world, "--first-job-group", command="squeeze") == 0
         first = {code["OP_ID"] for job in world.jobs.values() for code in job["ops"]}
@@ -151,7 +151,10 @@ def test_first_job_group_leaves_steps_that_wait(tmp_path: Path, capsys: Capture)
 
 
 def test_failed_job_stops_only_steps_that_wait_for_it(tmp_path: Path, capsys: Capture) -> None:
-    """A node that cannot be drained stays powered on; the other nodes are powered off."""
+    """If a job fails, only steps that depend on it are not executed.
+
+    A node that cannot be drained stays powered on; the other nodes are powered off.
+    """
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"node2"}
         assert carried_out(tmp_path, world, command="squeeze") == 1
@@ -166,7 +169,7 @@ def test_failed_job_stops_only_steps_that_wait_for_it(tmp_path: Path, capsys: Ca
 def test_step_by_hand_is_waited_for_until_a_person_confirms_it(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """A person powers the nodes off; then the next step tags them."""
+    """-X waits until a person confirms a manual step, then executes the steps after it."""
     with running(tmp_path, shared_cluster()) as world:
         carried_out(tmp_path, world, command="squeeze")
         out, err = capsys.readouterr()
@@ -181,7 +184,7 @@ def test_step_by_hand_is_waited_for_until_a_person_confirms_it(
 
 
 def test_instance_that_moved_meanwhile_is_not_moved(tmp_path: Path, capsys: Capture) -> None:
-    """The conditions of a job are checked again before it is submitted."""
+    """-X does not move an instance that is not on its planned node any more."""
     with running(tmp_path, shared_cluster()) as world:
 
         def move(method: str) -> None:
@@ -197,7 +200,10 @@ def test_instance_that_moved_meanwhile_is_not_moved(tmp_path: Path, capsys: Capt
 
 
 def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capture) -> None:
-    """The node reports no free capacity; a person powers it on, then instances are moved to it."""
+    """-X moves instances to a node that a person has powered on, though it had no capacity.
+
+    An offline node reports no free capacity.
+    """
     answers = shared_cluster()
     standby = answers["nodes"][2]
     standby |= {"offline": True, "tags": ["htools:standby:auto"]}
@@ -219,7 +225,7 @@ def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capt
 
 
 def test_nothing_moves_to_a_target_without_capacity(tmp_path: Path, capsys: Capture) -> None:
-    """Another instance uses the memory before the first jobs."""
+    """-X moves no instance to a node that another instance has filled since the plan."""
     with running(tmp_path, shared_cluster()) as world:
 
         def fill(method: str) -> None:
@@ -233,7 +239,7 @@ def test_nothing_moves_to_a_target_without_capacity(tmp_path: Path, capsys: Capt
 
 
 def test_submission_without_an_answer_is_found_again(tmp_path: Path) -> None:
-    """The connection ends after the submission: the jobs are found in the queue, not repeated."""
+    """If the answer to a submission is lost, -X finds the jobs in the queue and repeats none."""
     with running(tmp_path) as world:
         submit = world._submit
 
@@ -250,7 +256,10 @@ def test_submission_without_an_answer_is_found_again(tmp_path: Path) -> None:
 def test_job_that_vanishes_is_checked_by_its_effect(
     after: bool, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A vanished job without effect counts as failed, and its dependents are not executed."""
+    """-X checks by its effect whether a job that vanished was executed.
+
+    A vanished job without effect counts as failed, and its dependents are not executed.
+    """
     with running(tmp_path) as world:
 
         def vanish(method: str) -> None:
@@ -268,7 +277,7 @@ def test_job_that_vanishes_is_checked_by_its_effect(
 def test_invalid_answer_is_reported_in_one_line(
     answer: Any, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The message names the journal and how to continue; the journal is kept."""
+    """If an answer is invalid, -X names the journal and how to continue, in one line."""
     with running(tmp_path) as world:
         world.interfere = lambda method: answer if method == "QueryJobs" else None
         assert carried_out(tmp_path, world) == 1
@@ -279,7 +288,7 @@ def test_invalid_answer_is_reported_in_one_line(
 def test_damaged_journal_is_rejected_and_an_incomplete_last_line_is_accepted(
     cut: int, tmp_path: Path, capsys: Capture
 ) -> None:
-    """An incomplete last line is left by a crash; an incomplete line elsewhere is damage."""
+    """A damaged journal is rejected, unless only its last line is incomplete after a crash."""
     with running(tmp_path) as world:
         carried_out(tmp_path, world)
         path = tmp_path / "journal"
@@ -296,7 +305,7 @@ def test_damaged_journal_is_rejected_and_an_incomplete_last_line_is_accepted(
 
 
 def test_socket_that_closes_is_opened_again(tmp_path: Path, capsys: Capture) -> None:
-    """The execution continues after a restart of the daemon."""
+    """-X opens the socket again after a restart of Ganeti's daemon."""
     with running(tmp_path) as world:
         closed = iter([True, False, True])
 
@@ -311,7 +320,7 @@ def test_socket_that_closes_is_opened_again(tmp_path: Path, capsys: Capture) -> 
 def test_node_that_does_not_answer_at_the_end_is_queried_again(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The report has the placement of all instances, although a node is silent for a moment."""
+    """At its end, -X queries a node again that does not answer, to report all placements."""
     with running(tmp_path) as world:
         memory = world.answers["nodes"][0]["mtotal"]
         asked = [0]
@@ -332,7 +341,7 @@ def test_node_that_does_not_answer_at_the_end_is_queried_again(
 def test_cluster_that_is_not_reached_again_leaves_the_journal(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The exit status is 1, and the message says how to continue."""
+    """If the cluster cannot be reached again, -X ends with status 1 and how to continue."""
     with running(tmp_path) as world:
         world.interfere = lambda method: CLOSED if method == "QueryJobs" else None
         assert carried_out(tmp_path, world) == 1
@@ -343,7 +352,7 @@ def test_cluster_that_is_not_reached_again_leaves_the_journal(
 
 
 def test_interrupted_execution_cancels_waiting_jobs(tmp_path: Path, capsys: Capture) -> None:
-    """Ctrl-C cancels the jobs that have not started; --resume executes them."""
+    """Ctrl-C cancels jobs that have not started; --resume executes them."""
     with running(tmp_path, shared_cluster()) as world:
         world.held = True
 
@@ -365,7 +374,7 @@ def test_interrupted_execution_cancels_waiting_jobs(tmp_path: Path, capsys: Capt
 def test_resume_retries_a_failure_with_a_cause_that_is_gone(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The report has the remedy; after it, --resume executes everything, and no job twice."""
+    """--resume retries a failed job when the cause is gone, and executes no job twice."""
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"i0", "node2"}
         assert carried_out(tmp_path, world, "--json", command="squeeze") == 1
@@ -393,7 +402,7 @@ def test_resume_retries_a_failure_with_a_cause_that_is_gone(
 def test_failed_job_that_was_done_by_others_is_not_repeated(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """An instance that a person has moved to its planned node counts as done."""
+    """--resume does not repeat a failed move that a person has made meanwhile."""
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"i0"}
         assert carried_out(tmp_path, world) == 1
@@ -408,7 +417,7 @@ def test_failed_job_that_was_done_by_others_is_not_repeated(
 def test_failed_job_of_an_instance_that_is_elsewhere_requires_a_new_plan(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The report has the node of the instance, and the command for a new plan."""
+    """If an instance is on an unplanned node, --resume reports the node and how to plan anew."""
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"i0"}
         assert carried_out(tmp_path, world) == 1
@@ -420,7 +429,7 @@ def test_failed_job_of_an_instance_that_is_elsewhere_requires_a_new_plan(
 
 
 def test_second_execution_on_the_cluster_is_rejected(tmp_path: Path, capsys: Capture) -> None:
-    """The first execution holds the lock."""
+    """A second execution on the cluster is rejected while the first one holds the lock."""
     with running(tmp_path) as world, ClusterLock("cluster.example.com"):
         assert carried_out(tmp_path, world) == 1
         assert not world.submitted
@@ -428,7 +437,7 @@ def test_second_execution_on_the_cluster_is_rejected(tmp_path: Path, capsys: Cap
 
 
 def test_journal_without_x_is_shown(tmp_path: Path, capsys: Capture) -> None:
-    """The status is shown from the journal alone, or with the present placement of the cluster."""
+    """--resume without -X prints the status of the journal, with or without the cluster."""
     with running(tmp_path) as world:
         carried_out(tmp_path, world)
         capsys.readouterr()
@@ -439,7 +448,7 @@ def test_journal_without_x_is_shown(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_cluster_without_a_name_is_rejected(tmp_path: Path, capsys: Capture) -> None:
-    """Without a cluster name there is no lock, so the command ends with one line and no job."""
+    """-X rejects a cluster without a name in one line, as it has no lock."""
     with running(tmp_path) as world:
         asked: list[str] = []
 
@@ -473,7 +482,7 @@ WRONG = {
 def test_option_without_effect_on_an_execution_is_rejected(
     case: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The message is one line, with exit status 2."""
+    """An option without effect on an execution is rejected in one line, with exit status 2."""
     words, output = WRONG[case]
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))
@@ -483,7 +492,10 @@ def test_option_without_effect_on_an_execution_is_rejected(
 
 
 def test_every_option_of_executions_is_tried_here() -> None:
-    """The table of effects omits these options, because they need a running cluster."""
+    """Every option of executions is used in this module's tests.
+
+    The table of option effects omits these options, because they need a running cluster.
+    """
     text = Path(__file__).read_text()
     assert all(option.names[0] in text or option.names[-1] in text for option in Execution.options)
 
@@ -492,7 +504,7 @@ def test_every_option_of_executions_is_tried_here() -> None:
 def test_squeeze_that_does_not_reach_the_reserve_is_not_executed(
     form: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """The plan is printed; it is executed only with a further option."""
+    """-X executes a plan of squeeze that misses the reserve only if an option permits it."""
     answers = shared_cluster()
     answers["nodes"][4] |= {"offline": True, "tags": ["htools:standby:auto"]}
     words = ("--minimal-resources=1000", "--target-resources=1000", *form)

@@ -27,7 +27,7 @@ CASES = 250
 
 
 class World:
-    """Represent a plan, its cluster, and its journal."""
+    """A plan with its simulated cluster and its journal."""
 
     def __init__(self, path: Path, rng: Random, depends: bool, **faults: Any) -> None:
         self.path, self.rng, self.depends = path, rng, depends
@@ -57,7 +57,10 @@ class World:
         sync: Callable[[int], None] = lambda handle: None,
         again: bool = False,
     ) -> Records:
-        """Start or resume; the process may end at any call. `again`: retry failed steps, too."""
+        """Start or resume the execution, in which `trip` may end the process at any call.
+
+        With `again`, failed steps are retried, too.
+        """
         self.records = Records(self.jobs)
         if self.path.exists():
             journal = Journal.reopen(str(self.path), sync)
@@ -84,7 +87,7 @@ class World:
         return self.records
 
     def check(self) -> None:
-        """Check the conditions that must hold after the end of the execution."""
+        """Assert the conditions that must hold after the end of the execution."""
         executed, records = self.cluster.executed, self.records
         assert len(executed) == len(set(executed)), f"done twice: {executed}"
         for position, number in enumerate(executed):
@@ -116,7 +119,7 @@ class World:
         )
 
     def _check_report(self) -> None:
-        """Check that every instance is where the report says; misplaced instances are named."""
+        """Assert that every instance is where the report says."""
         found = execution_document(self.head, self.records, self.places)
         for one in found["instances"]:
             now = self.places.instances.get(one["instance"], ())
@@ -153,7 +156,7 @@ def _full_disk(rng: Random, chance: float) -> Callable[[int], None]:
 def test_execution_killed_at_any_moment_and_resumed_does_everything_once(
     tmp_path: Path, depends: bool
 ) -> None:
-    """An execution that is killed repeatedly completes all possible steps, each one once."""
+    """An execution that is killed at any moment and resumed runs each step once."""
     for seed in range(CASES):
         rng = Random(seed)
         world = World(tmp_path / str(seed), rng, depends)
@@ -170,7 +173,10 @@ def test_execution_killed_at_any_moment_and_resumed_does_everything_once(
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
 def test_execution_with_faults_stops_only_steps_that_wait(tmp_path: Path, depends: bool) -> None:
-    """Opcodes fail, jobs are cancelled or vanish, steps need a person, the process is killed."""
+    """With faults of all kinds, only steps that depend on a failed one are not executed.
+
+    Opcodes fail, jobs are cancelled or vanish, steps need a person, the process is killed.
+    """
     for seed in range(CASES):
         rng = Random(seed)
         world = World(
@@ -202,7 +208,10 @@ def test_execution_with_faults_stops_only_steps_that_wait(tmp_path: Path, depend
 def test_execution_on_a_changing_cluster_rejects_jobs_with_changed_conditions(
     tmp_path: Path, depends: bool
 ) -> None:
-    """Nodes go offline and a person moves instances: no job starts with a wrong node."""
+    """If instances are moved meanwhile, no job starts from a wrong node.
+
+    No step is executed twice, and only blocked steps remain.
+    """
     for seed in range(CASES):
         rng = Random(seed)
         world = World(tmp_path / str(seed), rng, depends)
@@ -225,7 +234,7 @@ def test_execution_on_a_changing_cluster_rejects_jobs_with_changed_conditions(
 
 
 def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path) -> None:
-    """A job that has not started is cancelled, and the report names the completed jobs."""
+    """A waiting job is cancelled when its target node goes offline; the report names it."""
     world = World(tmp_path / "journal", Random(1), depends=True)
     world.transition["steps"] = []
     step = {"kind": "migrate", "after": [], "instance": "i", "from": ["a"], "to": ["b"]}
@@ -257,7 +266,7 @@ def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path
 
 
 def test_job_without_effect_is_reported_with_the_failed_job(tmp_path: Path) -> None:
-    """The second move of an instance depends on the first; the report names the first one only."""
+    """A job that depends on a failed one counts as blocked, not as rejected."""
     for seed in range(20):
         world = World(tmp_path / str(seed), Random(seed), depends=True)
         world.cluster.fails = frozenset(world.steps)
@@ -283,7 +292,7 @@ STOPPED = [
     ],
 )
 def test_instance_that_stays_stopped_is_named(node: str, runs: bool, state: str) -> None:
-    """An instance that was stopped for the move and does not run again is reported."""
+    """The report names an instance that was stopped for a move and does not run again."""
     steps = [
         {**step, "number": k, "after": [k - 1] if k > 1 else [], "opcodes": [{"OP_ID": "OP_TEST"}]}
         for k, step in enumerate(STOPPED, start=1)
@@ -306,7 +315,7 @@ def test_jobs_wait_in_the_queue_no_further_ahead_than_asked(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
 def test_stopped_execution_completes_moves_in_progress_only(tmp_path: Path, depends: bool) -> None:
-    """After Ctrl-C, each instance is at its old or new place, and waiting jobs are cancelled."""
+    """After Ctrl-C, moves in progress are completed, and waiting jobs are cancelled."""
     cancelled = 0
     for seed in range(CASES):
         rng = Random(seed)
@@ -342,7 +351,7 @@ def test_stopped_execution_completes_moves_in_progress_only(tmp_path: Path, depe
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
 def test_failed_jobs_are_retried_from_the_present_nodes(tmp_path: Path, depends: bool) -> None:
-    """When the causes are gone, each step is executed once, except those that others executed."""
+    """When the causes are gone, each failed step is executed once, unless others did it."""
     for seed in range(CASES):
         rng = Random(seed)
         helped = False
@@ -364,7 +373,7 @@ def test_failed_jobs_are_retried_from_the_present_nodes(tmp_path: Path, depends:
 
 
 def test_failed_job_of_an_instance_that_went_elsewhere_is_not_retried(tmp_path: Path) -> None:
-    """The report has the node of the instance and the remedy."""
+    """A failed move of an instance that is elsewhere now is reported, and not retried."""
     world = World(tmp_path / "journal", Random(3), depends=True)
     first = next(step for step in world.transition["steps"] if "instance" in step)
     world.cluster.fails = frozenset([first["number"]])

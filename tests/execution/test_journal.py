@@ -29,12 +29,12 @@ pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def _limit_files() -> None:
-    """Limit files of this process to a few bytes, as on a full disk."""
+    """Limit files of this process to a few bytes, to simulate a full disk."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 
 
 def test_journal_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
-    """No job is submitted; the command works when there is space."""
+    """If the disk is full, -X submits no job and leaves no journal behind."""
     with running(tmp_path) as world:
         words = ["balance", f"-L{world.path}", "-X", "--journal", str(tmp_path / "journal")]
         done = subprocess.run(
@@ -49,7 +49,10 @@ def test_journal_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_journal_of_version_0_1_is_resumed(tmp_path: Path, capsys: Capture) -> None:
-    """All its moves are executed; the report has the new keys, or the old ones on request."""
+    """A journal of version 0.1 is resumed, and its report has the new JSON keys.
+
+    With --json=1, the report has the old keys.
+    """
     stored = (Path(__file__).parent / "journal-of-0.1").read_bytes()
     journal = tmp_path / "journal"
     journal.write_bytes(stored)
@@ -77,7 +80,7 @@ def test_journal_of_version_0_1_is_resumed(tmp_path: Path, capsys: Capture) -> N
 def test_journal_that_a_killed_process_began_is_replaced(
     left: bytes, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Such a journal announces no job; resuming it is rejected."""
+    """A journal that a killed process left empty is replaced; --resume rejects it."""
     journal = tmp_path / "journal"
     journal.write_bytes(left)
     with running(tmp_path) as world:
@@ -87,7 +90,7 @@ def test_journal_that_a_killed_process_began_is_replaced(
 
 
 def test_other_file_is_not_replaced_by_a_journal(tmp_path: Path, capsys: Capture) -> None:
-    """The content of the file is kept."""
+    """A file that is no journal is not replaced by a journal."""
     journal = tmp_path / "journal"
     with running(tmp_path) as world:
         for text in ("notes", '{"event":"begin","format":1}\n'):
@@ -108,7 +111,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def _damaged(line: Json, place: tuple[Any, ...], rng: Random) -> Json:
-    """Return a line in which the member at `place` is missing, or has another value."""
+    """Return a line in which the value at `place` is missing or replaced."""
     found = deepcopy(line)
     holder = found
     for key in place[:-1]:
@@ -124,7 +127,7 @@ def _damaged(line: Json, place: tuple[Any, ...], rng: Random) -> Json:
 def test_damaged_line_of_a_journal_is_one_clear_message(
     line: int, tmp_path: Path, capsys: Capture
 ) -> None:
-    """For any missing or wrong member: status 2 and one line, or no harm."""
+    """A journal with a missing or wrong value is rejected in one line, or does no harm."""
     rng = Random(line)
     with running(tmp_path, shared_cluster()) as world:
         journal = tmp_path / "journal"
@@ -158,7 +161,7 @@ def test_damaged_line_of_a_journal_is_one_clear_message(
 def test_wrong_event_of_a_journal_is_named(
     event: Json, output: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The message names the line, the member, and what was expected."""
+    """For a wrong event in a journal, the message names line, member and expected value."""
     with running(tmp_path) as world:
         journal = tmp_path / "journal"
         main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"])
@@ -170,7 +173,7 @@ def test_wrong_event_of_a_journal_is_named(
 
 
 def test_step_of_a_journal_without_an_end_is_named(tmp_path: Path, capsys: Capture) -> None:
-    """An instance must be on a node after each of its steps; otherwise the plan is not checked."""
+    """For a step without a target node in a journal, the message names line and member."""
     with running(tmp_path) as world:
         journal = tmp_path / "journal"
         main(["balance", f"-L{world.path}", "-X", "--first-job-group", f"--journal={journal}"])

@@ -20,7 +20,7 @@ OTHER = 65534
 
 
 def _rejected(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Execute a plan with its lock in `folder`; no job may be submitted."""
+    """Assert that -X with its lock in `folder` is rejected and submits no job."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(folder))
     with running(tmp_path) as world:
         words = ["balance", f"-L{world.path}", "-X", "--journal", str(tmp_path / "journal")]
@@ -31,7 +31,7 @@ def _rejected(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_link_for_the_directory_of_locks_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """The owner of the link would choose where the lock is."""
+    """A directory for locks that is a symbolic link is rejected."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "elsewhere")
     _rejected(tmp_path, tmp_path / "run", monkeypatch)
@@ -42,7 +42,7 @@ def test_link_for_the_directory_of_locks_is_rejected(
 def test_link_for_the_lock_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """The target of the link is neither created nor truncated."""
+    """A lock that is a symbolic link is rejected, and its target is not touched."""
     (tmp_path / "precious").write_text("precious")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "cluster.example.com.lock").symlink_to(tmp_path / "precious")
@@ -55,7 +55,7 @@ def test_link_for_the_lock_is_rejected(
 def test_directory_of_another_user_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """The other user could remove the lock, and hold it."""
+    """A directory for locks that belongs to another user is rejected."""
     (tmp_path / "run").mkdir()
     os.chown(tmp_path / "run", OTHER, OTHER)
     _rejected(tmp_path, tmp_path / "run", monkeypatch)
@@ -63,7 +63,7 @@ def test_directory_of_another_user_is_rejected(
 
 
 def test_directory_that_others_can_enter_is_closed(tmp_path: Path) -> None:
-    """Afterwards only its owner can access the lock."""
+    """A directory for locks gets the mode 0700 if other users could enter it."""
     (tmp_path / "run").mkdir(mode=0o777)
     (tmp_path / "run").chmod(0o777)
     with ClusterLock("c", str(tmp_path / "run")):
@@ -71,7 +71,7 @@ def test_directory_that_others_can_enter_is_closed(tmp_path: Path) -> None:
 
 
 def test_removed_lock_is_created_again(tmp_path: Path) -> None:
-    """A second execution that starts after the removal is rejected nevertheless."""
+    """If the lock is removed while an execution runs, a second one is still rejected."""
     lock = ClusterLock("c", str(tmp_path / "run"))
     with lock:
         os.unlink(lock.path)
@@ -83,7 +83,10 @@ def test_removed_lock_is_created_again(tmp_path: Path) -> None:
 def test_directory_of_locks_follows_the_environment_only_where_it_is_the_users_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After `su` the variable may still name the directory of another user."""
+    """$XDG_RUNTIME_DIR is used for locks only if it belongs to the effective user.
+
+    After `su`, the variable may still name the directory of another user.
+    """
     user = OTHER if os.geteuid() == 0 else os.geteuid()
     monkeypatch.setattr("iallocator.execution.lock.os.geteuid", lambda: user)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Execute campaigns of maintenance: commands, boot ids, checks, interruptions, and resumption."""
+"""Test the execution of campaigns: commands, boot ids, checks, interruptions, resumption."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def three_nodes() -> Json:
-    """Return three nodes with an instance on each, on shared storage; the master is another one."""
+    """Return three nodes with an instance each on shared storage; a fourth one is the master."""
     answers = shared_cluster()
     answers["nodes"] = [node(f"node{n}") for n in (1, 2, 3)]
     answers["nodes"].append(node("node4", **{"group.uuid": "uuid-two"}))
@@ -55,7 +55,7 @@ def three_nodes() -> Json:
 
 
 class World:
-    """Represent a running cluster with boot ids in files; `log` has the executed commands."""
+    """A running cluster with boot ids in files, and a `log` of the executed commands."""
 
     def __init__(self, cluster: Running, folder: Path) -> None:
         self.cluster = cluster
@@ -84,7 +84,7 @@ class World:
             one["mfree"] = one["mtotal"] - one["mnode"] - MEMORY * len(held)
 
     def words(self, *more: str, run: str = "", check: str = "") -> list[str]:
-        """Return the command line of a campaign in which every node reboots at once."""
+        """Return the command line of a campaign, by default with a command that reboots at once."""
         run = run or f"echo run {{node}} >> {self.log}; echo $$ > {self.folder}/boot-{{node}}"
         words = [
             "maintain", f"-L{self.cluster.path}", "-X", f"--journal={self.state}", "--skip=node4",
@@ -97,18 +97,18 @@ class World:
         return ["maintain", f"-L{self.cluster.path}", "-X", f"--resume={self.state}", *more]
 
     def ran(self) -> list[str]:
-        """Return the lines that commands have written."""
+        """Return the lines that commands have written to the log."""
         return self.log.read_text().splitlines()
 
     def is_as_before(self, home: dict[str, list[str]]) -> bool:
-        """Return whether every instance is at home, and no node is drained."""
+        """Return whether all instances are on the nodes `home`, and no node is drained."""
         drained = [one["name"] for one in self.cluster.answers["nodes"] if one["drained"]]
         return self.cluster.places() == home and not drained
 
 
 @contextmanager
 def world(folder: Path, answers: Json | None = None) -> Iterator[World]:
-    """Yield a world with a running cluster."""
+    """Yield a running cluster with boot ids and a log of commands."""
     with running(folder, answers or three_nodes()) as cluster:
         yield World(cluster, folder)
 
@@ -116,7 +116,7 @@ def world(folder: Path, answers: Json | None = None) -> Iterator[World]:
 def test_every_node_is_emptied_run_checked_and_filled_again(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """A node has no running instance when its command runs, and the check comes after it."""
+    """A campaign empties each node, runs its command and check, and moves instances back."""
     with world(tmp_path) as one:
         home = one.cluster.places()
         check = f"echo check {{node}} >> {one.log}"
@@ -141,7 +141,7 @@ def test_every_node_is_emptied_run_checked_and_filled_again(
 
 
 def test_no_instance_runs_on_a_node_when_its_command_begins(tmp_path: Path) -> None:
-    """The command itself looks where the instances are."""
+    """When the command of a node begins, the cluster has no instance on the node."""
     with world(tmp_path) as one:
         seen: list[tuple[str, list[list[str]]]] = []
         before = one.count_memory
@@ -158,7 +158,10 @@ def test_no_instance_runs_on_a_node_when_its_command_begins(tmp_path: Path) -> N
 
 
 def test_lost_connection_is_no_failure_if_the_boot_id_changes(tmp_path: Path) -> None:
-    """The command ends with the status of ssh before the node has its new boot id."""
+    """A command that fails is no failure if the node then has a new boot id.
+
+    ssh loses its connection when the node reboots.
+    """
     with world(tmp_path) as one:
         run = f"(sleep 0.3; echo $$ > {tmp_path}/boot-{{node}}) > {tmp_path}/quiet 2>&1 & exit 255"
         assert main(one.words("--only=node1", run=run)) == 0
@@ -168,11 +171,11 @@ REBOOTS = (
     "echo run {node} >> LOG; rm FOLDER/boot-{node}; "
     "(sleep 0.7; echo $$ > FOLDER/boot-{node}) > FOLDER/quiet 2>&1 & exit 255"
 )
-"""A command that reboots the node: it does not answer for a while."""
+"""A command that reboots the node, which does not answer for a while."""
 
 
 def test_nodes_of_one_group_are_silent_while_they_reboot(tmp_path: Path, capsys: Capture) -> None:
-    """The cluster is not read meanwhile: a silent node would end the campaign."""
+    """Nodes of one group may all be silent while they reboot; the campaign continues."""
     with world(tmp_path) as one:
         home = one.cluster.places()
         run = REBOOTS.replace("LOG", str(one.log)).replace("FOLDER", str(tmp_path))
@@ -187,7 +190,7 @@ def test_nodes_of_one_group_are_silent_while_they_reboot(tmp_path: Path, capsys:
 def test_campaign_that_was_killed_during_a_reboot_waits_for_it(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The node does not answer when the campaign is resumed; its command is not run again."""
+    """If a campaign is killed during a reboot, --resume waits and runs no command again."""
     with world(tmp_path) as one:
         run = REBOOTS.replace("LOG", str(one.log)).replace("FOLDER", str(tmp_path))
         run = run.replace("exit 255", f"test -e {tmp_path}/killed || "
@@ -201,7 +204,7 @@ def test_campaign_that_was_killed_during_a_reboot_waits_for_it(
 
 
 def test_campaign_that_was_killed_during_a_check_repeats_it(tmp_path: Path) -> None:
-    """The node has rebooted, and its command is not run again."""
+    """If a campaign is killed during a check, --resume repeats the check only."""
     with world(tmp_path) as one:
         check = (
             f"echo check {{node}} >> {one.log}; test -e {tmp_path}/killed || "
@@ -216,7 +219,10 @@ def test_campaign_that_was_killed_during_a_check_repeats_it(tmp_path: Path) -> N
 def test_failed_command_leaves_the_node_empty_and_is_run_again(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The status is 1 and the last line of the output is reported; --resume runs it again."""
+    """If a command fails, its node stays empty, and --resume runs the command again.
+
+    The status is 1, and the last line of the command's output is reported.
+    """
     with world(tmp_path) as one:
         home = one.cluster.places()
         broken = tmp_path / "broken"
@@ -242,7 +248,7 @@ def test_failed_command_leaves_the_node_empty_and_is_run_again(
 
 
 def test_failed_check_is_repeated_without_the_command(tmp_path: Path, capsys: Capture) -> None:
-    """The node has rebooted: only the check is run again."""
+    """If a check fails, --resume runs the check again, and not the command."""
     with world(tmp_path) as one:
         home = one.cluster.places()
         sick = tmp_path / "sick"
@@ -257,7 +263,7 @@ def test_failed_check_is_repeated_without_the_command(tmp_path: Path, capsys: Ca
 
 
 def test_slow_reboot_is_reported(tmp_path: Path, capsys: Capture) -> None:
-    """If it reboots later, --resume does not run its command again."""
+    """A node without a new boot id in time is reported; --resume does not run its command again."""
     with world(tmp_path) as one:
         run = f"echo run {{node}} >> {one.log}"
         assert main(one.words("--only=node1", "--boot-timeout=1", run=run)) == 1
@@ -268,7 +274,7 @@ def test_slow_reboot_is_reported(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_maintenance_without_reboot_ends_with_the_command(tmp_path: Path, capsys: Capture) -> None:
-    """The boot id is not asked for, and the status of the command counts."""
+    """Without reboots, a campaign reads no boot ids, and the status of the command decides."""
     with world(tmp_path) as one:
         run = f"echo run {{node}} >> {one.log}"
         words = [word for word in one.words("--no-reboot", run=run) if "--boot-id" not in word]
@@ -279,7 +285,7 @@ def test_maintenance_without_reboot_ends_with_the_command(tmp_path: Path, capsys
 
 
 def test_person_is_waited_for_until_the_boot_id_changes(tmp_path: Path, capsys: Capture) -> None:
-    """Without --run, `maintain` waits until an administrator has rebooted the node."""
+    """Without --run, a campaign waits until a person has rebooted the node."""
     with world(tmp_path) as one:
         words = [word for word in one.words("--only=node2") if not word.startswith("--run")]
         person = subprocess.Popen(["sh", "-c", f"sleep 1; echo second > {tmp_path}/boot-node2"])
@@ -289,7 +295,7 @@ def test_person_is_waited_for_until_the_boot_id_changes(tmp_path: Path, capsys: 
 
 
 def test_unknown_boot_id_prevents_the_command(tmp_path: Path, capsys: Capture) -> None:
-    """Without the boot id of a node, its reboot could not be noticed."""
+    """If the boot id of a node is unknown, its command is not run."""
     with world(tmp_path) as one:
         (tmp_path / "boot-node1").write_text("")
         assert main(one.words("--only=node1")) == 1
@@ -298,7 +304,7 @@ def test_unknown_boot_id_prevents_the_command(tmp_path: Path, capsys: Capture) -
 
 
 def test_new_instance_on_an_empty_node_prevents_its_reboot(tmp_path: Path, capsys: Capture) -> None:
-    """Another person has started an instance on the drained node."""
+    """A node on which another person has started an instance is not rebooted."""
     with world(tmp_path) as one:
         before = one.count_memory
 
@@ -318,7 +324,7 @@ def test_new_instance_on_an_empty_node_prevents_its_reboot(tmp_path: Path, capsy
 def test_instance_moved_during_the_campaign_is_planned_anew(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The job of the plan cannot go on; the group is given up and planned from the cluster."""
+    """If a person moves an instance, --resume gives the group up and plans it again."""
     with world(tmp_path) as one:
         one.cluster.fails = {"i1"}
         assert main(one.words("--only=node1")) == 1
@@ -333,13 +339,13 @@ def test_instance_moved_during_the_campaign_is_planned_anew(
 
 
 def migrated_to(one: World) -> str:
-    """Return the node to which the campaign has tried to migrate the first instance."""
+    """Return the node to which the campaign has tried to migrate instance i1."""
     codes = [code for jobs in one.cluster.submitted for job in jobs for code in job]
     return str(next(c["target_node"] for c in codes if c["OP_ID"] == "OP_INSTANCE_MIGRATE"))
 
 
 def test_until_begins_no_group_after_that_time(tmp_path: Path, capsys: Capture) -> None:
-    """The campaign goes on with --resume, without the time."""
+    """After the time of --until, a campaign begins no group; --resume continues it."""
     with world(tmp_path) as one:
         assert main(one.words("--until=2020-01-01T00:00:00Z")) == 0
         assert "no further group begins" in capsys.readouterr().err
@@ -350,7 +356,10 @@ def test_until_begins_no_group_after_that_time(tmp_path: Path, capsys: Capture) 
 
 @pytest.mark.parametrize("after", ["stay", "balance"])
 def test_instances_stay_or_are_balanced(after: str, tmp_path: Path) -> None:
-    """Every node is maintained once; each group is planned after the moves of the last one."""
+    """With --after stay or balance, each node is maintained once.
+
+    Each group is planned after the moves of the previous group.
+    """
     with world(tmp_path) as one:
         assert main(one.words(f"--after={after}")) == 0
         assert sorted(one.ran()) == ["run node1", "run node2", "run node3"]
@@ -358,7 +367,7 @@ def test_instances_stay_or_are_balanced(after: str, tmp_path: Path) -> None:
 
 
 def test_one_lock_is_held_from_the_first_group_to_the_last(tmp_path: Path) -> None:
-    """Whenever a command of a node has run, no other execution could begin."""
+    """A campaign holds the lock of the cluster from its first group to its last."""
     with world(tmp_path) as one:
         before, refused = one.count_memory, set[int]()
 
@@ -394,7 +403,7 @@ def started(folder: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
 def test_command_that_survives_a_killed_campaign_is_not_run_again(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The command kills the campaign and goes on; --resume waits for its end."""
+    """If a campaign is killed during a command, --resume waits for the command's end."""
     with world(tmp_path) as one:
         home = one.cluster.places()
         run = (
@@ -414,7 +423,7 @@ def test_command_that_survives_a_killed_campaign_is_not_run_again(
 def test_campaign_that_was_killed_while_it_submits_is_resumed(
     number: int, arrives: bool, tmp_path: Path
 ) -> None:
-    """Killed at any submission of the first two groups, it does everything once when resumed."""
+    """If a campaign is killed when it submits jobs, --resume executes everything once."""
     with world(tmp_path) as one:
         home, count = one.cluster.places(), 0
         process: list[subprocess.Popen[bytes]] = []
@@ -445,7 +454,7 @@ def test_campaign_that_was_killed_while_it_submits_is_resumed(
 
 
 def test_interrupted_campaign_completes_moves_and_goes_on(tmp_path: Path, capsys: Capture) -> None:
-    """After Ctrl-C the status is 130; the command of the node goes on meanwhile."""
+    """After Ctrl-C, a campaign completes its moves, and the running command goes on."""
     with world(tmp_path) as one:
         home = one.cluster.places()
         run = (
@@ -459,7 +468,7 @@ def test_interrupted_campaign_completes_moves_and_goes_on(tmp_path: Path, capsys
 
 
 def test_file_that_is_no_state_is_rejected(tmp_path: Path, capsys: Capture) -> None:
-    """The message names the file."""
+    """A file without the state of a campaign is rejected, with the name of the file."""
     path = tmp_path / "file"
     path.write_text('{"kind": "other"}')
     assert main(["maintain", f"--resume={path}"]) == 2
@@ -480,7 +489,7 @@ def test_file_that_is_no_state_is_rejected(tmp_path: Path, capsys: Capture) -> N
 def test_options_that_cannot_act_are_rejected(
     words: tuple[str, ...], error: str, capsys: Capture
 ) -> None:
-    """The message names the option, and what it goes with."""
+    """An option of maintain without effect is rejected; the message names what it requires."""
     assert main(["maintain", *words, "-t", "docs/examples/racks.data"]) == 2
     assert error in capsys.readouterr().err
 
@@ -488,7 +497,10 @@ def test_options_that_cannot_act_are_rejected(
 def test_metrics_of_a_running_cluster_have_its_last_campaign(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A campaign that stopped at a failed command is not complete; a damaged file is left out."""
+    """The metrics of a running cluster include its last campaign.
+
+    A campaign that stopped at a failed command is not complete. A damaged file is skipped.
+    """
     monkeypatch.setattr(
         "iallocator.commands.metrics.default_path", lambda *_: str(tmp_path / "maintain-.journal")
     )

@@ -1,4 +1,4 @@
-"""Execute plans of `make-room` and `reboot`, and plans of a cluster with a silent node."""
+"""Test the execution of make-room and reboot, and plans with a silent node."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def count_memory(world: Running) -> None:
 
 
 def fits(world: Running, question: str, capsys: Capture) -> bool:
-    """Return whether the running cluster could satisfy the request."""
+    """Return whether the running cluster can now satisfy the request `question`."""
     count_memory(world)
     main(["ask", *question.split(), f"-L{world.path}", "--n1=off", "--json"])
     response = json.loads(capsys.readouterr().out)["response"]
@@ -63,7 +63,10 @@ def fits(world: Running, question: str, capsys: Capture) -> bool:
 def test_room_is_reported_drawn_and_made_so_that_the_request_fits(
     question: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """One migration frees the capacity; printing the plan changes nothing."""
+    """After -X of make-room, the request fits on the running cluster.
+
+    One migration frees the capacity; printing the plan changes nothing.
+    """
     with running(tmp_path, crowded()) as world:
         assert not fits(world, question, capsys)
         words = ["make-room", f"-L{world.path}", "--n1=off", f"--request={question}"]
@@ -79,7 +82,7 @@ def test_room_is_reported_drawn_and_made_so_that_the_request_fits(
 
 
 def test_group_is_emptied_waits_for_its_reboot_and_is_filled_again(tmp_path: Path) -> None:
-    """The execution waits until a person reboots the node; then all instances return."""
+    """-X of reboot empties a group, waits for the reboot, and moves the instances back."""
     answers = shared_cluster()
     answers["nodes"][0]["tags"] = ["now"]
     answers["info"]["master"] = "node4"
@@ -100,7 +103,10 @@ def test_group_is_emptied_waits_for_its_reboot_and_is_filled_again(tmp_path: Pat
 def test_done_nodes_are_in_no_group_of_a_new_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The done nodes still accept instances of others; an unknown name is rejected."""
+    """Nodes given by --done are in no group of reboot, but accept instances.
+
+    An unknown name is rejected.
+    """
     with running(tmp_path, shared_cluster()) as world:
         live = f"-L{world.path}"
         assert main(["reboot", live, "--json", "--done=node1,node4"]) == 0
@@ -117,13 +123,16 @@ def executed(cluster: Running, folder: Path, *words: str) -> Done:
 
 
 def dead_among(answers: Json) -> Json:
-    """Return `answers` with a last node that does not answer."""
+    """Return `answers` with one more node, which does not answer."""
     return with_dead_node(answers, len(answers["nodes"]) - 1)
 
 
 @pytest.mark.parametrize("words", [["balance"], ["repair"]])
 def test_plan_is_not_executed_with_a_dead_node(words: Sequence[str], tmp_path: Path) -> None:
-    """No job is submitted, no journal is left, and the message has the remedy."""
+    """-X rejects a cluster with a silent node, and the message has the remedy.
+
+    No job is submitted, and no journal is left.
+    """
     answers = shared_cluster()
     answers["instances"][0]["tags"] = ["ganeti:watcher:autorepair:failover"]
     with running(tmp_path, dead_among(answers)) as cluster:
@@ -136,7 +145,7 @@ def test_plan_is_not_executed_with_a_dead_node(words: Sequence[str], tmp_path: P
 
 
 def test_plan_is_executed_with_assume_offline(tmp_path: Path) -> None:
-    """Steps that do not use the node are executed."""
+    """With --assume-offline, -X executes the steps that do not use the silent node."""
     with running(tmp_path, dead_among(shared_cluster())) as cluster:
         done = executed(cluster, tmp_path, "balance", "-G", "one", "--assume-offline")
         assert done.returncode == 0, done.stderr.decode()
@@ -145,7 +154,7 @@ def test_plan_is_executed_with_assume_offline(tmp_path: Path) -> None:
 
 
 def test_execution_stops_when_a_node_stops_answering(tmp_path: Path) -> None:
-    """The node is queried for a while; the journal has the completed steps, for --resume."""
+    """If a node stops answering, -X stops; the journal has the completed steps for --resume."""
     with running(tmp_path, shared_cluster()) as cluster:
 
         def die(method: str) -> None:

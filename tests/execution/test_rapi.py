@@ -67,7 +67,10 @@ CALLS: list[tuple[Json, Any]] = [
 
 @pytest.mark.parametrize(("opcode", "call"), CALLS, ids=[code["OP_ID"] for code, _ in CALLS])
 def test_opcode_has_its_resource(opcode: Json, call: Any) -> None:
-    """Values in the path are not in the body; out-of-band commands have no resource."""
+    """Each opcode has its RAPI resource; values in the path are not repeated in the body.
+
+    Out-of-band commands have no resource.
+    """
     assert call_of({**opcode, **REASON}) == call
 
 
@@ -130,7 +133,7 @@ def _without_pauses(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_plan_is_executed_one_opcode_at_a_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A job is submitted when its dependencies have ended; power steps are manual."""
+    """Through RAPI, a job is submitted when its dependencies have ended; power is manual."""
     cluster = Running(shared_cluster())
     with fake_rapi(tmp_path, RapiResources(cluster).reply) as server:
         words = ["squeeze", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
@@ -165,7 +168,7 @@ def _run(journal: str) -> str:
 def test_rejection_of_one_job_or_of_all_is_reported(
     status: int, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """404: that job failed, the others are tried; 503: no more jobs are submitted."""
+    """Through RAPI, status 404 fails one job, and status 503 ends the submission."""
     cluster = Running(shared_cluster())
     resources = RapiResources(cluster)
     resources.rejection = Raw(status, b'{"code": 1, "message": "no", "explain": "no such thing"}')
@@ -180,7 +183,10 @@ def test_rejection_of_one_job_or_of_all_is_reported(
 def test_drained_queue_is_reported_at_once_and_its_reason_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ganeti 3.0 answers status 500: no job was accepted, and none is tried again."""
+    """A drained queue is reported with its reason, and no job is tried again.
+
+    Ganeti 3.0 answers status 500 through RAPI.
+    """
     cluster = Running(shared_cluster())
     resources = RapiResources(cluster)
     output = b'{"code": 500, "message": "Queue drained", "explain": "Server got itself in trouble"}'
@@ -202,7 +208,7 @@ def test_dead_node_is_rescued_through_rapi(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """RAPI has no out-of-band commands: a person fences the node, and confirms it."""
+    """Through RAPI, `rescue` continues after a person has fenced the node and confirmed it."""
     monkeypatch.setattr(
         "iallocator.execution.dead_node.answers_ping", lambda address: address != "192.0.2.2"
     )

@@ -1,4 +1,4 @@
-"""Test the command `rescue` on files and on a simulated running cluster."""
+"""Test `rescue` on files and on a simulated running cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OOB = "/usr/bin/oob"
 
 @pytest.fixture(autouse=True)
 def silent_addresses(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Return the addresses that answer no ping; all others answer."""
+    """Let only the addresses in the returned set not answer a ping."""
     silent = {"192.0.2.2"}
     monkeypatch.setattr(
         "iallocator.execution.dead_node.answers_ping", lambda address: address not in silent
@@ -46,7 +46,7 @@ def silent_addresses(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> set[st
 
 
 def sick(**fields: object) -> Json:
-    """Return a cluster of four nodes, of which node2 does not answer."""
+    """Return a cluster of four nodes, of which node2 does not answer; `fields` are of node2."""
     answers = rapi_answers()
     answers["nodes"] = [
         live_node(f"node{n}", pip=f"192.0.2.{n}", sip=f"198.51.100.{n}") for n in (1, 2, 3, 4)
@@ -68,13 +68,13 @@ def sick(**fields: object) -> Json:
 
 
 def rescued(folder: Path, world: Running, *words: str, node: str = "node2") -> int:
-    """Return the exit status of a rescue with -X."""
+    """Return the exit status of `rescue` with -X for `node`."""
     journal = ["--journal", str(folder / "journal")]
     return main(["rescue", node, f"-L{world.path}", "-X", *journal, *words])
 
 
 def kinds(world: Running) -> list[str]:
-    """Return the submitted opcodes, each with what it is about, in order."""
+    """Return the submitted opcodes in order, each with its node or instance."""
     codes = [code for jobs in world.submitted for job in jobs for code in job]
     return [
         f"{code['OP_ID'].removeprefix('OP_')} "
@@ -86,7 +86,10 @@ def kinds(world: Running) -> list[str]:
 def test_dead_node_is_fenced_and_its_instances_run_elsewhere(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Fencing, the mark, failovers by priority, and then new secondaries, follow in this order."""
+    """`rescue` fences the node, marks it offline, fails instances over, and adds secondaries.
+
+    Instances fail over by priority.
+    """
     with running(tmp_path, sick(oob_program=OOB)) as world:
         assert rescued(tmp_path, world, "--json") == 1  # the plain instance cannot be saved
         found = json.loads(capsys.readouterr().out)
@@ -112,7 +115,7 @@ def test_dead_node_is_fenced_and_its_instances_run_elsewhere(
 def test_instance_that_fails_the_verification_does_not_stop_the_others(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The instance is named as not saved, and the exit status is 1."""
+    """If an instance fails the verification, `rescue` still saves the others, with status 1."""
     verify = verify_transition
 
     def rejects(before: State, transition: Transition, *more: Any) -> list[str]:
@@ -137,7 +140,7 @@ def test_instance_that_fails_the_verification_does_not_stop_the_others(
 
 
 def test_mark_of_the_node_promotes_another_master_candidate(tmp_path: Path) -> None:
-    """Ganeti rejects the mark if it would leave too few master candidates."""
+    """When `rescue` marks a node offline, another node becomes master candidate."""
     with running(tmp_path, sick(oob_program=OOB)) as world:
         rescued(tmp_path, world)
         codes = [code for jobs in world.submitted for job in jobs for code in job]
@@ -149,7 +152,7 @@ def test_mark_of_the_node_promotes_another_master_candidate(tmp_path: Path) -> N
 def test_node_that_answers_is_not_rescued(
     sign: str, tmp_path: Path, capsys: Capture, silent_addresses: set[str]
 ) -> None:
-    """Either witness is enough, and nothing is submitted."""
+    """`rescue` rejects a node that answers a ping or Ganeti's query, and submits no job."""
     answers = sick(oob_program=OOB)
     if sign == "daemon":
         answers["nodes"][1] |= {"mtotal": 16384}
@@ -165,7 +168,10 @@ def test_node_that_answers_is_not_rescued(
 def test_master_that_reaches_no_node_rescues_none(
     tmp_path: Path, capsys: Capture, silent_addresses: set[str]
 ) -> None:
-    """If no other node answers a ping either, the network of this machine may be down."""
+    """`rescue` does nothing if no other node answers a ping either.
+
+    The network of the master node may be down.
+    """
     silent_addresses |= {f"{net}.{n}" for net in ("192.0.2", "198.51.100") for n in range(1, 5)}
     with running(tmp_path, sick(oob_program=OOB)) as world:
         assert rescued(tmp_path, world) == 1
@@ -174,7 +180,7 @@ def test_master_that_reaches_no_node_rescues_none(
 
 
 def test_master_node_is_not_rescued(tmp_path: Path, capsys: Capture) -> None:
-    """The message names the command that makes another node the master."""
+    """`rescue` rejects the master node, and names the command for a new master."""
     answers = sick(oob_program=OOB)
     answers["info"]["master"] = "node2"
     with running(tmp_path, answers) as world:
@@ -184,7 +190,7 @@ def test_master_node_is_not_rescued(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_second_silent_node_must_be_marked_first(tmp_path: Path, capsys: Capture) -> None:
-    """Other nodes that do not answer stop the rescue, as they stop every execution."""
+    """`rescue` rejects a cluster with a second silent node that is not marked offline."""
     answers = sick(oob_program=OOB)
     answers["nodes"][3] |= dict.fromkeys(AMOUNTS)
     with running(tmp_path, answers) as world:
@@ -194,7 +200,7 @@ def test_second_silent_node_must_be_marked_first(tmp_path: Path, capsys: Capture
 
 
 def test_failed_fencing_stops_the_rescue(tmp_path: Path, capsys: Capture) -> None:
-    """No instance fails over while the node may be running; the cause removed, it goes on."""
+    """If fencing fails, `rescue` fails no instance over; --resume continues when it works."""
     with running(tmp_path, sick(oob_program=OOB)) as world:
         world.broken_power.add("node2")
         assert rescued(tmp_path, world) == 1
@@ -207,7 +213,10 @@ def test_failed_fencing_stops_the_rescue(tmp_path: Path, capsys: Capture) -> Non
 
 
 def test_without_a_program_a_person_confirms_the_fencing(tmp_path: Path, capsys: Capture) -> None:
-    """Without a terminal the rescue waits; `--done-by-hand` and `--fenced` confirm."""
+    """Without a program for power control, `rescue` waits for a person to confirm the fencing.
+
+    Without a terminal, `--done-by-hand` or `--fenced` confirm it.
+    """
     with running(tmp_path, sick()) as world:
         rescued(tmp_path, world)
         assert not world.submitted
@@ -218,7 +227,7 @@ def test_without_a_program_a_person_confirms_the_fencing(tmp_path: Path, capsys:
 
 
 def test_option_fenced_confirms_that_the_node_is_off(tmp_path: Path) -> None:
-    """With `--fenced`, the out-of-band program is not asked to power the node off."""
+    """With --fenced, `rescue` does not power the node off."""
     with running(tmp_path, sick(oob_program=OOB)) as world:
         rescued(tmp_path, world, "--fenced")
         assert "OOB_COMMAND power-off" not in kinds(world)
@@ -226,7 +235,7 @@ def test_option_fenced_confirms_that_the_node_is_off(tmp_path: Path) -> None:
 
 
 def test_node_that_answers_again_is_not_marked(tmp_path: Path, capsys: Capture) -> None:
-    """If the node is back when the rescue is resumed, nothing more is done."""
+    """If the node answers when `rescue` is resumed, it is not marked offline."""
     with running(tmp_path, sick()) as world:
         rescued(tmp_path, world)
         world.found("node2").update(live_node("node2", pip="192.0.2.2"))
@@ -237,18 +246,18 @@ def test_node_that_answers_again_is_not_marked(tmp_path: Path, capsys: Capture) 
 
 
 class Killed(BaseException):
-    """Report that the process that executes the rescue ends now."""
+    """Raised in place of the end of the process that executes the rescue."""
 
 
 @pytest.mark.parametrize("moment", range(1, 5))
 def test_killed_rescue_is_resumed(
     moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each job is submitted once, whenever the process ends; in the end all is done."""
+    """A rescue that is killed at any submission and resumed submits each job once."""
     send, calls = Waves._send, list[int]()
 
     def dying(waves: Waves, wave: Sequence[Job]) -> None:
-        """Submit jobs; end the process when jobs were submitted `moment` times."""
+        """Submit jobs, and end the process at the submission with the number `moment`."""
         send(waves, wave)
         calls.extend([1] if wave else [])
         if len(calls) == moment:
@@ -267,7 +276,10 @@ def test_killed_rescue_is_resumed(
 
 
 def test_marked_node_is_fenced_and_not_marked_again(tmp_path: Path) -> None:
-    """A node that Ganeti knows to be offline is not asked; its addresses are."""
+    """`rescue` fences a node that is already marked offline, and does not mark it again.
+
+    Ganeti does not query such a node, so that only its addresses are asked.
+    """
     answers = sick(oob_program=OOB)
     answers["nodes"][1]["offline"] = True
     with running(tmp_path, answers) as world:
@@ -287,7 +299,7 @@ def document(**extra: Json) -> Json:
 
 
 def test_file_is_only_planned_and_its_node_is_dead() -> None:
-    """The plan has no moves but those of the node, failovers by priority first."""
+    """`rescue` of a file only plans: it moves the instances of the node, by priority."""
     found = json_of("rescue", "node1", document=document())
     conforms(found, "plan")
     assert found["evidence"] == {"assumed": True}
@@ -301,13 +313,13 @@ def test_file_is_only_planned_and_its_node_is_dead() -> None:
 
 
 def test_new_secondary_is_a_job_of_its_own() -> None:
-    """A copy of disks that takes hours must not delay the failover of another instance."""
+    """`rescue` creates a new secondary in a job of its own, after the failover."""
     found = json_of("rescue", "node1", document=document())
     assert all(len(job["steps"]) == 1 for job in found["transition"]["jobs"])
 
 
 def test_instances_that_cannot_be_saved_are_listed_by_priority() -> None:
-    """The reason is about the instance: data on the node alone, or no node left for a secondary."""
+    """`rescue` lists the instances that it cannot save by priority, each with its reason."""
     wanted = document(
         plain=instance("node1", disk_template="plain", tags=["iallocator:priority:1"]),
         vital=instance("node1", disk_template="plain", tags=["iallocator:priority:7"]),
@@ -323,7 +335,7 @@ def test_instances_that_cannot_be_saved_are_listed_by_priority() -> None:
 
 
 def test_script_marks_the_node_and_names_the_fencing() -> None:
-    """The commands are those of the steps; the fencing is left to a person."""
+    """The script of rescue has all commands; the fencing is left to a person."""
     lines = printed("rescue", "node1", "-C", document=document())
     assert "fence node1" in lines
     assert "gnt-node modify --offline=yes --auto-promote node1" in lines
@@ -342,12 +354,12 @@ def test_script_marks_the_node_and_names_the_fencing() -> None:
     ],
 )
 def test_command_line_is_checked(words: tuple[str, ...], text: str) -> None:
-    """Each message says what is wrong, and what to do."""
+    """For an invalid command line, `rescue` reports what is wrong and what to do."""
     assert text in complaint(run("rescue", *words, stdin=as_bytes(document())))
 
 
 def test_master_of_a_file_is_rejected_if_it_is_named() -> None:
-    """A file does not say which node is the master."""
+    """`rescue` rejects the master node of a file only if an option names the master."""
     done = run("rescue", "node1", "--master-node", "node1", stdin=as_bytes(document()))
     assert done.returncode == 1
     assert "node1 is the master node" in done.stderr.decode()

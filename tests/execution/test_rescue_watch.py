@@ -24,7 +24,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def tagged(**fields: object) -> Json:
-    """Return a cluster in which node2 does not answer, and every group may be rescued."""
+    """Return a cluster in which node2 does not answer, and tags permit to rescue every group."""
     answers = sick(**({"oob_program": OOB} | fields))
     for group in answers["groups"]:
         group["tags"] = ["iallocator:rescue:auto"]
@@ -32,25 +32,25 @@ def tagged(**fields: object) -> Json:
 
 
 def watch(folder: Path, world: Running, *words: str) -> int:
-    """Return the exit status of a call of the watch with -X."""
+    """Return the exit status of `rescue --watch` with -X."""
     state = f"--state={folder / 'state'}"
     return main(["rescue", "--watch", f"-L{world.path}", "-X", state, *words])
 
 
 def state_of(folder: Path) -> Any:
-    """Return the state after the last call."""
+    """Return the state of the watch after its last call."""
     return json.loads((folder / "state" / "state.json").read_text())
 
 
 def heal(world: Running, name: str) -> None:
-    """Let a node answer again."""
+    """Let the node `name` answer again."""
     world.found(name).update(live_node(name, pip=f"192.0.2.{name[-1]}", ndparams={}))
 
 
 def test_node_is_rescued_after_several_calls_in_which_it_did_not_answer(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Two calls only count; the third fences the node and fails its instances over."""
+    """`rescue --watch` rescues a node that did not answer in three calls in a row."""
     with running(tmp_path, tagged()) as world:
         for count in (1, 2):
             assert watch(tmp_path, world) == 0
@@ -69,7 +69,7 @@ def test_node_is_rescued_after_several_calls_in_which_it_did_not_answer(
 
 
 def test_node_that_answers_in_between_is_counted_anew(tmp_path: Path) -> None:
-    """Only calls in a row count."""
+    """`rescue --watch` begins to count again when the node answers in between."""
     with running(tmp_path, tagged()) as world:
         silent = dict(world.found("node2"))
         for _ in range(2):
@@ -84,7 +84,10 @@ def test_node_that_answers_in_between_is_counted_anew(tmp_path: Path) -> None:
 
 
 def test_failed_switch_powers_nothing_off(tmp_path: Path, capsys: Capture) -> None:
-    """If more nodes than permitted do not answer, nothing is done, and the reason names them."""
+    """`rescue --watch` does nothing if more nodes than permitted do not answer.
+
+    A failed network switch must not power nodes off. The reason names the nodes.
+    """
     answers = tagged()
     answers["nodes"][3] |= dict.fromkeys(AMOUNTS)
     with running(tmp_path, answers) as world:
@@ -96,7 +99,10 @@ def test_failed_switch_powers_nothing_off(tmp_path: Path, capsys: Capture) -> No
 
 
 def test_nodes_that_fail_one_after_the_other_are_not_all_powered_off(tmp_path: Path) -> None:
-    """A rescued node counts until it is back: then the next one may be rescued."""
+    """`rescue --watch` counts a rescued node as silent until it returns.
+
+    Nodes that fail one after the other are therefore not all powered off.
+    """
     with running(tmp_path, tagged()) as world:
         for _ in range(3):
             watch(tmp_path, world)
@@ -114,7 +120,7 @@ def test_nodes_that_fail_one_after_the_other_are_not_all_powered_off(tmp_path: P
 def test_as_many_nodes_as_permitted_are_rescued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One call rescues one node, although another one does not answer, also if it is killed."""
+    """One call of `rescue --watch` rescues one node, though another one does not answer."""
     answers = tagged()
     answers["nodes"].append(live_node("node5", **dict.fromkeys(AMOUNTS), pip="192.0.2.2", sip=""))
     answers["nodes"][4]["ndparams"]["oob_program"] = OOB
@@ -140,7 +146,7 @@ def test_as_many_nodes_as_permitted_are_rescued(
 
 
 def test_only_groups_with_the_tag_are_watched(tmp_path: Path, capsys: Capture) -> None:
-    """A node of another group is reported, and left to a person."""
+    """`rescue --watch` rescues only nodes of groups with the tag, and reports others."""
     with running(tmp_path, sick(oob_program=OOB)) as world:
         for _ in range(4):
             assert watch(tmp_path, world) == 0
@@ -150,7 +156,7 @@ def test_only_groups_with_the_tag_are_watched(tmp_path: Path, capsys: Capture) -
 
 @pytest.mark.parametrize("case", ["drained", "maintenance", "empty"])
 def test_node_in_maintenance_is_not_watched(case: str, tmp_path: Path, capsys: Capture) -> None:
-    """A node that is being rebooted is not powered off, and an empty node needs no rescue."""
+    """`rescue --watch` ignores nodes in maintenance and nodes without instances."""
     answers = tagged()
     if case == "drained":
         answers["nodes"][1]["drained"] = True
@@ -169,7 +175,7 @@ def test_node_in_maintenance_is_not_watched(case: str, tmp_path: Path, capsys: C
 def test_steps_that_only_a_person_can_do_are_reported(
     case: str, tmp_path: Path, capsys: Capture, silent_addresses: set[str]
 ) -> None:
-    """Without a program to fence it, or if its address answers, the node is not rescued."""
+    """`rescue --watch` does not rescue a node that only a person can fence, or that answers."""
     answers = tagged(oob_program="" if case == "program" else OOB)
     if case == "ping":
         silent_addresses.clear()
@@ -188,7 +194,7 @@ def test_steps_that_only_a_person_can_do_are_reported(
 def test_killed_watch_goes_on_in_its_next_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next call resumes the rescue; no job is submitted twice."""
+    """After a killed call, the next call of `rescue --watch` resumes the rescue."""
     send, waves_sent = Waves._send, list[int]()
 
     def dying(waves: Waves, wave: Any) -> None:
@@ -211,7 +217,7 @@ def test_killed_watch_goes_on_in_its_next_call(
 
 
 def test_rescue_that_failed_waits_for_a_person(tmp_path: Path, capsys: Capture) -> None:
-    """A failed fencing is not repeated every minute; once a person has gone on, the watch does."""
+    """After a failed fencing, `rescue --watch` waits until a person has continued the rescue."""
     with running(tmp_path, tagged()) as world:
         world.broken_power.add("node2")
         for _ in range(3):
@@ -227,7 +233,7 @@ def test_rescue_that_failed_waits_for_a_person(tmp_path: Path, capsys: Capture) 
 
 
 def test_dry_run_of_a_watch_keeps_its_state(tmp_path: Path, capsys: Capture) -> None:
-    """It prints the jobs, and neither submits them nor counts."""
+    """A dry run of `rescue --watch` prints the jobs, and does not change its state."""
     with running(tmp_path, tagged()) as world:
         for _ in range(2):
             watch(tmp_path, world)
@@ -239,7 +245,7 @@ def test_dry_run_of_a_watch_keeps_its_state(tmp_path: Path, capsys: Capture) -> 
 
 
 def test_damaged_state_counts_as_empty(tmp_path: Path, capsys: Capture) -> None:
-    """The node is probed anew, with a warning."""
+    """`rescue --watch` counts again from zero, with a warning, if its state is damaged."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "state.json").write_text('{"probes": {"node2": 99}, "rescued"')
     with running(tmp_path, tagged()) as world:
@@ -259,18 +265,18 @@ def test_damaged_state_counts_as_empty(tmp_path: Path, capsys: Capture) -> None:
     ],
 )
 def test_command_line_of_a_watch_is_checked(words: tuple[str, ...], text: str) -> None:
-    """Each message says what is wrong."""
+    """For an invalid command line, `rescue --watch` reports what is wrong."""
     assert text in complaint(run("rescue", *words))
 
 
 def back(folder: Path, world: Running, *words: str) -> int:
-    """Return the exit status of the return of node2."""
+    """Return the exit status of `rescue --return` with -X for node2."""
     journal = f"--journal={folder / 'journal'}"
     return main(["rescue", "node2", "--return", f"-L{world.path}", "-X", journal, *words])
 
 
 def test_node_is_powered_on_and_set_online(tmp_path: Path) -> None:
-    """A node that boots slowly is waited for."""
+    """`rescue --return` powers a node on, waits until it answers, and sets it online."""
     answers = sick(oob_program=OOB)
     answers["nodes"][1]["offline"] = True
     with running(tmp_path, answers) as world:
@@ -284,7 +290,7 @@ def test_node_is_powered_on_and_set_online(tmp_path: Path) -> None:
 def test_node_without_a_program_is_set_online_if_it_answers(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """If it does not answer, the job fails, and the report says so."""
+    """Without a program for power control, `rescue --return` sets a node online if it answers."""
     answers = sick()
     answers["nodes"][1]["offline"] = True
     with running(tmp_path, answers) as world:
@@ -297,7 +303,7 @@ def test_node_without_a_program_is_set_online_if_it_answers(
 
 
 def test_return_of_a_file_is_only_planned() -> None:
-    """A drained node is undrained; a node that is online and not drained needs nothing."""
+    """`rescue --return` of a file only plans, and undrains a drained node."""
     document = cluster(3, instances={"a": instance("node1", "node2")})
     found = json_of("rescue", "node3", "--return", document=document)
     conforms(found, "plan")

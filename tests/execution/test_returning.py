@@ -35,7 +35,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def at(connection: str, folder: Path, answers: Json) -> Iterator[tuple[Running, list[str]]]:
-    """Yield a simulated cluster, and the arguments that connect to it by LUXI or RAPI."""
+    """Yield a simulated cluster, and the arguments to reach it by LUXI or RAPI."""
     if connection == "luxi":
         with running(folder, answers) as world:
             yield world, [f"-L{world.path}"]
@@ -46,7 +46,7 @@ def at(connection: str, folder: Path, answers: Json) -> Iterator[tuple[Running, 
 
 
 def standby_cluster(oob: str = "") -> tuple[Json, Json]:
-    """Return a crowded cluster with a powered-off third node, and the later report of that node."""
+    """Return a crowded cluster with a third node that is off, and its later report."""
     answers = shared_cluster()
     answers["instances"].append({**answers["instances"][0], "name": "i4"})
     answers["nodes"][0]["mfree"] -= 2048
@@ -58,7 +58,7 @@ def standby_cluster(oob: str = "") -> tuple[Json, Json]:
 
 
 def tell_when_online(world: Running, figures: Json) -> None:
-    """Let node3 report its amounts when it is online."""
+    """Let node3 report the amounts `figures` when it is online."""
     world.interfere = lambda method: world.found("node3").update(
         {} if world.found("node3")["offline"] else figures
     )
@@ -70,7 +70,7 @@ SQUEEZE = ("squeeze", "-X", "--minimal-resources=10", "--target-resources=1")
 def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The job that sets it online fails until the node answers; then instances are moved to it."""
+    """-X sets a node online only after it has booted, then moves instances to it."""
     answers, figures = standby_cluster("/sbin/oob")
     with at("luxi", tmp_path, answers) as (world, connection):
         tell_when_online(world, figures)
@@ -87,7 +87,7 @@ def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
 
 @pytest.mark.parametrize("connection", CONNECTIONS)
 def test_node_that_was_powered_on_by_hand_is_waited_for(connection: str, tmp_path: Path) -> None:
-    """An administrator powers it on, and confirms that before it has booted."""
+    """-X waits for the boot of a node that a person has powered on and confirmed."""
     answers, figures = standby_cluster()
     with at(connection, tmp_path, answers) as (world, words):
         journal = tmp_path / "journal"
@@ -102,7 +102,7 @@ def test_node_that_was_powered_on_by_hand_is_waited_for(connection: str, tmp_pat
 def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The status is 1 and the cause is named; after the boot, --resume executes the rest."""
+    """If a node does not boot in time, -X names the cause, and --resume continues later."""
     answers, figures = standby_cluster("/sbin/oob")
     with at("luxi", tmp_path, answers) as (world, connection):
         journal = tmp_path / "journal"
@@ -121,7 +121,10 @@ def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
 
 
 def test_out_of_band_program_that_fails_fails_its_job(tmp_path: Path, capsys: Capture) -> None:
-    """Ganeti reports such a job as a success; the node is not set online then."""
+    """If the out-of-band program fails, its job counts as failed, and the node stays offline.
+
+    Ganeti reports such a job as a success.
+    """
     answers, _ = standby_cluster("/sbin/oob")
     with at("luxi", tmp_path, answers) as (world, connection):
         world.broken_power = {"node3"}
@@ -131,7 +134,7 @@ def test_out_of_band_program_that_fails_fails_its_job(tmp_path: Path, capsys: Ca
 
 
 def mirrored_cluster() -> Json:
-    """Return three nodes with drbd instances between them; the master is another node."""
+    """Return three nodes with drbd instances between them; a fourth node is the master."""
     answers = shared_cluster()
     answers["instances"] = [
         {**instance("i1", "node1", "node2"), "nic.networks": []},
@@ -153,7 +156,10 @@ REBOOT = ("reboot", "-X", "--node-tags=now")
 def test_instances_go_back_when_nodes_answer_and_disks_are_in_sync(
     connection: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """An inactive disk is activated; the end of a sync is awaited for any time."""
+    """-X moves instances back to a rebooted node only when their disks are in sync.
+
+    An inactive disk is activated; the end of a sync is awaited for any time.
+    """
     degraded = ["/dev/drbd0", 147, 0, None, None, True, 0]
     half = ["/dev/drbd0", 147, 0, 50.0, 0, True, 1]
     with at(connection, tmp_path, mirrored_cluster()) as (world, words):
@@ -184,7 +190,10 @@ def test_instances_go_back_when_nodes_answer_and_disks_are_in_sync(
 def test_disks_that_stay_degraded_are_named_and_the_journal_goes_on(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """No instance migrates back; a confirmed reboot is not confirmed again."""
+    """If disks stay degraded, -X names them and moves no instance back.
+
+    --resume does not ask again for a reboot that is confirmed.
+    """
     with at("luxi", tmp_path, mirrored_cluster()) as (world, connection):
         journal = tmp_path / "journal"
         assert main([*REBOOT, *connection, f"--journal={journal}"]) == 0
@@ -202,7 +211,10 @@ def test_disks_that_stay_degraded_are_named_and_the_journal_goes_on(
 
 
 def test_by_hand_lists_only_the_nodes_whose_turn_it_is(tmp_path: Path, capsys: Capture) -> None:
-    """The nodes of later groups still have instances; a planned stop is not a failure."""
+    """The report of manual steps has only nodes that can be rebooted now.
+
+    The nodes of later groups still have instances; a planned stop is not a failure.
+    """
     answers = mirrored_cluster()
     for one in answers["nodes"][:3]:
         one["tags"] = ["now"]

@@ -1,4 +1,4 @@
-"""Kill or interrupt a process that executes a plan, and resume its journal."""
+"""Test executions that are killed or interrupted at certain moments, and then resumed."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ MOMENTS: dict[str, tuple[str, bool, tuple[signal.Signals, ...]]] = {
     "interrupted twice while it submits": ("SubmitManyJobs", True, (INTERRUPT, INTERRUPT)),
     "ended, then interrupted": ("WaitForJobChange", True, (END, INTERRUPT)),
 }
-"""Moment -> question before the first signal, the signals, and if the submission arrives.
+"""Moment -> the query before the first signal, the signals, and whether the jobs arrive.
 
 Each further signal is sent before the next answer.
 """
 
 
 class _Process:
-    """Represent the process that executes the plan on `world` and receives signals."""
+    """A process that executes the plan on `world` and receives signals."""
 
     def __init__(self, folder: Path, world: Running, moment: str) -> None:
         self._world = world
@@ -80,7 +80,7 @@ class _Process:
 def test_resumed_execution_does_everything_once(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Jobs that arrived in the queue are found again, the others are submitted; none runs twice."""
+    """A resumed execution submits no job twice, whether or not the jobs had arrived."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
     monkeypatch.setattr("iallocator.execution.session.wait", lambda _: None)
     with running(tmp_path) as world:

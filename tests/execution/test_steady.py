@@ -1,4 +1,4 @@
-"""Execute steady balancing: obstacles of a running cluster, interruption, and the next round."""
+"""Test steady balancing with -X: obstacles, interruption, and the next round."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Rounds:
-    """Rounds of steady balancing of a running cluster; all instances on one node are busy."""
+    """Rounds of steady balancing of a running cluster with all busy instances on one node."""
 
     def __init__(self, cluster: Running, folder: Path) -> None:
         self.cluster = cluster
@@ -41,7 +41,7 @@ class Rounds:
         (folder / "loads").write_text("".join(f"{name} 0.9 0 0 0\n" for name in names))
 
     def words(self, minutes: int, *more: str) -> list[str]:
-        """Return the command line of the round so many minutes after the first one."""
+        """Return the command line of the round `minutes` after the first one."""
         hour, minute = divmod(minutes, 60)
         return [
             "balance", f"-L{self.cluster.path}", "--steady", f"-U{self.folder}/loads", "--json",
@@ -50,7 +50,7 @@ class Rounds:
         ]  # fmt: skip
 
     def round(self, capsys: Capture, minutes: int, *more: str) -> dict[str, Any]:
-        """Play a round, which must succeed; return its document."""
+        """Run a round, which must succeed, and return its document."""
         capsys.readouterr()
         assert main(self.words(minutes, *more)) == 0
         found: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -58,13 +58,13 @@ class Rounds:
         return found
 
     def begin(self, capsys: Capture) -> None:
-        """Play the rounds until the history is long enough."""
+        """Run rounds until the history of loads is long enough."""
         for minutes in (0, 20, 40):
             assert self.round(capsys, minutes)["moves"] == []
 
 
 def test_drained_queue_is_the_reason_why_nothing_moves(tmp_path: Path, capsys: Capture) -> None:
-    """The sample is kept; when the queue is open again, instances move."""
+    """If the queue is drained, a round only stores its sample; later rounds move instances."""
     with running(tmp_path, shared_cluster()) as cluster:
         rounds = Rounds(cluster, tmp_path)
         rounds.begin(capsys)
@@ -81,7 +81,7 @@ def test_drained_queue_is_the_reason_why_nothing_moves(tmp_path: Path, capsys: C
 
 
 def test_another_execution_is_the_reason_why_nothing_moves(tmp_path: Path, capsys: Capture) -> None:
-    """The round ends with status 0, because its timer calls again."""
+    """If another execution holds the lock, a round ends with status 0 and moves nothing."""
     with running(tmp_path, shared_cluster()) as cluster:
         rounds = Rounds(cluster, tmp_path)
         rounds.begin(capsys)
@@ -93,7 +93,7 @@ def test_another_execution_is_the_reason_why_nothing_moves(tmp_path: Path, capsy
 
 
 def test_killed_round_is_resumed_and_its_instances_rest(tmp_path: Path, capsys: Capture) -> None:
-    """The next round finds the moves that the resumption has made."""
+    """After a killed round is resumed, the next round regards its moves as made."""
     with running(tmp_path, shared_cluster()) as cluster:
         rounds = Rounds(cluster, tmp_path)
         rounds.begin(capsys)

@@ -1,4 +1,4 @@
-"""Test that undo moves the instances of a journal back, and no others."""
+"""Test `undo` with -X: it moves the instances of a journal back, and no others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def _planned(world: Running, command: str, capsys: Capture, *words: str) -> tuple[int, Json]:
-    """Return exit status and plan of a planner."""
+    """Return the exit status and the plan of a planner."""
     capsys.readouterr()
     status = main([command, f"-L{world.path}", "--json", *words])
     return status, json.loads(capsys.readouterr().out)
@@ -40,7 +40,10 @@ PLANNERS = {
 def test_undone_plan_leaves_everything_where_it_was(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Undo copies at most as much as the plan: only nodes without the disks receive them."""
+    """After -X of undo, every instance is where it was before the plan.
+
+    `undo` copies at most as much as the plan, as only nodes without the disks receive them.
+    """
     answers, words = PLANNERS[command]
     journal = str(tmp_path / "journal")
     with running(tmp_path, answers()) as world:
@@ -68,7 +71,10 @@ def test_undone_plan_leaves_everything_where_it_was(
 
 
 def test_undo_moves_only_what_the_journal_has_moved(tmp_path: Path, capsys: Capture) -> None:
-    """An instance with a failed job stays where another user has moved it."""
+    """`undo` moves back only what the journal has moved.
+
+    An instance with a failed job stays where another user has moved it.
+    """
     journal = str(tmp_path / "journal")
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"i0"}
@@ -85,7 +91,7 @@ def test_undo_moves_only_what_the_journal_has_moved(tmp_path: Path, capsys: Capt
 def test_instance_that_may_not_return_stays_with_its_reason(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """An offline node takes no instance back; text, JSON and page report it, with status 1."""
+    """`undo` reports an instance that cannot return, with the reason and status 1."""
     journal = str(tmp_path / "journal")
     with running(tmp_path, rapi_answers()) as world:
         main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"])
@@ -103,7 +109,7 @@ def test_instance_that_may_not_return_stays_with_its_reason(
 
 
 def test_undo_omits_only_moves_that_violate_a_limit(tmp_path: Path, capsys: Capture) -> None:
-    """If the memory of two instances is in use, only the other instances return."""
+    """If some instances lack memory on their old nodes, `undo` moves the others back."""
     journal = str(tmp_path / "journal")
     with running(tmp_path, shared_cluster()) as world:
         words = ["compress", "--restrict-allocation-to=node4,node5"]
@@ -128,7 +134,7 @@ def test_undo_omits_only_moves_that_violate_a_limit(tmp_path: Path, capsys: Capt
 def test_option_without_effect_with_undo_is_rejected(
     words: tuple[str, ...], output: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Without a search, options of the search have no effect."""
+    """`undo` rejects options of searches, as it makes none."""
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))
     assert main(["balance", "--undo=nowhere", *words, str(path)]) == 2
@@ -136,7 +142,7 @@ def test_option_without_effect_with_undo_is_rejected(
 
 
 def test_undo_of_another_file_is_reported_in_one_line(tmp_path: Path, capsys: Capture) -> None:
-    """The exit status is 2, and the error is printed."""
+    """`undo` reports a file that is no journal in one line, with exit status 2."""
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))
     assert main(["balance", f"--undo={path}", str(path)]) == 2

@@ -1,1 +1,1 @@
-"""Test global N+1: bounds, simulation and the check of a placement agree."""
+"""Test global N+1: bounds, simulation and the check of a placement give equal results."""

@@ -1,4 +1,4 @@
-"""A constraint on entering a group, added to the table, counts in N+1 as in the simulation."""
+"""Test that N+1 checks a constraint on entering a group that is added to the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tight import Case, tight
 
 
 class NotEven(PlacementConstraint):
-    """An instance with an even number of MiB must not enter a group."""
+    """A constraint: an instance with an even number of MiB must not enter a group."""
 
     def entry_rejection(self, group: Group, instance: Instance, exclusive: bool) -> str:
         return "" if instance.memory % 2 else "FailPolicy"
@@ -35,7 +35,10 @@ def tolerated(case: Case) -> list[bool]:
 def test_added_constraint_counts_where_instances_are_created_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With `strict`, instances on lost storage are created again: every stage checks that."""
+    """With `strict`, N+1 checks an added constraint for instances that must be created again.
+
+    Such instances have disks that are lost with their node. All stages of the check agree.
+    """
     changed = 0
     for seed in range(150):
         case = tight(seed, "strict")
@@ -56,7 +59,7 @@ def test_added_constraint_counts_where_instances_are_created_again(
 def test_added_constraint_counts_for_new_instances(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new instance on storage that is lost with its node must be created again."""
+    """N+1 checks an added constraint for a new instance with disks that are lost with its node."""
     monkeypatch.setattr(table, "_ON_ENTRY", (*table._ON_ENTRY, NotEven()))
     outcomes: Counter[bool] = Counter()
     for seed in range(400):
@@ -84,7 +87,7 @@ def test_added_constraint_counts_for_new_instances(
 def test_added_constraint_counts_for_simultaneous_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An instance that cannot be created again is lost; no sum of memory says otherwise."""
+    """If two nodes fail, an instance that an added constraint keeps from other nodes is lost."""
     monkeypatch.setattr(table, "_ON_ENTRY", (*table._ON_ENTRY, NotEven()))
     found: Counter[bool] = Counter()
     for seed in range(60):

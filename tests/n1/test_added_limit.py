@@ -1,4 +1,4 @@
-"""Test that a limit added to the table applies in every N+1 mode, against brute force."""
+"""Test that a limit added to the table applies in every N+1 mode, compared with brute force."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .tight import Case, alone, context_of
 
 PRIMARIES, SECONDARIES = COLUMNS.index("primaries"), COLUMNS.index("secondaries")
 MOST = 4
-"""Primaries, or instances in both roles, that a node may have by the limit that is added."""
+"""Number of primaries that a node may have by the added limit; for `BOTH`, of instances."""
 
 FEW = Check(
     "FailMem",
@@ -44,22 +44,25 @@ BOTH = Check(
         lambda before, after, _: after.primaries + after.secondaries - MOST,
     ),
 )  # fmt: skip
-"""A drbd instance that fails over stays within the limit: it counts as a secondary before."""
+"""A limit on the number of instances of a node, in both roles.
+
+A drbd instance that fails over stays within the limit, as it counts on its secondary before.
+"""
 
 Lost = tuple[int, int]
 
 
 @pytest.fixture(autouse=True)
 def few_primaries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Return a hard limit of `MOST` primaries on a node, for instances of every kind."""
+    """Add to the table a hard limit of `MOST` primaries on a node, for all instances."""
     monkeypatch.setattr(PRIMARY, "checks", (*PRIMARY.checks, FEW))
     monkeypatch.setattr(node_limits, "_KNOWN", {})
 
 
 def world(rng: Random, kind: str, most: int = 5 * MOST) -> Case:
-    """Return four nodes with memory for about `MOST` instances each, in both roles at `most`.
+    """Return four nodes with memory for about `MOST` instances each.
 
-    `kind`: their disk template.
+    `most` limits the instances of a node in both roles; `kind` is their disk template.
     """
     names = [f"node{k}" for k in range(1, 5)]
     memory = rng.choice((1000, 1500, 2500))
@@ -84,9 +87,9 @@ def world(rng: Random, kind: str, most: int = 5 * MOST) -> Case:
 
 
 def least_lost(case: Case, failing: tuple[int, ...], both: bool = False) -> Lost:
-    """Return the fewest instances, and the least MiB, lost if `failing` fail at once.
+    """Return the least number of instances, and the least MiB, that are lost if `failing` fail.
 
-    `both`: the limit is `BOTH`.
+    The nodes `failing` fail at once. With `both`, the added limit is `BOTH`.
     """
     columns = case.state.columns
     state = case.state
@@ -124,7 +127,7 @@ def least_lost(case: Case, failing: tuple[int, ...], both: bool = False) -> Lost
 
 
 def _fits(items: list[tuple[int, list[int], int]], room: dict[int, tuple[float, float]]) -> bool:
-    """Return whether all of (MiB, nodes, places taken) fit, by brute force."""
+    """Return whether all items (MiB, nodes, slots) fit on the nodes, by brute force."""
     if not items:
         return True
     (memory, targets, taken), *rest = items
@@ -138,7 +141,7 @@ def _fits(items: list[tuple[int, list[int], int]], room: dict[int, tuple[float, 
 
 
 def candidates(case: Case) -> Iterator[tuple[int, ...]]:
-    """Yield the nodes, primary first, with capacity for the new instance itself."""
+    """Yield the nodes, primary first, that have capacity for the new instance of `case`."""
     state, new = case.state, case.new
     for primary in range(4):
         nodes = (primary, (primary + 1) % 4)[: new.required_nodes]
@@ -160,7 +163,10 @@ def tolerated(case: Case, rules: Rules) -> list[bool]:
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_check_equals_brute_force(kind: str, mode: str) -> None:
-    """A new instance is checked on each node, as in an allocation and as in filling a cluster."""
+    """With an added limit, N+1 accepts a new instance on the nodes that brute force accepts.
+
+    The check of an allocation and the check of capacity are compared.
+    """
     reported: Counter[bool] = Counter()
     for seed in range(25):
         case = world(Random(f"added/{kind}/{seed}"), kind)
@@ -190,7 +196,7 @@ def test_check_equals_brute_force(kind: str, mode: str) -> None:
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 def test_simultaneous_failures_equal_brute_force(kind: str) -> None:
-    """The loss for every pair of nodes is the least possible."""
+    """With an added limit, the loss for each pair of nodes is the least by brute force."""
     reported: Counter[bool] = Counter()
     for seed in range(12):
         case = world(Random(f"joint/{kind}/{seed}"), kind)
@@ -207,7 +213,10 @@ def test_simultaneous_failures_equal_brute_force(kind: str) -> None:
 def test_instance_that_cannot_fail_over_keeps_its_place_as_secondary(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two nodes fail, and the limit counts both roles of the others."""
+    """If two nodes fail, an instance that cannot fail over still counts on its secondary.
+
+    The added limit is on the number of instances in both roles.
+    """
     for role in (PRIMARY, SECONDARY):
         monkeypatch.setattr(role, "checks", (*(c for c in role.checks if c is not FEW), BOTH))
     for seed in range(125, 135):
@@ -221,7 +230,10 @@ def test_instance_that_cannot_fail_over_keeps_its_place_as_secondary(
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_plan_keeps_n1_by_brute_force(kind: str, mode: str) -> None:
-    """After a new instance, the whole group and the changed nodes alone have equal results."""
+    """With an added limit, N+1 of plans gives the results of brute force.
+
+    Checks of the whole group and of the changed nodes alone agree.
+    """
     reported: Counter[bool] = Counter()
     for seed in range(20):
         case = world(Random(f"plan/{kind}/{seed}"), kind)
@@ -252,7 +264,10 @@ def test_plan_keeps_n1_by_brute_force(kind: str, mode: str) -> None:
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_verifier_rejects_the_failures_that_brute_force_rejects(kind: str, mode: str) -> None:
-    """It may accept a failure that hail's order does not restart, if brute force restarts it."""
+    """With an added limit, the verifier rejects no failure that brute force tolerates.
+
+    If hail's order of restarts fails and another one succeeds, the verifier may accept the failure.
+    """
     found: Counter[bool] = Counter()
     for seed in range(20):
         case = world(Random(f"verifier/{kind}/{seed}"), kind)
@@ -287,7 +302,10 @@ def test_verifier_rejects_the_failures_that_brute_force_rejects(kind: str, mode:
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd"])
 def test_simulation_in_arrays_equals_one_by_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays handle memory alone; with a further limit they are not used."""
+    """With an added limit, the simulation finds the same lost failures as without arrays.
+
+    Arrays handle memory alone, so the simulation must not use them.
+    """
     monkeypatch.setattr("iallocator.n1.simulation.WORTH_ARRAYS", 0)
     monkeypatch.setattr("iallocator.n1.simulation.WORTH_LOADED_ARRAYS", 0)
     for seed in range(30):
@@ -298,7 +316,7 @@ def test_simulation_in_arrays_equals_one_by_one(kind: str, monkeypatch: pytest.M
 
 
 def test_failover_plan_by_memory_alone_is_not_made() -> None:
-    """With a further limit, memory alone does not prove that instances can restart."""
+    """With an added limit, no failover plan is made from memory alone."""
     case = world(Random("proofs"), "rbd")
     assert (
         FailureTolerance(case.state, Rules("no-worse")).failover_plan(case.cluster.groups[0])
@@ -308,9 +326,9 @@ def test_failover_plan_by_memory_alone_is_not_made() -> None:
 
 @pytest.mark.parametrize(("free", "lost"), [(6, 0), (2, 2)])
 def test_spindles_decide_where_memory_and_disk_suffice(free: int, lost: int) -> None:
-    """Two nodes of exclusive storage fail; sums of memory and disk do not know spindles.
+    """N+1 for two nodes checks free spindles, although memory and disk are sufficient.
 
-    Their disks need four spindles. `free`: the free spindles of the only other node.
+    The disks of the failed nodes need four spindles. The only other node has `free` spindles.
     """
     held = {
         f"i{k}{j}": instance(

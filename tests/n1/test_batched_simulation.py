@@ -1,4 +1,4 @@
-"""Test that values kept between counts and simulations equal newly computed values."""
+"""Test that values kept between checks and simulations equal newly computed values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .tight import SIZES, alone, newcomer
 def test_simulation_equals_one_without_kept_values(
     template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kept heads of queues and forms equal those computed from present queues and values."""
+    """A simulation of failures with kept values gives the result of one without kept values."""
     seen: Counter[str] = Counter()
     plain = BatchedSimulation.lost
 
@@ -69,7 +69,10 @@ def test_simulation_equals_one_without_kept_values(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_kept_types_of_instances_equal_new_ones_while_values_change(seed: int) -> None:
-    """One statistic represents those in proportion to it, as long as they are proportional."""
+    """Kept types of instances give the deviations of newly computed types.
+
+    While statistics of instances are proportional, one statistic represents several.
+    """
     rng, nodes = np.random.default_rng(seed), 5
     per_amount = np.zeros((len(COLUMNS), len(STATISTICS), nodes))
     per_amount[0] = rng.choice((0.5, 1.0), size=(len(STATISTICS), 1))
@@ -89,7 +92,7 @@ def test_kept_types_of_instances_equal_new_ones_while_values_change(seed: int) -
 def test_undecided_failures_checked_at_once_equal_those_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kept arrays of queues and free capacity equal the present queues and capacity."""
+    """Undecided failures that are checked at once have the results of single checks."""
     seen: Counter[str] = Counter()
     plain = GroupCounting.not_tolerated_with
 
@@ -117,7 +120,10 @@ def test_undecided_failures_checked_at_once_equal_those_one_by_one(
 
 @pytest.mark.parametrize("grown", [0, 1])
 def test_failures_simulated_together_equal_one_by_one(grown: int) -> None:
-    """Rows of many lengths are independent, whether nodes are equal or not."""
+    """Failures simulated together have the results of single simulations.
+
+    The failures have queues of different lengths; nodes are equal, or one is larger.
+    """
     text = cluster(6, memory=3000, disk=9000)
     list(text["nodes"].values())[2]["total_memory"] += grown * 1000
     state = State(read_cluster(text, Reading(static_kvm_memory=0)))
@@ -142,7 +148,7 @@ def test_failures_simulated_together_equal_one_by_one(grown: int) -> None:
 
 
 def test_failures_without_capacity_on_any_node_are_not_tolerated() -> None:
-    """If no node has capacity, no node is scored, and the failure is lost."""
+    """If no node has free capacity, failures are not tolerated, and no node is scored."""
     state = State(read_cluster(cluster(3, memory=3000), Reading(static_kvm_memory=0)))
     leaving = []
     for node in range(3):
@@ -160,7 +166,7 @@ def test_failures_without_capacity_on_any_node_are_not_tolerated() -> None:
 
 
 def test_extended_queue_requires_the_amounts_of_a_new_one() -> None:
-    """The requirement is equal for any new instance, at any position in the order."""
+    """A queue extended by a new instance requires the amounts of a queue computed anew."""
     for seed in range(100):
         chance = Random(seed)
         rules = Rules("strict", None)
@@ -181,7 +187,7 @@ def test_extended_queue_requires_the_amounts_of_a_new_one() -> None:
 
 
 def test_slots_of_nodes_are_the_sum_of_those_of_each_node() -> None:
-    """The number of slots is equal in arrays and one by one, while nodes become full."""
+    """While nodes fill up, the slots counted by arrays equal the sum of each node's slots."""
     chance = Random(0)
     state = State(read_cluster(cluster(5, memory=3000, disk=9000), Reading(static_kvm_memory=0)))
     for number in range(72):

@@ -1,4 +1,4 @@
-"""Test that the kept results of failures, updated for changed nodes, equal new results."""
+"""Test that results of failures, updated for changed nodes, equal new results."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ KINDS = {
 def test_kept_tolerance_after_moves_equals_a_new_one(
     mode: str, kinds: str, fullness: float
 ) -> None:
-    """Instances of all kinds are placed and removed, on a cluster with capacity and a full one.
+    """After placements and removals, the kept N+1 results equal those of a new check.
 
-    Every second change is tried as a tentative change first.
+    The cluster has free capacity, or is full. Every second change is tried and undone before.
     """
     whole = document(Shape(7, "drbd", per_node=5, fullness=fullness, crowding=0.2))
     rng = random.Random(f"{mode} {kinds} {fullness}")

@@ -1,4 +1,4 @@
-"""Test the failures of one group in a state, and the sums that decide most of them."""
+"""Test N+1 of one group: the failures that are not tolerated, and sums that decide most of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tight import alone, tight, tolerates
 
 @pytest.mark.parametrize(("mode", "first"), [("no-new", 0), ("strict", 1090)])
 def test_failures_not_tolerated_are_those_of_the_simulation(mode: str, first: int) -> None:
-    """The result has all lost failures of the requested nodes, and no others."""
+    """The result for a group has all requested failures that are not tolerated, and no others."""
     reported = set()
     for seed in range(first, first + 30):
         case = tight(seed, mode)
@@ -39,7 +39,7 @@ def test_failures_not_tolerated_are_those_of_the_simulation(mode: str, first: in
 
 
 def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
-    """The largest and the total free capacity are correct after a deduction."""
+    """The largest and the total free capacity are correct after one node is left out."""
     for seed in range(20):
         case, rng = tight(seed, "no-new"), Random(seed)
         memory, nodes = case.state.columns[MEMORY], range(len(case.cluster.nodes))
@@ -57,7 +57,7 @@ def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
 
 
 def test_headroom_of_one_group_requires_proved_n1_of_the_others() -> None:
-    """If counting does not decide for another group, the headroom is 0."""
+    """The headroom of a group is 0 if N+1 of another group is not proved by counting."""
     counts = {True: 0, False: 0}
     for seed in range(120):
         case = tight(seed, "strict")
@@ -75,7 +75,10 @@ def test_headroom_of_one_group_requires_proved_n1_of_the_others() -> None:
 
 
 def test_slots_decrease_by_what_a_node_loses() -> None:
-    """Nodes with 10 MiB free have three slots of 3 MiB each; after 4 MiB are used, two."""
+    """The slots of nodes decrease by what one node loses.
+
+    Nodes with 10 MiB free have three slots of 3 MiB each; after 4 MiB are used, one has two slots.
+    """
     state = State(model_of(cluster(4, memory=10)))
     assert slots_of_nodes(state, (3, 0), (0, 1)) == (6, 2 * 7)
     assert slots_of_node(state, (3, 0), 1, (0, 0)) == (3, 7)
@@ -83,7 +86,10 @@ def test_slots_decrease_by_what_a_node_loses() -> None:
 
 
 def on_fast(count: int) -> dict[str, Any]:
-    """Return two nodes, and instances in a pool of the first; the second has capacity for one."""
+    """Return two nodes, and `count` instances in a storage pool.
+
+    One more fits on the second node.
+    """
 
     def pools(free: int) -> list[dict[str, Any]]:
         listed = {"type": "internal", "name": "lvm", "total": None, "free": None}
@@ -100,7 +106,10 @@ def on_fast(count: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("count", "saved"), [(1, True), (2, False)])
 def test_loss_counts_a_full_pool_before_disk_and_memory(count: int, saved: bool) -> None:
-    """A packing by memory and disk is used only if all limits accept it."""
+    """The loss of a failure counts a full storage pool, though memory and disk suffice.
+
+    A packing by memory and disk is used only if all limits accept it.
+    """
     state = State(model_of(on_fast(count)))
     group, rules = state.cluster.groups[0], Rules("no-new")
     assert (FailureTolerance(state, rules, group=group).losses([(0,)])[0,].instances == 0) is saved
@@ -113,7 +122,7 @@ def test_loss_counts_a_full_pool_before_disk_and_memory(count: int, saved: bool)
 def test_joint_failure_loses_instances_without_a_permitted_target(
     tag: str, lost: list[str]
 ) -> None:
-    """Every node has capacity, but none can receive migrations from the newer node."""
+    """If two nodes fail, instances without a node with a compatible migration tag are lost."""
     held = {"vm": rbd("node1", memory=10)}
     changes = {f"node{k}": {"tags": ["cpu:old"]} for k in (2, 3, 4)} | {"node1": {"tags": [tag]}}
     document = cluster(4, instances=held, changes=changes, tags=("htools:migration:cpu",))

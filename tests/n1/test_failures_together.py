@@ -1,4 +1,4 @@
-"""Test N+1 for nodes that fail together, against brute force over all placements.
+"""Test N+1 for nodes that fail together, compared with brute force over all placements.
 
 A failure is a set of nodes, such as the nodes of a rack or of one power supply.
 """
@@ -35,7 +35,7 @@ KINDS = ("rbd", "drbd", "plain", "mixed")
 
 
 def scenario(rng: Random, kind: str) -> Case:
-    """Return two groups of three nodes with few MiB; `kind`: the template of the instances."""
+    """Return two groups of three small nodes, with instances of the disk template `kind`."""
     homes = {f"node{k}": "a" if k <= 3 else "b" for k in range(1, 7)}
     memory = rng.choice((100, 150, 250))
     residents: dict[str, Json] = {}
@@ -58,7 +58,7 @@ def scenario(rng: Random, kind: str) -> Case:
 
 
 def least_lost(state: State, failure: Failure) -> Lost:
-    """Return the fewest instances, and the least MiB, that are lost after `failure`."""
+    """Return the least number of instances, and the least MiB, that are lost after `failure`."""
     nodes = state.cluster.nodes
     free = {i: int(state.columns[MEMORY][i]) - 1 for i in range(len(nodes)) if i not in failure}
     items: list[tuple[int, list[int]]] = []
@@ -86,7 +86,7 @@ def least_lost(state: State, failure: Failure) -> Lost:
 
 
 def _fits(items: list[tuple[int, list[int]]], free: dict[int, int]) -> bool:
-    """Return whether all of (MiB, nodes) fit, by brute force."""
+    """Return whether all items (MiB, nodes) fit into the free memory, by brute force."""
     if not items:
         return True
     (memory, targets), *rest = items
@@ -97,12 +97,12 @@ def _fits(items: list[tuple[int, list[int]]], free: dict[int, int]) -> bool:
 
 
 def tolerance_of(case: Case, rules: Rules) -> FailureTolerance:
-    """Return the N+1 of the whole cluster of `case`."""
+    """Return the N+1 check for the whole cluster of `case`."""
     return FailureTolerance(case.state, rules)
 
 
 def simulated(case: Case, rules: Rules, failure: Failure) -> bool:
-    """Return whether `failure` is tolerated, one restart after the other."""
+    """Return whether `failure` is tolerated if instances restart one after the other."""
     played = Simulation(case.state, case.context.kernels, rules, range(len(case.cluster.nodes)))
     result = played.fail(failure) is None
     assert not result or least_lost(case.state, failure) == (0, 0)
@@ -110,7 +110,7 @@ def simulated(case: Case, rules: Rules, failure: Failure) -> bool:
 
 
 def candidates(case: Case) -> Iterator[tuple[int, ...]]:
-    """Yield nodes, primary first, with memory for the new instance."""
+    """Yield nodes, primary first, that have memory for the new instance of `case`."""
     for primary in range(6):
         for secondary in (primary - primary % 3 + (primary + k) % 3 for k in (1, 2)):
             if case.state.columns[MEMORY][primary] > case.new.memory:
@@ -119,7 +119,7 @@ def candidates(case: Case) -> Iterator[tuple[int, ...]]:
 
 @pytest.mark.parametrize("racks", RACKS)
 def test_state_of_failures_together_is_that_of_brute_force(racks: str) -> None:
-    """With exact search the result is that of brute force, else that of restarts in order."""
+    """N+1 of nodes that fail together equals brute force with `no-worse`, else the simulation."""
     seen: Counter[bool] = Counter()
     for seed in range(80):
         case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
@@ -142,7 +142,10 @@ def test_state_of_failures_together_is_that_of_brute_force(racks: str) -> None:
 @pytest.mark.parametrize("racks", RACKS)
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_check_of_a_move_counts_failures_together(mode: str, racks: str) -> None:
-    """A new instance is accepted if and only if brute force, or restarts in order, accept it."""
+    """A new instance is accepted if its placement keeps joint failures tolerated.
+
+    Brute force decides with `no-worse`, restarts in order with other modes.
+    """
     seen: Counter[bool] = Counter()
     for seed in range(40):
         case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
@@ -174,7 +177,7 @@ def test_check_of_a_move_counts_failures_together(mode: str, racks: str) -> None
 def test_failures_together_simulated_in_arrays_equal_one_by_one(
     racks: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each failure within one group."""
+    """Joint failures within a group have the same results in arrays as one by one."""
     monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
     seen: Counter[bool] = Counter()
     for seed in range(60):
@@ -192,7 +195,10 @@ def test_failures_together_simulated_in_arrays_equal_one_by_one(
 @pytest.mark.parametrize("racks", RACKS)
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_headroom_of_equal_instances_counts_failures_together(mode: str, racks: str) -> None:
-    """Each instance is accepted as by the simulation, and the promised number fits."""
+    """The headroom for equal instances is kept: any accepted placement tolerates joint failures.
+
+    Each instance is accepted as by the simulation.
+    """
     seen: Counter[bool] = Counter()
     for seed in range(24):
         case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
@@ -227,12 +233,12 @@ def test_headroom_of_equal_instances_counts_failures_together(mode: str, racks: 
 
 
 SUPPLIES: list[Failure] = [(0, 1), (1, 2), (2, 3, 4), (5,), (6, 7)]
-"""Nodes of one group that fail together: of one power supply, or of two, or alone."""
+"""Sets of nodes of one group that fail together, by power supply."""
 
 
 @pytest.mark.parametrize("kind", ["rbd", "plain"])
 def test_counting_of_failures_together_equals_the_simulation(kind: str) -> None:
-    """Counting decides as the simulation; arrays decide as one failure after the other."""
+    """Counting decides joint failures as the simulation does, in arrays and one by one."""
     seen: Counter[object] = Counter()
     for seed in range(14):
         rng = Random(f"{kind}/{seed}")
@@ -291,7 +297,10 @@ def test_counting_of_failures_together_equals_the_simulation(kind: str) -> None:
 
 @pytest.mark.parametrize("racks", RACKS)
 def test_instances_not_restarted_after_failures_together_are_as_few_as_possible(racks: str) -> None:
-    """The number is that of brute force; restarts in order may restart fewer."""
+    """The search finds the least number of instances that cannot be restarted.
+
+    Nodes fail together. Restarts in order may restart fewer instances than brute force.
+    """
     seen: Counter[bool] = Counter()
     for seed in range(60):
         case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
@@ -310,7 +319,10 @@ def test_instances_not_restarted_after_failures_together_are_as_few_as_possible(
 @pytest.mark.parametrize("racks", RACKS)
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_plan_is_compared_with_the_initial_failures_together(mode: str, racks: str) -> None:
-    """A failure is lost if it was tolerated initially, or loses more than before."""
+    """A plan violates N+1 if a joint failure loses more than before the plan.
+
+    With other modes than no-worse, the failure must have been tolerated, or must always be.
+    """
     seen: Counter[bool] = Counter()
     for seed in range(20):
         case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])

@@ -1,4 +1,4 @@
-"""Test that counting slots for restarts never contradicts the simulation."""
+"""Test that counting slots for restarts never contradicts the simulation of failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES = ("strict", "no-new")
 
 
 def fitting(case: Case, new: Instance) -> list[int]:
-    """Yield the nodes with hard limits that accept `new`."""
+    """Return the nodes that accept `new` by their hard limits."""
     nodes = range(len(case.cluster.nodes))
     kernel = case.context.kernels.make(case.state, nodes)
     found = kernel.singles(new, nodes, {}, FORCED_LIMITS)
@@ -32,14 +32,14 @@ def fitting(case: Case, new: Instance) -> list[int]:
 
 
 def watched(case: Case) -> list[Failure]:
-    """Return the failures that must be tolerated."""
+    """Return the failures that must be tolerated in the mode of `case`."""
     every = range(len(case.cluster.nodes))
     groups = case.cluster.groups
     return sorted({i for g in groups for i in case.rules.failing(case.cluster, g, every)})
 
 
 def another(new: Instance, number: int) -> Instance:
-    """Return a copy of `new` that is moved after all other instances, or before them."""
+    """Return a copy of `new` that restarts after all others if `number` is odd, else before."""
     twin = new.as_template(new.template)
     twin.name = f"{new.name}-{number}"
     twin.order = 1000 + number if number % 2 else -1000 - number
@@ -47,13 +47,13 @@ def another(new: Instance, number: int) -> Instance:
 
 
 def headroom_of(case: Case) -> CountedTolerance:
-    """Return the counting object for this case."""
+    """Return the N+1 check by counting for `case`."""
     return CountedTolerance(case.state, case.rules, watched(case))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_headroom_result_on_a_placement_is_that_of_the_simulation(mode: str) -> None:
-    """Every failure is tolerated after an accepted placement; after a rejected one, some is not."""
+    """The check by counting accepts a placement only if the simulation tolerates all failures."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(150, 700):
         counts += results_checked_by_simulation(tight(seed, mode))
@@ -64,7 +64,10 @@ def test_headroom_result_on_a_placement_is_that_of_the_simulation(mode: str) -> 
 def test_headroom_result_on_nodes_of_exclusive_storage_is_that_of_the_simulation(
     mode: str,
 ) -> None:
-    """Instances without disks are counted; those with disks may need spindles."""
+    """The check by counting equals the simulation on nodes with exclusive storage.
+
+    Instances without disks are counted; those with disks may need spindles.
+    """
     counts: Counter[bool | None] = Counter()
     for seed in seeds(120, 700):
         rng = Random(f"exclusive/{seed}")
@@ -78,7 +81,7 @@ def test_headroom_result_on_nodes_of_exclusive_storage_is_that_of_the_simulation
 
 
 def results_checked_by_simulation(case: Case) -> Counter[bool | None]:
-    """Count the results for the new instance on each node that fits."""
+    """Return how often each result occurs for the new instance, compared with the simulation."""
     counts: Counter[bool | None] = Counter()
     if case.new.required_nodes > 1:
         return counts
@@ -96,9 +99,9 @@ def results_checked_by_simulation(case: Case) -> Counter[bool | None]:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_headroom_for_a_number_of_instances_is_true_for_all_placements(mode: str) -> None:
-    """After the promised number of instances on any nodes, every failure is tolerated.
+    """After as many instances as the headroom permits, every failure is tolerated.
 
-    The updated values equal those of a new object.
+    The instances are on any nodes. The updated values equal those of a new object.
     """
     promised = 0
     for seed in seeds(150, 700):
@@ -125,7 +128,7 @@ def test_headroom_for_a_number_of_instances_is_true_for_all_placements(mode: str
 
 
 def test_undecided_failures_are_those_that_counting_does_not_decide() -> None:
-    """Arrays and scalars agree, initially and after further instances."""
+    """Arrays and scalars find the same failures that counting does not decide."""
     seen: Counter[bool | None] = Counter()
     for seed in seeds(40, 300):
         case, chance = tight(seed, "strict"), Random(seed)
@@ -148,7 +151,7 @@ def test_undecided_failures_are_those_that_counting_does_not_decide() -> None:
 
 
 def test_hopeless_placements_are_those_with_a_failure_proved_not_tolerated() -> None:
-    """The least slots of all failures give the result of each failure, also after changes."""
+    """Counting by the least slots finds placements that lose some failure, as single checks do."""
     seen: Counter[bool] = Counter()
     for seed in seeds(60, 300):
         case = tight(seed, "strict")
@@ -172,7 +175,10 @@ def test_hopeless_placements_are_those_with_a_failure_proved_not_tolerated() -> 
 
 
 def test_speculated_placements_are_accepted_as_far_as_the_simulation_confirms_them() -> None:
-    """Guessed placements are accepted as far as the simulation accepts them, and undone exactly."""
+    """Speculative placements are accepted up to the first one that the simulation rejects.
+
+    All of them are undone exactly before.
+    """
     counts: Counter[bool] = Counter()
     for seed in seeds(200, 900):
         case, chance = tight(seed, "strict"), Random(seed)
@@ -204,7 +210,7 @@ def test_speculated_placements_are_accepted_as_far_as_the_simulation_confirms_th
 def rehearsed(
     speculation: Speculation, case: Case, path: list[tuple[Instance, int]]
 ) -> tuple[int, bool]:
-    """Return how many of `path` were guessed, and whether the next one is known to be wrong."""
+    """Return how many placements of `path` were assumed, and whether the next is known as wrong."""
     speculation.start()
     found, doubted = 0, False
     with case.state.trial():
@@ -222,7 +228,7 @@ def rehearsed(
 
 
 def kept(case: Case, new: Instance, node: int) -> bool:
-    """Return whether the rules allow `new` on `node`, by simulating every failure."""
+    """Return whether the rules accept `new` on `node`, by simulating every failure."""
     before = {one for one in watched(case) if tolerates(case, *one)}
     with case.state.trial():
         case.state.place(new, (node,))
@@ -235,7 +241,7 @@ def kept(case: Case, new: Instance, node: int) -> bool:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_headroom_with_undecided_failures_simulated_equals_the_simulation(mode: str) -> None:
-    """The results equal those of the simulation, also after further instances; few are unknown."""
+    """If counting does not decide, the simulated result is correct, also after placements."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(100, 500, 1000):
         case, chance = tight(seed, mode), Random(seed)
@@ -260,7 +266,7 @@ def test_headroom_with_undecided_failures_simulated_equals_the_simulation(mode: 
 
 
 def test_counting_while_nodes_fill_equals_a_new_one() -> None:
-    """The results for all failures are equal, with an instance of any size on any node."""
+    """While nodes fill up, updated counts give the results of new counts for all failures."""
     seen = set()
     for seed in range(8):
         chance = Random(seed)

@@ -1,4 +1,4 @@
-"""Test that the fast test of N+1 never contradicts the simulation."""
+"""Test that the check of N+1 by bounds never contradicts the simulation of failures."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CHUNKS = [range(start, start + 250) for start in seeds(500, 1500)[::250]]
 
 
 def cheap(case: Case, node: int) -> int:
-    """Return the result of the fast test for the failure of `node`."""
+    """Return the result of the check by bounds for the failure of `node`."""
     demand = demand_of(case.state, (node,), case.rules)
     return check_bounds(case.state, (node,), demand, case.rules)[0]
 
 
 def results(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
-    """Count the results for all failures of `cases`, each compared with the simulation."""
+    """Return how often each result by bounds occurs, compared with the simulation."""
     counts: Counter[int] = Counter()
     for name, case in cases:
         for node in range(len(case.cluster.nodes)):
@@ -44,7 +44,7 @@ def results(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 @pytest.mark.parametrize("mode", MODES)
 def test_bounds_result_on_tight_clusters_is_that_of_the_simulation(mode: str, seeds: range) -> None:
-    """A failure called safe is tolerated, one called lost is not; both occur often."""
+    """On tight clusters, a failure that bounds call safe is tolerated, one called lost is not."""
     counts = results((f"{mode} {seed}", tight(seed, mode)) for seed in seeds)
     assert min(counts[SAFE], counts[LOST]) > 50
     assert counts[UNKNOWN] < counts.total() / 4
@@ -52,7 +52,7 @@ def test_bounds_result_on_tight_clusters_is_that_of_the_simulation(mode: str, se
 
 @pytest.mark.parametrize("mode", MODES)
 def test_bounds_result_on_generated_documents_is_that_of_the_simulation(mode: str) -> None:
-    """On clusters of the usual sizes, bounds decide nearly all failures."""
+    """On clusters of usual sizes, bounds decide nearly all failures, and correctly."""
     counts = results(
         (f"{mode} {seed}", context_of(document(seed, "allocate"), mode)) for seed in seeds(50, 150)
     )
@@ -61,7 +61,7 @@ def test_bounds_result_on_generated_documents_is_that_of_the_simulation(mode: st
 
 @pytest.mark.parametrize("mode", MODES)
 def test_spare_memory_of_a_safe_failure_may_be_used_up(mode: str) -> None:
-    """The spare memory can be removed from any single node without changing the result."""
+    """A failure called safe stays tolerated if one node loses the stated spare memory."""
     taken = 0
     for seed in seeds(100, 400):
         case = tight(seed, mode)
@@ -102,7 +102,7 @@ def local_cluster(seed: int) -> Json:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_any_two_nodes_may_be_unavailable_if_the_spare_memory_is_infinite(mode: str) -> None:
-    """If disk matters, the failure is tolerated even if two targets have no capacity left."""
+    """If the spare memory is infinite, a failure is tolerated without any two other nodes."""
     closed = 0
     for seed in seeds(150, 900):
         case = context_of(local_cluster(seed), mode)
@@ -130,7 +130,7 @@ def test_any_two_nodes_may_be_unavailable_if_the_spare_memory_is_infinite(mode: 
 def test_failures_simulated_at_once_equal_one_by_one(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The array form of the simulation has the same losses."""
+    """The simulation in arrays has the lost failures of the simulation one by one."""
     monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
     lost = 0
     for seed in seeds(100, 500):
@@ -146,7 +146,7 @@ def test_failures_simulated_at_once_equal_one_by_one(
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
 def test_placement_that_sums_accept_keeps_every_tolerated_failure(mode: str) -> None:
-    """`cleared` allows only placements after which each tolerated failure stays tolerated."""
+    """A placement that sums accept keeps every tolerated failure tolerated."""
     cleared = 0
     for seed in seeds(300, 1500):
         case = tight(seed, mode)

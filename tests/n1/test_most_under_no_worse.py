@@ -1,4 +1,4 @@
-"""Test incomplete batches under ``no-worse``: as many as possible, by memory alone."""
+"""Test incomplete batches with ``--n1 no-worse``: as many instances as possible are placed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SIZES = (200, 300, 500, 700, 1100)
 
 Homes = tuple[str, ...]
 Placed = list[tuple[int, Homes]]
-"""MiB and nodes of each instance: two nodes for a drbd instance."""
+"""MiB and nodes of each instance; a drbd instance has two nodes."""
 
 
 def crowd(rng: Random, mirrored: bool, nodes: Sequence[str]) -> Placed:
-    """Return instances that fill `nodes` by half or more, with secondaries on other nodes."""
+    """Return instances that fill half of `nodes` or more; secondaries are on other nodes."""
     found: Placed = []
     for name in nodes:
         left = rng.choice((700, 1100, 1500))
@@ -46,9 +46,10 @@ def free_of(placed: Placed) -> dict[str, int]:
 def parts(
     placed: Placed, failing: str, nodes: Sequence[str]
 ) -> Iterator[tuple[set[int], set[str]]]:
-    """Yield the instances of a failed node with their targets, in independent parts.
+    """Yield parts of the instances of a failed node with their targets.
 
-    Instances larger than all of these nodes, which no placement can restart, are left out.
+    No two parts share a target. Instances larger than each of `nodes` cannot be restarted by any
+    placement, and are left out.
     """
     found: list[tuple[set[int], set[str]]] = []
     others = [n for n in nodes if n != failing]
@@ -63,7 +64,7 @@ def parts(
 
 
 def loses_no_instance(placed: Placed, new: Sequence[int], nodes: Sequence[str]) -> bool:
-    """Return whether the `new` ones restart in every failure, and so do all others."""
+    """Return whether all instances restart after each failure, including the `new` ones."""
     free = free_of(placed)
     for failing in nodes:
         for members, targets in parts(placed, failing, nodes):
@@ -83,7 +84,7 @@ def loses_no_instance(placed: Placed, new: Sequence[int], nodes: Sequence[str]) 
 
 
 def kept_for(placed: Placed, node: str) -> int:
-    """Return the MiB that a node must reserve for the failovers of the worst other node."""
+    """Return the MiB of a node that the failure of one other node can need at most."""
     peers = [name for name in NAMES if name != node]
     return max(
         sum(size for size, homes in placed if homes[1:] == (node,) and homes[0] == peer)
@@ -92,7 +93,7 @@ def kept_for(placed: Placed, node: str) -> int:
 
 
 def has_room(before: Placed, placed: Placed) -> bool:
-    """Return whether no node lacks memory, or newly lacks memory for failovers."""
+    """Return whether the memory of each node suffices, or lacked before, also for failovers."""
     free, had = free_of(placed), free_of(before)
     return all(
         free[n] > 0 or free[n] == had[n] for n in NAMES
@@ -102,13 +103,13 @@ def has_room(before: Placed, placed: Placed) -> bool:
 
 
 def by_priority(priorities: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
-    """Return the number of `chosen` with each priority, the highest first."""
+    """Return how many of `chosen` have each priority, the highest priority first."""
     levels = sorted(set(priorities), reverse=True)
     return tuple(sum(priorities[k] == level for k in chosen) for level in levels)
 
 
 def document_of(placed: Placed, tags: dict[int, str], groups: dict[str, int]) -> Json:
-    """Return the cluster as a document."""
+    """Return a document with the instances `placed`, their tags, and nodes in `groups`."""
     instances = {
         f"i{k}": instance(*homes, memory=size, tags=[tags[k]] if k in tags else [],
                           disk_template="drbd" if len(homes) > 1 else "rbd")
@@ -119,7 +120,10 @@ def document_of(placed: Placed, tags: dict[int, str], groups: dict[str, int]) ->
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_batch_under_no_worse_is_placed_as_far_as_possible(mirrored: bool) -> None:
-    """Higher priorities are placed first; no instance uses memory that a failover needs."""
+    """With no-worse, a batch is placed by priority as far as brute force can place it.
+
+    No placed instance uses memory that a failover needs.
+    """
     partly = 0
     for seed in seeds(10, 60):
         rng = Random(f"batch/{mirrored}/{seed}")
@@ -160,7 +164,10 @@ def _wanted(number: int, memory: int, priority: int, mirrored: bool) -> Json:
 
 
 def test_change_of_group_under_no_worse_goes_as_far_as_possible() -> None:
-    """An instance that enters a group uses no memory that a failover needs; the others stay."""
+    """With no-worse, as many instances change their group as brute force can move.
+
+    No moved instance uses memory that a failover needs.
+    """
     partly = 0
     for seed in seeds(6, 60):
         rng = Random(f"change/{seed}")

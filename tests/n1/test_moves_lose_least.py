@@ -1,4 +1,4 @@
-"""Test moves under ``--n1 no-worse``: instances move to nodes where failures lose least."""
+"""Test moves with ``--n1 no-worse``: instances move to nodes where failures lose the least."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ NOWHERE = "no other placement restarts more"
 
 
 def answer_to(document: Json, **request: object) -> Json:
-    """Return the answer with ``no-worse``."""
+    """Return the answer to a request on `document` with ``--n1 no-worse``."""
     changed = {**document, "request": request}
     found: Json = respond(changed, "--n1=no-worse")
     return found
 
 
 def evacuated(document: Json, *names: str) -> Json:
-    """Return the answer to the evacuation of the primaries with these names."""
+    """Return the answer to the evacuation of the primaries of the named instances."""
     return answer_to(document, type="node-evacuate", instances=names, evac_mode="primary-only")
 
 
 def moved(document: Json, found: Json) -> Json:
-    """Return the document after the execution of the answer."""
+    """Return the document after the execution of the answer `found`."""
     residents = dict(document["instances"])
     for name, _, nodes in found["result"][0]:
         residents[name] = {**residents[name], "nodes": nodes}
@@ -40,18 +40,18 @@ def moved(document: Json, found: Json) -> Json:
 
 
 def lost(document: Json) -> list[tuple[int, int]]:
-    """Return the loss of each node's failure."""
+    """Return the lost instances and MiB for the failure of each node."""
     return [lost_if(document, node) for node in document["nodes"]]
 
 
 def grown(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> tuple[int, int]:
-    """Return how many more instances and MiB are lost, over all failures."""
+    """Return the sum of additional lost instances and MiB over all failures."""
     more = [[max(0, b - a) for a, b in zip(*one)] for one in zip(before, after)]
     return sum(count for count, _ in more), sum(memory for _, memory in more)
 
 
 def fits(document: Json) -> bool:
-    """Return whether every node has free memory with its primary instances."""
+    """Return whether each node has free memory with its primary instances."""
     free = {name: node["total_memory"] for name, node in document["nodes"].items()}
     for one in document["instances"].values():
         free[one["nodes"][0]] -= one["memory"]
@@ -59,7 +59,7 @@ def fits(document: Json) -> bool:
 
 
 def least_of(document: Json, names: Sequence[str], nodes: Sequence[str]) -> tuple[int, int]:
-    """Return the smallest increase of lost failovers with `names` placed on any of `nodes`."""
+    """Return the smallest increase of losses with `names` placed on any of `nodes`."""
     before = lost(document)
     ways = (
         moved(document, {"result": [[(name, "", [node]) for name, node in zip(names, chosen)]]})
@@ -69,7 +69,7 @@ def least_of(document: Json, names: Sequence[str], nodes: Sequence[str]) -> tupl
 
 
 def narrow(rng: Random) -> Json:
-    """Return four nodes on shared storage; the first has the least memory."""
+    """Return four nodes with instances on shared storage; the first node has the least memory."""
     residents: dict[str, Json] = {}
     for node in ("node1", "node2", "node3", "node4"):
         left = 2500 if node == "node1" else rng.choice((3000, 4000, 5000, 5900))
@@ -83,7 +83,10 @@ def narrow(rng: Random) -> Json:
 
 
 def test_evacuation_under_no_worse_loses_the_fewest_instances() -> None:
-    """No choice of nodes for the moved instances has a smaller loss; `info` names the losses."""
+    """With no-worse, an evacuation chooses the nodes with the fewest lost instances.
+
+    Brute force tries all nodes; `info` of the answer names the losses.
+    """
     kinds: Counter[str] = Counter()
     for seed in range(30):
         document = narrow(Random(f"evacuated/{seed}"))
@@ -100,7 +103,7 @@ def test_evacuation_under_no_worse_loses_the_fewest_instances() -> None:
 
 
 def crowded() -> Json:
-    """Return a cluster in which node1 can only be evacuated to node2, with 1000 MiB to spare."""
+    """Return a cluster where node1 can only be evacuated to node2, which has 1000 MiB to spare."""
     residents = {
         "large": rbd("node1", memory=5000),
         "small": rbd("node2", memory=1900),
@@ -110,7 +113,7 @@ def crowded() -> Json:
 
 
 def test_change_group_under_no_worse_that_loses_an_instance_is_rejected() -> None:
-    """The move is optional, and no instance loses the node that it would restart on."""
+    """With no-worse, `change-group` is rejected if another instance then could not restart."""
     document = crowded()
     request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}
     found = answer_to(document, **request)
@@ -122,7 +125,10 @@ def test_change_group_under_no_worse_that_loses_an_instance_is_rejected() -> Non
 
 
 def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -> None:
-    """The emptiest node is the only one with capacity for the largest instance."""
+    """With no-worse, `change-group` chooses the node that loses no instance in a failure.
+
+    The emptiest node is the only one with capacity for the largest instance.
+    """
     residents = {
         name: rbd(node, memory=memory)
         for name, node, memory in (
@@ -139,7 +145,10 @@ def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -
 
 
 def test_relocate_under_no_worse_reports_the_additional_losses() -> None:
-    """There is one target node, and an instance needed its memory in a failure."""
+    """With no-worse, `relocate` reports an instance that cannot be restarted any more.
+
+    There is only one target node, and the instance would need its memory.
+    """
     residents = {
         "large": rbd("node1", memory=5000),
         "mover": rbd("node2", memory=3500),
@@ -154,7 +163,7 @@ def test_relocate_under_no_worse_reports_the_additional_losses() -> None:
 
 
 def test_evacuation_of_a_dead_node_under_no_worse_counts_stopped_instances_as_lost() -> None:
-    """On the only remaining node it could not be restarted again, but it was lost already."""
+    """With no-worse, instances leave an offline node, though they could not restart again."""
     residents = {
         "down": rbd("node1", memory=1000),
         "up": rbd("node2", memory=1000),
@@ -167,7 +176,7 @@ def test_evacuation_of_a_dead_node_under_no_worse_counts_stopped_instances_as_lo
 
 
 def test_failover_plan_after_a_move_is_that_of_a_new_check() -> None:
-    """The kept failovers of a group are updated when one of its nodes changes."""
+    """After a move, the kept failover plan of a group equals that of a new check."""
     read = model_of(narrow(Random(1)))
     state, group = State(read), read.groups[0]
     kept = FailureTolerance(state, Rules("no-worse"))
@@ -184,7 +193,7 @@ def test_failover_plan_after_a_move_is_that_of_a_new_check() -> None:
 
 
 def test_unrestarted_instances_after_a_move_are_those_of_a_new_check() -> None:
-    """The search for instances that cannot be restarted starts again when the state changes."""
+    """After a move, the instances that cannot be restarted are those of a new check."""
     read = model_of(crowded())
     state, (east, west) = State(read), read.groups
     kept, (failing, other) = FailureTolerance(state, Rules("no-worse")), west.nodes
@@ -196,7 +205,7 @@ def test_unrestarted_instances_after_a_move_are_those_of_a_new_check() -> None:
 
 
 def test_first_unrestarted_after_a_change_of_a_nodes_size_is_that_of_a_new_check() -> None:
-    """The simulation that explains failures computes its scores with the present sizes of nodes."""
+    """After a node's size has changed, the explained failure is that of a new check."""
     residents = {
         "a-small": rbd("node1", memory=1000),
         "b-large": rbd("node1", memory=5500),

@@ -26,7 +26,7 @@ EVERYWHERE = frozenset(range(4))
 
 
 def fits(items: list[tuple[int, frozenset[int]]], room: list[int]) -> bool:
-    """Return whether all of (MiB, nodes) fit, by brute force."""
+    """Return whether all items (MiB, nodes) fit into `room`, by brute force."""
     if not items:
         return True
     (size, nodes), *rest = items
@@ -40,7 +40,7 @@ def fits(items: list[tuple[int, frozenset[int]]], room: list[int]) -> bool:
 
 
 def least_lost(items: list[tuple[int, frozenset[int]]], room: list[int]) -> tuple[int, int]:
-    """Return the fewest items, and the least MiB, that must be left out for the others to fit."""
+    """Return the least number of items, and the least MiB, that do not fit into `room`."""
     fewest, least = len(items), sum(size for size, _ in items)
     for count in range(len(items) + 1):
         for out in combinations(range(len(items)), count):
@@ -53,7 +53,7 @@ def least_lost(items: list[tuple[int, frozenset[int]]], room: list[int]) -> tupl
 
 
 def lost_if(document: Json, failing: str) -> tuple[int, int]:
-    """Return the least loss if that node fails, by the document alone."""
+    """Return the least loss if the node `failing` fails, computed from the document alone."""
     names = [n for n, raw in document["nodes"].items() if n != failing and not raw["drained"]]
     used = Counter[str]()
     for one in document["instances"].values():
@@ -70,7 +70,7 @@ def lost_if(document: Json, failing: str) -> tuple[int, int]:
 def world(rng: Random, template: str) -> Json:
     """Return four nodes of 2000 MiB, filled by half or more.
 
-    With `template` "mixed", each instance has its own template.
+    With `template` "mixed", instances have different templates.
     """
     names = [f"node{k}" for k in range(1, 5)]
     residents: dict[str, Json] = {}
@@ -98,7 +98,7 @@ def placed(document: Json, nodes: tuple[int, ...]) -> Json:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
 def test_losses_are_those_of_a_plain_search(template: str) -> None:
-    """The fewest instances and the least MiB are found, and a bound is never above them."""
+    """With no-worse, the losses of failures are the least that a plain search finds."""
     lossy = 0
     for seed in range(40):
         document = world(Random(f"losses/{template}/{seed}"), template)
@@ -115,7 +115,10 @@ def test_losses_are_those_of_a_plain_search(template: str) -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
 def test_no_worse_lets_no_failure_lose_more_than_a_plain_search_finds(template: str) -> None:
-    """No accepted placement loses more; if nothing was lost, every such placement is accepted."""
+    """With no-worse, no accepted placement makes a failure lose more instances or memory.
+
+    If no failure lost instances before, every such placement is accepted.
+    """
     reported: Counter[tuple[bool, bool]] = Counter()
     for seed in range(40):
         document = world(Random(f"no-worse/{template}/{seed}"), template)
@@ -139,7 +142,7 @@ def test_no_worse_lets_no_failure_lose_more_than_a_plain_search_finds(template: 
 
 @pytest.mark.parametrize("by_memory", [False, True])
 def test_packing_of_few_items_equals_a_plain_search(by_memory: bool) -> None:
-    """The cost is the least, and no bin is overfull."""
+    """Packing of few items costs as little as a plain search, and overfills no bin."""
     costs: Counter[bool] = Counter()
     for seed in range(80):
         rng = Random(f"packing/{seed}")
@@ -161,14 +164,17 @@ def test_packing_of_few_items_equals_a_plain_search(by_memory: bool) -> None:
 
 
 def test_packing_with_disk_leaves_out_items_that_fit_by_memory_alone() -> None:
-    """Memory and disk must both fit on the same bin."""
+    """Packing leaves out items that fit by memory but not by disk on one bin."""
     items = [Item(4, 10, frozenset({0, 1})), Item(4, 10, frozenset({0, 1}))]
     assert Packing(items, Bins([8, 8], [10, 9])).solve().cost == 1
     assert Packing(items, Bins([8, 8], [20, 9])).solve().cost == 0
 
 
 def test_packing_with_a_ceiling_only_decides_if_it_is_kept() -> None:
-    """Three halves of two bins: one is left out, never none."""
+    """Packing with a limit of cost only proves that the limit cannot be kept.
+
+    Three items of more than half a bin are packed into two bins: one must be left out.
+    """
     items = [Item(6, 0, frozenset({0, 1})) for _ in range(3)]
     found = Packing(items, Bins([10, 10], [0, 0]), most=0).solve()
     assert found.cost == float("inf")
@@ -176,7 +182,7 @@ def test_packing_with_a_ceiling_only_decides_if_it_is_kept() -> None:
 
 
 def greedy_gets_stuck() -> Json:
-    """Return a failure of node1 in which greedy restarts of 600, 400 and 400 MiB fail."""
+    """Return a cluster where restarts by size fail for node1, with 600, 400 and 400 MiB."""
     residents = {
         "a": rbd("node1", memory=400),
         "b": rbd("node1", memory=400),
@@ -189,7 +195,10 @@ def greedy_gets_stuck() -> Json:
 
 
 def test_failure_tolerated_in_another_order_fails_only_the_simulation() -> None:
-    """Exact search finds the order in which all instances restart."""
+    """With no-worse, a failure is tolerated if any order of restarts succeeds.
+
+    The simulation of no-new, which uses one order, does not tolerate the failure.
+    """
     results = {}
     for mode in ("no-new", "no-worse"):
         case = context_of(greedy_gets_stuck(), mode)
@@ -198,7 +207,7 @@ def test_failure_tolerated_in_another_order_fails_only_the_simulation() -> None:
 
 
 def test_sums_of_parts_equal_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Candidates decided by sums have the results that they have without sums."""
+    """With no-worse, sums of parts give candidates the results of the search."""
 
     def results(case: Case) -> list[bool]:
         check = case.context.tolerance(case.context.all_nodes())
@@ -224,7 +233,10 @@ def test_sums_of_parts_equal_the_search(monkeypatch: pytest.MonkeyPatch) -> None
 def test_more_memory_that_saves_an_instance_forbids_only_by_no_new(
     mode: str, memory: int, placed: bool
 ) -> None:
-    """In the example of docs/explanation/n1.md, 2000 MiB more on node2 allow a restart."""
+    """With no-new only, more memory on a node can make a request fail.
+
+    In the example of docs/explanation/n1.md, 2000 MiB more on node2 allow a restart.
+    """
     document = cluster(
         2,
         instances={

@@ -1,4 +1,4 @@
-"""Test the loss of several failures at once, against every placement of the instances."""
+"""Test the loss of several simultaneous failures against every placement of the instances."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TOGETHER = "iallocator:colocate:must:u"
 
 
 def world(seed: int, template: str) -> Json:
-    """Return five nearly full nodes in racks, one of them in two, with instances of few sizes.
+    """Return five nearly full nodes in racks, one in two of them, with instances of few sizes.
 
-    Some instances of kind "bound" need a pool that not all nodes have access to, and two share a
-    node.
+    With template "bound", some instances need a pool that not all nodes have access to, and two
+    instances share a node.
     """
     rng = Random(seed)
     names = [f"node{number}" for number in range(1, 6)]
@@ -63,7 +63,7 @@ def world(seed: int, template: str) -> Json:
 
 
 def fewest(document: Json, failed: tuple[str, ...]) -> int:
-    """Return the least number of lost instances, by brute force."""
+    """Return the least number of instances lost if the nodes `failed` fail, by brute force."""
     free = {
         n: (d["free_memory"], d["free_disk"])
         for n, d in document["nodes"].items()
@@ -92,7 +92,10 @@ def _least(moving: list[list[Json]], free: dict[str, tuple[int, int]], reach: se
 
 @pytest.mark.parametrize("template", [*MIXED, "mixed", "bound"])
 def test_joint_failures_and_racks_lose_the_expected_instances(template: str) -> None:
-    """The losses of pairs and failure domains are exact, with constraints and without."""
+    """`check --failures` reports exact losses of pairs of nodes and of failure domains.
+
+    Some cases have constraints.
+    """
     losing = tolerated = 0
     for seed in range(25):
         document = world(seed, template)
@@ -113,7 +116,7 @@ def test_joint_failures_and_racks_lose_the_expected_instances(template: str) -> 
 
 
 def test_earlier_pairs_do_not_use_up_the_operations_of_a_pair() -> None:
-    """All instances of the last pair but one fit elsewhere, after 14 other pairs were searched."""
+    """The search for one pair of failing nodes has operations left after 14 other pairs."""
     free = (2151, 3602, 3264, 3756, 3387, 3054)
     homes = (
         (2048, 512, 2048, 512, 2048, 1024, 1024, 1024, 1024),
@@ -139,7 +142,7 @@ def test_earlier_pairs_do_not_use_up_the_operations_of_a_pair() -> None:
 
 @pytest.mark.parametrize("template", [*MIXED, "mixed"])
 def test_joint_failures_leave_the_state_unchanged(template: str) -> None:
-    """The state is unchanged for pairs and triples of nodes."""
+    """The analysis of joint failures of two or three nodes leaves the state unchanged."""
     document = world(3, template)
     state = State(model_of(document))
     joint = FailureTolerance(state, Rules("no-new"))
@@ -149,7 +152,7 @@ def test_joint_failures_leave_the_state_unchanged(template: str) -> None:
 
 
 def test_failures_of_racks_simulated_in_arrays_equal_one_by_one() -> None:
-    """Failure domains change nothing for the moved instances: both forms lose the same nodes."""
+    """If nodes are in racks, the simulation in arrays finds the failures of the one by one."""
     reported = set()
     for seed in range(30):
         document = world(seed, "rbd" if seed % 3 else "drbd")

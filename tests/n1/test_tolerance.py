@@ -1,4 +1,4 @@
-"""Test that the check of every placement has the result of the definition."""
+"""Test that the N+1 check of each placement has the result of the definition."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ MODES = ("strict", "no-new")
 
 
 def candidates(case: Case, subject: Instance, most: int) -> Iterator[Nodes]:
-    """Yield nodes for `subject` in every group: single online nodes, or pairs."""
+    """Yield nodes for `subject` in every group: single online nodes, or pairs for drbd."""
     for group in case.cluster.groups:
         online = [index for index in group.nodes if case.cluster.nodes[index].online]
         yield from list(permutations(online, subject.required_nodes))[:most]
 
 
 def accepted(case: Case, subject: Instance, nodes: Nodes) -> bool:
-    """Return whether every failure is tolerated, or (no-new) was not tolerated before."""
+    """Return whether every failure is tolerated with `subject` on `nodes`, by simulation.
+
+    With no-new, a failure that was not tolerated before is ignored.
+    """
     failing = watched(case, nodes)
     before = {node: tolerates(case, node) for node in failing}
     with case.state.trial():
@@ -41,7 +44,7 @@ def accepted(case: Case, subject: Instance, nodes: Nodes) -> bool:
 
 
 def watched(case: Case, nodes: Nodes) -> Sequence[int]:
-    """Return the nodes to be checked: all, or with no-new the online ones of the group."""
+    """Return the nodes to check for failures: all, or with no-new the online ones of the group."""
     everything = range(len(case.cluster.nodes))
     if case.rules.mode == "strict":
         return everything
@@ -50,7 +53,7 @@ def watched(case: Case, nodes: Nodes) -> Sequence[int]:
 
 
 def compare(case: Case, subject: Instance, name: str, most: int = 20) -> tuple[int, int]:
-    """Compare check and definition; count the accepted and the rejected placements."""
+    """Compare check and definition; return how many placements are accepted and rejected."""
     check = case.context.tolerance(case.context.all_nodes())
     answers = []
     for nodes in candidates(case, subject, most):
@@ -63,7 +66,7 @@ def compare(case: Case, subject: Instance, name: str, most: int = 20) -> tuple[i
 
 @pytest.mark.parametrize("mode", MODES)
 def test_check_of_new_instances_equals_the_definition(mode: str) -> None:
-    """On tight clusters every candidate has the result of simulating every failure."""
+    """On tight clusters, N+1 accepts a new instance as the simulation of all failures does."""
     reported = [
         compare(c, c.new, f"{mode} {seed}") for seed in seeds(80, 400) if (c := tight(seed, mode))
     ]
@@ -72,7 +75,7 @@ def test_check_of_new_instances_equals_the_definition(mode: str) -> None:
 
 
 def test_check_with_a_failure_not_tolerated_before_accepts_nothing() -> None:
-    """With strict, the definition also accepts no placement of the new instance."""
+    """With strict, no placement in a group that N+1 rejects is accepted by the definition."""
     lost = 0
     for seed in seeds(80, 400):
         case = tight(seed, "strict")
@@ -86,7 +89,7 @@ def test_check_with_a_failure_not_tolerated_before_accepts_nothing() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_check_on_generated_documents_equals_the_definition(mode: str) -> None:
-    """On clusters of the usual sizes, every candidate has the result of the definition."""
+    """On clusters of usual sizes, N+1 accepts a new instance as the definition does."""
     for seed in seeds(20, 100):
         case = context_of(document(seed, "allocate"), mode)
         if len(case.cluster.nodes) < 10:
@@ -95,7 +98,10 @@ def test_check_on_generated_documents_equals_the_definition(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_check_of_instances_that_change_their_group_equals_the_definition(mode: str) -> None:
-    """During the check, an existing instance, running or not, is still on its old node."""
+    """N+1 accepts instances that change their group as the definition does.
+
+    During the check, an existing instance, running or not, is still on its old node.
+    """
     for seed in seeds(50, 250):
         case = tight(seed, mode)
         for subject in case.cluster.instances[:8:4]:
@@ -111,7 +117,7 @@ def test_check_of_instances_that_change_their_group_equals_the_definition(mode: 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_check_of_instances_that_get_a_secondary_equals_the_definition(mode: str) -> None:
-    """An instance that becomes drbd is removed from its node first, then checked with each pair."""
+    """N+1 accepts pairs of nodes for an instance that becomes drbd as the definition does."""
     for seed in seeds(50, 250):
         case = tight(seed, mode)
         for subject in case.cluster.instances:
@@ -124,7 +130,7 @@ def test_check_of_instances_that_get_a_secondary_equals_the_definition(mode: str
 
 @pytest.mark.parametrize("mode", MODES)
 def test_checks_that_follow_each_other_equal_the_definition(mode: str) -> None:
-    """Values that are kept between checks of one request are dropped when nodes change."""
+    """Successive N+1 checks of one request equal the definition, though values are kept."""
     for seed in seeds(20, 100):
         case, rng = tight(seed, mode), Random(seed)
         for step in range(4):
@@ -138,7 +144,7 @@ def test_checks_that_follow_each_other_equal_the_definition(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_check_rejects_where_it_can_name_a_lost_instance(mode: str) -> None:
-    """A rejection comes with an instance that cannot be restarted, an acceptance with none."""
+    """N+1 rejects a placement if and only if it can name an instance that cannot be restarted."""
     for seed in seeds(35, 150):
         case = tight(seed, mode)
         check = case.context.tolerance(case.context.all_nodes())
@@ -153,7 +159,7 @@ def test_check_rejects_where_it_can_name_a_lost_instance(mode: str) -> None:
 def test_a_rejection_names_the_instance_that_its_own_simulation_found(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failure that a simulation has decided is not simulated again to name the instance."""
+    """To name the lost instance of a rejection, N+1 does not simulate a failure again."""
     unrestarted: dict[Failure, UnrestartedInstance] = {}
     simulate = Simulation.fail
 
@@ -184,7 +190,7 @@ def test_a_rejection_names_the_instance_that_its_own_simulation_found(
 
 @pytest.mark.parametrize("seed", seeds(10, 40))
 def test_no_new_check_is_independent_of_a_group_that_fails_n1(seed: int) -> None:
-    """A group that violates N+1 affects no other group: answers are those without its load."""
+    """With no-new, the answer does not change if another group violates N+1."""
     full = {f"full{k}": rbd(f"node{k}", memory=7000) for k in (4, 5)}
     own = {f"own{k}": rbd(f"node{k}", memory=1000 + 37 * seed)
            for k in (1, 2, 3)}  # fmt: skip
@@ -198,29 +204,26 @@ def test_no_new_check_is_independent_of_a_group_that_fails_n1(seed: int) -> None
 
 
 def result_on(request: Json, node: int, mode: str = "no-new") -> bool:
-    """Return whether the new instance of `request` may go to the node of that number."""
+    """Return whether N+1 accepts the new instance of `request` on the node with this index."""
     case = context_of(request, mode)
     return case.context.tolerance(case.context.all_nodes()).allows(Move(case.new, (), (node - 1,)))
 
 
 def broken() -> Json:
-    """Return three nodes.
-
-    The failure of the first is not tolerated, and the others have capacity.
-    """
+    """Return three nodes; the failure of the first is not tolerated, the others have capacity."""
     big = rbd("node1", memory=6000)
     half = {f"half{k}": rbd(f"node{k}", memory=3000) for k in (2, 3)}
     return allocate_rbd(cluster(nodes=3, instances={"big": big, **half}), memory=500)
 
 
 def test_no_new_check_accepts_a_failure_not_tolerated_before() -> None:
-    """A failure that was not tolerated before does not reject placements that keep the others."""
+    """With no-new, N+1 accepts a placement if only old failures are not tolerated."""
     assert result_on(broken(), 2)
     assert not result_on(broken(), 2, "strict")
 
 
 def test_no_new_check_with_an_offline_node_full_of_instances_accepts() -> None:
-    """The instances of an offline node do not reject placements."""
+    """With no-new, instances on an offline node do not make N+1 reject a placement."""
     request = broken()
     request["nodes"]["node1"]["offline"] = True
     assert result_on(request, 2)
@@ -228,7 +231,10 @@ def test_no_new_check_with_an_offline_node_full_of_instances_accepts() -> None:
 
 
 def without_disk_to_spare(state: str) -> Json:
-    """Return an instance of 3000 MiB disk, in `state`, and nodes where another needs 6000 MiB."""
+    """Return a request to add a secondary to an instance with 3000 MiB of disk in `state`.
+
+    Another instance needs 6000 MiB of disk on the target nodes for a failover.
+    """
     residents = {
         "bare": instance("node1", disk=3000, admin_state=state),
         "kept": instance("node2", disk=6000),
@@ -240,7 +246,7 @@ def without_disk_to_spare(state: str) -> Json:
 @pytest.mark.parametrize("state", ["up", "down", "offline"])
 @pytest.mark.parametrize("mode", MODES)
 def test_check_rejects_a_secondary_that_uses_the_disk_of_a_failover(mode: str, state: str) -> None:
-    """Disk matters for N+1 even if the instance that uses it is stopped and uses no memory."""
+    """N+1 rejects a secondary that uses the disk of a failover, also of a stopped instance."""
     case = context_of(without_disk_to_spare(state), mode)
     bare = case.cluster.instances[0]
     case.state.remove(bare, bare.nodes)

@@ -1,4 +1,4 @@
-"""Test that a colocation group restarts on one node with capacity for all of it."""
+"""Test that the members of a colocation group restart on one node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODES = ("strict", "no-new")
 
 
 def tagged(seed: int, mode: str) -> Case:
-    """Return a tight cluster, with colocation groups among the instances of each node."""
+    """Return a tight cluster in which each node has a colocation group."""
     rng = Random(f"units/{seed}")
     found = document(rng)
     homes: dict[str, list[Json]] = {}
@@ -38,7 +38,7 @@ def tagged(seed: int, mode: str) -> Case:
 
 
 def spread(sizes: Sequence[int], labels: Sequence[str], free: int) -> Case:
-    """Return node1 with colocation groups of `sizes` by label, and two nodes with `free` MiB."""
+    """Return node1 with instances of `sizes` in groups `labels`, and two nodes with `free` MiB."""
     residents: dict[str, Any] = {
         f"i{k}": rbd("node1", memory=size,
                           tags=[f"iallocator:colocate:must:{label}"] if label else [])
@@ -51,7 +51,10 @@ def spread(sizes: Sequence[int], labels: Sequence[str], free: int) -> Case:
 
 
 def test_failure_of_a_node_with_a_unit_needs_one_node_for_the_unit() -> None:
-    """Two nodes have 150 MiB each, so two instances of 100 MiB cannot restart together."""
+    """A failure is tolerated only if one node has memory for a whole colocation group.
+
+    Two nodes with 150 MiB each cannot restart two instances of 100 MiB together.
+    """
     assert tolerates(spread([100, 100], ["", ""], 150), 0)
     case = spread([100, 100], ["a", "a"], 150)
     assert not tolerates(case, 0)
@@ -63,7 +66,7 @@ def test_failure_of_a_node_with_a_unit_needs_one_node_for_the_unit() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_bounds_result_with_units_is_that_of_the_simulation(mode: str) -> None:
-    """A failure called safe is tolerated, one called lost is not."""
+    """With colocation groups, a failure that bounds call safe is tolerated in the simulation."""
     counts: Counter[int] = Counter()
     for seed in seeds(150, 400):
         case = tagged(seed, mode)
@@ -78,7 +81,7 @@ def test_bounds_result_with_units_is_that_of_the_simulation(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_check_with_units_equals_the_definition(mode: str) -> None:
-    """Every candidate has the result of simulating every failure."""
+    """With colocation groups, N+1 accepts placements as the definition does."""
     reported = [compare(case, case.new, f"{mode} {seed}", 8) for seed in seeds(50, 150)
             if (case := tagged(seed, mode))]  # fmt: skip
     assert sum(yes for yes, _ in reported) > 20
@@ -89,7 +92,7 @@ def test_check_with_units_equals_the_definition(mode: str) -> None:
 def test_simulation_of_units_in_arrays_finds_the_same_failures(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failures are simulated one after the other, and all at once."""
+    """With colocation groups, simulations in arrays and one by one lose the same failures."""
     lost = 0
     for seed in seeds(50, 150):
         case = tagged(seed, mode)
@@ -104,7 +107,7 @@ def test_simulation_of_units_in_arrays_finds_the_same_failures(
 
 
 def test_tolerated_failure_has_a_place_for_every_unit() -> None:
-    """Brute force over all placements confirms every tolerated failure."""
+    """With colocation groups, brute force confirms every failure that N+1 tolerates."""
     tolerated = lost = 0
     for seed in seeds(100, 300):
         rng = Random(seed)
@@ -121,7 +124,7 @@ def test_tolerated_failure_has_a_place_for_every_unit() -> None:
 
 
 def possible(sizes: list[int], labels: list[str], free: int) -> bool:
-    """Return whether a placement on two nodes with `free` MiB keeps each label together."""
+    """Return whether all `sizes` fit on two nodes with `free` MiB, equal labels on one node."""
     names = {*labels} - {""}
     for homes in product((0, 1), repeat=len(sizes)):
         sides = {(label, home) for label, home in zip(labels, homes) if label}

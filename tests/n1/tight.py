@@ -17,13 +17,13 @@ from tests.builders import Json, allocate, as_bytes, cluster, instance, policy, 
 __all__ = ["SIZES", "Case", "alone", "context_of", "newcomer", "tight", "tolerates"]
 
 SIZES = [(128, 0), (128, 512), (256, 512), (512, 2048), (0, 512), (0, 0)]
-"""MiB of memory and of disk of newcomers."""
+"""MiB of memory and of disk that a new instance can have."""
 
 TEMPLATES = ("rbd", "rbd", "plain", "drbd", "drbd", "file", "diskless", "blockdev")
 
 
 class Case:
-    """Represent a context in an N+1 mode, the new instance, and the simulation."""
+    """A cluster with a new instance, an N+1 mode, and the simulation of failures."""
 
     def __init__(self, context: Context, new: Instance) -> None:
         self.context = context
@@ -34,12 +34,12 @@ class Case:
         self.simulation = self.simulation_of(self.rules)
 
     def simulation_of(self, rules: Rules) -> Simulation:
-        """Return the simulation of failures by `rules`."""
+        """Return the simulation of failures of this case by `rules`."""
         return Simulation(self.state, self.context.kernels, rules, self.context.all_nodes())
 
 
 def context_of(document: Json, mode: str) -> Case:
-    """Return the cluster and the new instance of `document`, an allocate request."""
+    """Return the case of `document`, a request to allocate, in the N+1 mode `mode`."""
     settings = Settings()
     settings.n1 = mode
     found, request = read(as_bytes(document), settings)
@@ -48,12 +48,12 @@ def context_of(document: Json, mode: str) -> Case:
 
 
 def tight(seed: int, mode: str) -> Case:
-    """Return the case of that number; equal numbers give equal cases."""
+    """Return the random case with this seed and N+1 mode."""
     return context_of(document(Random(f"tight/{seed}")), mode)
 
 
 def document(rng: Random) -> Json:
-    """Return one or two groups of nodes with tens of MiB, and their instances."""
+    """Return one or two groups of nodes with tens of MiB of memory, and their instances."""
     groups = rng.choice(({"a": 3}, {"a": 4}, {"a": 5}, {"a": 2, "b": 3}, {"a": 3, "b": 2}))
     memory, disk = rng.choice((16, 30, 60)), rng.choice((40, 100, 1000))
     palette = rng.sample(TEMPLATES, rng.choice((1, 2, 2, 3)))
@@ -83,7 +83,7 @@ def _spread(groups: dict[str, int]) -> list[str]:
 def _residents(
     rng: Random, homes: dict[str, str], palette: list[str], memory: int, disk: int
 ) -> Iterator[tuple[str, Json]]:
-    """Return instances of a few sizes that fill a share of each node."""
+    """Yield the instances that fill a random share of each node."""
     fill = rng.choice((0.3, 0.5, 0.6, 0.7))
     pieces = rng.choice(((1, 2, 3), (memory // 4, memory // 3), (1, memory // 5, memory // 3)))
     count = 0
@@ -111,7 +111,7 @@ def _resident(
 
 
 def _trouble(rng: Random, node: Json) -> None:
-    """Let nodes report negative amounts, be offline, or differ in tags or size."""
+    """Change a node at random: free amounts, state, migration tag, or exclusive storage."""
     for key in ("memory", "disk"):
         drift = rng.choice((0, 0, 0, 1, -1, -5))
         node[f"free_{key}"] = max(0, node[f"free_{key}"] + drift)
@@ -124,17 +124,17 @@ def _trouble(rng: Random, node: Json) -> None:
 
 
 def alone(nodes: Iterable[int]) -> list[Failure]:
-    """Return the failures of `nodes`, each without the others."""
+    """Return the failures of single `nodes`."""
     return [(node,) for node in nodes]
 
 
 def tolerates(case: Case, node: int) -> bool:
-    """Return whether `node` can fail in the present state, by simulation."""
+    """Return whether the failure of `node` is tolerated in the present state, by simulation."""
     return case.simulation.fail((node,)) is None
 
 
 def newcomer(chance: Random, number: int) -> Instance:
-    """Return an instance of some size and template, with some order of moves."""
+    """Return an instance of random size, template and order of restarts."""
     memory, disk = chance.choice(SIZES)
     template = "plain" if disk else "rbd"
     one = Instance(f"i{number}", Backend(memory), Disks(template, disk or 1, [disk or 1]))

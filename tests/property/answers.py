@@ -1,4 +1,4 @@
-"""Provide documents and their answers as plain data."""
+"""Provide documents and their answers as plain data; each is computed once."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = [
 ]  # fmt: skip
 
 MOVES = ("relocate", "node-evacuate", "change-group")
-"""Request types that move instances which exist."""
+"""Request types that move existing instances."""
 
 
 @lru_cache(maxsize=2000)
 def seeded(seed: int, kind: str) -> Json:
-    """Return the generated document of that number; do not change it."""
+    """Return the generated document with this seed, which must not be changed."""
     return document(seed, kind)
 
 
 @lru_cache(maxsize=10000)
 def response_to(seed: int, kind: str, *options: str) -> Json:
-    """Return the response to a generated document; do not change it."""
+    """Return the response to a generated document, which must not be changed."""
     return respond(seeded(seed, kind), *options)
 
 
 def context_for(request: Json, settings: Settings | None = None) -> tuple[Context, Request]:
-    """Return the context that a handler gets for `request`."""
+    """Return the context and the request that a handler gets for `request`."""
     settings = settings or Settings()
     cluster, wanted = read(json.dumps(request).encode(), settings)
     return Context(cluster, settings), wanted
@@ -62,7 +62,7 @@ def asked(request: Json) -> list[str]:
 
 
 def shuffled(value: Any, rng: Random) -> Any:
-    """Return `value` with the members of every object in another order."""
+    """Return `value` with the members of every object in random order."""
     if isinstance(value, dict):
         members = list(value.items())
         rng.shuffle(members)

@@ -12,7 +12,7 @@ __all__ = ["admits", "broken_hard", "broken_soft"]
 
 
 def broken_hard(plain: Plain, name: str, before: list[str]) -> list[str]:
-    """Return the hard limits that the current placement of instance `name` violates.
+    """Return the hard limits that the current placement of an instance violates.
 
     Only nodes with another role than in `before` count, because an instance that stays uses nothing
     new.
@@ -43,7 +43,7 @@ def _storage(plain: Plain, one: Resident, node: str) -> Iterator[str]:
 
 
 def broken_soft(plain: Plain, name: str, raw: Json, nodes: list[str]) -> list[str]:
-    """Return the soft limits that a new instance violates on `nodes`; `plain` is unchanged."""
+    """Return the soft limits that a new instance would violate on `nodes`."""
     present = plain.now.pop(name, None)
     failing = {node for node in nodes if plain.fails_n1(node)}
     free = {node: (plain.free_memory(node), plain.free_memory_later(node)) for node in nodes}

@@ -1,4 +1,4 @@
-"""Count the cluster without kept values: every query adds up all instances.
+"""Model the cluster without kept values: every query adds up all instances.
 
 This second implementation follows the description of the model, not the package: sums over lists of
 instances, `statistics.pstdev` over lists of nodes.
@@ -21,7 +21,7 @@ WITH_DISKS = ("drbd", "plain")
 
 
 class Resident:
-    """Represent an instance as the document describes it, with its present nodes."""
+    """An instance as the document describes it, with its present nodes."""
 
     def __init__(self, name: str, raw: Json, nodes: Iterable[str]) -> None:
         self.name = name
@@ -58,7 +58,7 @@ class Resident:
 
 
 class Plain:
-    """Represent a document with the present placement of its instances, which may change."""
+    """A document with the present placement of its instances, which may change."""
 
     def __init__(self, document: Json) -> None:
         self.document = document
@@ -109,7 +109,7 @@ class Plain:
     # memory, MiB
 
     def free_memory(self, node: str) -> int:
-        """Return the memory that the instances leave, less the initially missing memory."""
+        """Return the free memory of the node in MiB, less what was missing initially."""
         return self._free_memory(node, self.now.values())
 
     def _free_memory(self, node: str, instances: Iterable[Resident]) -> int:
@@ -117,7 +117,7 @@ class Plain:
         return self._recorded(node, instances) - max(0, missing) + self._lent(node)
 
     def _lent(self, node: str) -> int:
-        """Return the memory that the tag memory-ratio of the group or the cluster adds."""
+        """Return the MiB that the tag memory-ratio of the group or the cluster adds to the node."""
         ratio = Fraction(1)
         group: Json = self.groups[self.nodes[node]["group"]]
         for tag in (*self.document.get("cluster_tags", ()), *group.get("tags", ())):
@@ -132,7 +132,7 @@ class Plain:
         return self.number(node, "total_memory") - own - used
 
     def free_memory_later(self, node: str) -> int:
-        """Return the free memory after all instances that may run have started, as reported."""
+        """Return the free memory after all instances that may run have started, in MiB."""
         idle = sum(i.memory for i in _primaries(self.before, node) if not i.runs)
         come = sum(i.memory for i in self.primaries(node))
         gone = sum(i.memory for i in _primaries(self.before, node))
@@ -142,7 +142,7 @@ class Plain:
         return first - idle - (come - gone)
 
     def reserved(self, node: str) -> int:
-        """Return the most memory that the failure of one other node needs here."""
+        """Return the most MiB that the failure of one other node requires on the node."""
         peers: Counter[str] = Counter()
         for one in self.secondaries(node):
             if one.fails_over:
@@ -162,7 +162,7 @@ class Plain:
         return self.number(node, "free_disk") + before - now
 
     def free_spindles(self, node: str, later: bool = False) -> int:
-        """Return the spindles that no disk has for itself."""
+        """Return the spindles of the node that no disk uses exclusively."""
         before = sum(i.spindles for i in _on(self.before, node) if not i.forthcoming)
         now = sum(i.spindles for i in self._counted(node, later))
         free = self.number(node, "free_spindles") + before - now
@@ -172,7 +172,7 @@ class Plain:
         return free
 
     def _beside_unknown(self, node: str) -> int:
-        """Return the negative spindles of a node with an unknown number, by name from the last."""
+        """Return negative spindles if instances of the node have an unknown number of spindles."""
         coming = [i for i in _on(self.before, node) if i.forthcoming]
         coming.sort(key=lambda i: i.name, reverse=True)
         last = max(at for at, one in enumerate(coming) if one.spindles_unknown)

@@ -19,7 +19,7 @@ from tests.seeds import seeds
 from tests.solver.test_effort import crowded_batch
 
 QUIET_MACHINE, BUSY_MACHINE = 0.0, 0.005
-"""Simulated seconds between two reads of the clock."""
+"""Simulated seconds between two reads of the clock, on a fast and on a slow machine."""
 
 PLANS = (
     "balance --json", "squeeze --json --all", "compress --json", "redistribute --json",
@@ -28,13 +28,13 @@ PLANS = (
     "check --json --failures=2", "place --json --strategy=pacemaker-utilization",
     "reboot --json --force", "maintain --json --force --after=balance --time-limit=9000",
 )  # fmt: skip
-"""Commands that search; requests are answered without a search."""
+"""Commands with searches; requests are answered without a search."""
 
 Capture = pytest.CaptureFixture[str]
 
 
 def inputs() -> Iterator[tuple[str, list[str]]]:
-    """Yield documents, each with its arguments."""
+    """Yield the text of a document, and arguments of the program, for each case."""
     for number, kind in zip(seeds(20, 200, 40), itertools.cycle(KINDS)):
         yield json.dumps(document(number, kind)), []
     for number, words in zip(seeds(20, 200, 700), itertools.cycle(PLANS)):
@@ -58,7 +58,7 @@ def output_of(path: Path, words: list[str], step: float, capsys: Capture) -> tup
 def test_answers_on_a_busy_machine_are_those_on_a_quiet_one(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sixty requests and plans, with searches that use their budgets, have byte-equal output."""
+    """Output is byte-equal on a fast and on a slow machine, also after searches with budgets."""
     for kind in (deadline.ITERATIONS, deadline.TRIALS, deadline.PLACEMENTS):
         monkeypatch.setitem(deadline.PER_SECOND, kind, deadline.PER_SECOND[kind] // 50)
     path, spent, differing = tmp_path / "doc", 0, []

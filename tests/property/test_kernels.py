@@ -1,4 +1,4 @@
-"""Test that both forms of the kernel give equal results, which are the scores of the state."""
+"""Test that the kernels with and without arrays agree with the scores of the state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIMITS = (ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS)
 
 
 class Setting(NamedTuple):
-    """Represent a query for both kernels."""
+    """A query for both kernels: limits and nodes."""
 
     nodes: Sequence[int]
     rejections: dict[int, str]
@@ -49,7 +49,7 @@ def pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
 
 
 def uneven_pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
-    """Return pairs of nodes from different lists, with separate limits for secondaries."""
+    """Return pairs of nodes from two different lists, with own limits for secondaries."""
     nodes = setting.nodes
     first, second = nodes[: len(nodes) // 2 + 1], nodes[len(nodes) // 2 :]
     return kernel.pairs(instance, first, second, setting.rejections, setting.limits, FORCED_LIMITS)
@@ -73,7 +73,7 @@ def subjects(seed: int) -> Iterator[tuple[Context, Instance]]:
 
 
 def questions(seed: int) -> Iterator[tuple[Kernel, Kernel, Instance, Setting]]:
-    """Yield both kernels on one scope, an instance, and its possible nodes."""
+    """Yield both kernels for one scope, with an instance and its possible nodes."""
     for context, instance in subjects(seed):
         limits = LIMITS[seed % 3]
         for group in context.cluster.groups:
@@ -85,7 +85,7 @@ def questions(seed: int) -> Iterator[tuple[Kernel, Kernel, Instance, Setting]]:
 
 
 def both(context: Context, scope: Sequence[int]) -> tuple[Kernel, Kernel]:
-    """Return the kernel in its two forms, for the current state."""
+    """Return the kernels without and with arrays for the current state."""
     context.kernels.arrays = False
     scalar = context.kernel(scope)
     context.kernels.arrays = True
@@ -97,7 +97,7 @@ def both(context: Context, scope: Sequence[int]) -> tuple[Kernel, Kernel]:
 @pytest.mark.parametrize("ask", [singles, pairs, uneven_pairs, secondaries])
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 def test_kernels_with_and_without_arrays_agree(seeds: range, ask: Ask) -> None:
-    """Candidates, scores, failures and ranks are equal, one by one or all at once."""
+    """Kernels with and without arrays give equal candidates, scores, failures and ranks."""
     feasible = 0
     for seed in seeds:
         for scalar, arrays, instance, setting in questions(seed):
@@ -114,7 +114,7 @@ def test_kernels_with_and_without_arrays_agree(seeds: range, ask: Ask) -> None:
 
 @pytest.mark.parametrize(("nodes", "template"), [(60, "drbd"), (90, "drbd"), (60, "rbd")])
 def test_kernels_with_and_without_arrays_agree_on_many_nodes(nodes: int, template: str) -> None:
-    """Many candidates are nearly equal, on full and other nodes."""
+    """On many nodes with nearly equal scores, kernels with and without arrays agree."""
     for fullness, memory in ((0.4, 2048), (0.9, 9000)):
         shape = Shape(nodes, template, fullness=fullness)
         context, wanted = context_for(clusters.allocate(shape, memory=memory))
@@ -132,7 +132,7 @@ def test_kernels_with_and_without_arrays_agree_on_many_nodes(nodes: int, templat
 def test_scores_of_blocks_of_rows_equal_those_of_all_rows(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scores are equal to the last bit, for any number of rows."""
+    """Scores of blocks of rows are bit-equal to those of all rows, for any size of blocks."""
     for seed in seeds(8, 40, 900):
         for _, arrays, instance, setting in questions(seed):
             found = []
@@ -149,7 +149,7 @@ def test_scores_of_blocks_of_rows_equal_those_of_all_rows(
 def test_most_promising_pairs_come_in_the_order_of_all_pairs(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order is equal to the last pair, though only some rows are scored at a time."""
+    """Pairs of nodes come in the order of all pairs, though few rows are scored at a time."""
     monkeypatch.setattr("iallocator.scoring.array_candidates.FIRST", 1)
     for seed in seeds(12, 150, 300):
         for _, arrays, instance, setting in questions(seed):
@@ -165,7 +165,7 @@ def test_most_promising_pairs_come_in_the_order_of_all_pairs(
 def test_pairs_are_those_of_the_state_when_they_were_requested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Scores are correct, though they are computed after an update of the kernel."""
+    """Scores of pairs are those of the state at the request, also after later updates."""
     monkeypatch.setattr("iallocator.scoring.arrays.MANY_PAIRS", -1)
     for seed in seeds(3, 20, 70):
         for _, arrays, instance, setting in questions(seed):
@@ -186,7 +186,7 @@ def test_pairs_are_those_of_the_state_when_they_were_requested(
 
 
 def test_best_pair_of_many_nodes_is_found_by_scoring_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bound per primary excludes most: of 200 primaries at most 24 are scored."""
+    """To find the best pair of 200 nodes, at most 24 primaries are scored."""
     scored = []
     whole = PairScores.scores
 
@@ -210,7 +210,7 @@ def test_best_pair_of_many_nodes_is_found_by_scoring_few(monkeypatch: pytest.Mon
 def test_few_pairs_of_many_nodes_are_scored_with_a_soft_constraint(
     tagged: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No pair is scored before it is requested, with a constraint on the instance or without."""
+    """No pair is scored before it is requested, with or without a soft constraint."""
     scored = []
     whole = PairScores.scores
 
@@ -243,7 +243,7 @@ def test_few_pairs_of_many_nodes_are_scored_with_a_soft_constraint(
 def compare(
     one: list[tuple[float, tuple[int, ...]]], other: list[tuple[float, tuple[int, ...]]], seed: int
 ) -> None:
-    """Check that two lists of placements have equal nodes and scores."""
+    """Assert that two lists of placements have equal nodes and scores."""
     assert [nodes for _, nodes in one] == [nodes for _, nodes in other], seed
     gaps = [abs(a - b) for (a, _), (b, _) in zip(one, other, strict=True)]
     assert max(gaps, default=0) < 1e-9, seed
@@ -253,7 +253,7 @@ def compare(
 
 @pytest.mark.parametrize("ask", [singles, pairs])
 def test_kernel_score_of_a_candidate_equals_score_after_placing_it(ask: Ask) -> None:
-    """The score computed in constant time is correct."""
+    """The kernel's score of a candidate equals the score after placing the instance there."""
     for seed in seeds(30, 60):
         for context, instance in subjects(seed):
             context.kernels.arrays = bool(seed % 2)
@@ -266,7 +266,7 @@ def test_kernel_score_of_a_candidate_equals_score_after_placing_it(ask: Ask) -> 
 
 
 def test_kernel_scores_of_the_present_state_agree_with_and_without_arrays() -> None:
-    """The score of the current state is equal in both forms."""
+    """Kernels with and without arrays give equal scores of the present state."""
     for seed in seeds(50, 200):
         for scalar, arrays, *_ in questions(seed):
             assert scalar.score() == pytest.approx(arrays.score(), abs=1e-9), seed

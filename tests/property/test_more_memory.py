@@ -1,7 +1,7 @@
-"""Test that with more memory on one node, every placed instance is still placed.
+"""Test that with more memory on one node, no fewer instances are placed.
 
 This does not hold with `--n1 no-new`. A failure that is not tolerated already does not protect its
-instances. With more memory it is tolerated, and so it is protected.
+instances. With more memory it is tolerated, and so its instances are protected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIZES = (128, 512, 1024, 1500)
 
 
 def world(rng: Random, templates: Sequence[str] = ("rbd",)) -> Json:
-    """Return two full nodes, and three in another group with some free capacity."""
+    """Return a group of two full nodes, and one of three nodes with some free capacity."""
     residents = {}
     for k in range(rng.randrange(3, 10)):
         template = rng.choice(templates)
@@ -30,7 +30,7 @@ def world(rng: Random, templates: Sequence[str] = ("rbd",)) -> Json:
 
 
 def homes(rng: Random, template: str) -> list[str]:
-    """Return one node, or two of one group."""
+    """Return the random nodes of an instance: one node, or two of one group for drbd."""
     if template != "drbd":
         return [f"node{rng.randrange(1, 6)}"]
     group = rng.choice((["node1", "node2"], ["node3", "node4", "node5"]))
@@ -38,7 +38,7 @@ def homes(rng: Random, template: str) -> list[str]:
 
 
 def requests(rng: Random, document: Json, templates: Sequence[str] = ("rbd",)) -> Iterator[Json]:
-    """Yield a batch, an evacuation, a change of group, and a relocation."""
+    """Yield a batch, an evacuation, a change of group, and a relocation on the cluster."""
     batch = [
         {**allocate(document, disk_template=rng.choice(templates))["request"], "name": f"new{k}",
          "memory": rng.choice(SIZES)}
@@ -56,7 +56,7 @@ def requests(rng: Random, document: Json, templates: Sequence[str] = ("rbd",)) -
 
 
 def served(document: Json, *options: str) -> int:
-    """Return how many instances the answer places."""
+    """Return how many instances the answer to `document` places or moves."""
     response = respond(document, *options)
     if not response["success"]:
         return 0
@@ -66,7 +66,7 @@ def served(document: Json, *options: str) -> int:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_more_memory_on_one_node_places_no_fewer_without_n1(seed: int) -> None:
-    """With any amount more on any node, as many instances are placed or moved."""
+    """Without N+1, as many instances are placed with more memory on any node."""
     rng = Random(f"more/{seed}")
     document = world(rng)
     for request in requests(rng, document):
@@ -87,7 +87,7 @@ def with_more(document: Json, name: str, amount: int) -> Json:
 
 @pytest.mark.parametrize("templates", [("rbd",), ("drbd",), ("plain",), ("rbd", "drbd", "plain")])
 def test_more_memory_on_one_node_places_no_fewer_by_default(templates: tuple[str, ...]) -> None:
-    """With the default N+1, as many instances are placed, for all storages and requests."""
+    """With the default N+1, as many instances are placed with more memory on any node."""
     asked = 0
     for seed in seeds(5, 120):
         rng = Random(f"more/{'/'.join(templates)}/{seed}")
@@ -106,7 +106,7 @@ def test_more_memory_on_one_node_places_no_fewer_by_default(templates: tuple[str
 
 
 def evacuation(rng: Random) -> Json | None:
-    """Return an evacuation with little free capacity; None if there is none at all."""
+    """Return an evacuation with little free capacity; None if there is no capacity at all."""
     names = [f"node{k + 1}" for k in range(rng.randint(3, 6))]
     residents = {
         f"i{k}": instance(*rng.sample(names, 2), memory=rng.choice(SIZES))
@@ -125,7 +125,10 @@ def evacuation(rng: Random) -> Json | None:
 
 @pytest.mark.parametrize("part", range(5))
 def test_more_memory_moves_no_fewer_drbd_instances_off_a_node(part: int) -> None:
-    """A node that lacks memory for its failovers accepts no instance that increases the lack."""
+    """With more memory on a node, as many drbd instances are evacuated.
+
+    A node that lacks memory for its failovers accepts no instance that increases the lack.
+    """
     moved = 0
     for seed in range(10 * part, 10 * part + 10):
         rng = Random(f"evacuation/{seed}")

@@ -1,4 +1,4 @@
-"""Test that placements keep all limits, and that the answer has every requested instance."""
+"""Test that placements keep all limits, and that answers have every requested instance."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def placed(seed: int, kind: str, options: Sequence[str] = ()) -> list[tuple[Plac
 def test_placement_of_any_request_violates_no_hard_limit(
     kind: str, options: tuple[str, ...]
 ) -> None:
-    """The remaining memory, disk space and spindles are above zero."""
+    """No placement of any request violates a hard limit: memory, disk and spindles remain."""
     wrong = [
         f"{kind} {seed}: {placement.name} on {placement.nodes}: {problems}"
         for seed in SEEDS
@@ -72,7 +72,7 @@ def test_placement_of_any_request_is_on_online_nodes(kind: str, options: tuple[s
 
 @pytest.mark.parametrize("ailment", ["offline", "drained"])
 def test_failover_to_a_secondary_that_is_not_online_fails(ailment: str) -> None:
-    """An evacuated instance is not moved to its secondary if that accepts no instances."""
+    """An evacuation does not fail an instance over to a secondary that is not online."""
     document = cluster(
         nodes=4, instances={"web": instance("node1", "node2")}, changes={"node2": {ailment: True}}
     )
@@ -84,7 +84,7 @@ def test_failover_to_a_secondary_that_is_not_online_fails(ailment: str) -> None:
 
 @pytest.mark.parametrize("kind", ["allocate", "multi-allocate"])
 def test_placement_of_a_new_instance_violates_no_soft_limit(kind: str) -> None:
-    """Ratios, exclusion tags, N+1 of the node and the policy hold for new instances."""
+    """No placement of a new instance violates ratios, exclusion tags, N+1 or the policy."""
     wrong: list[str] = []
     for seed in SEEDS:
         request = seeded(seed, kind)
@@ -101,7 +101,7 @@ def test_placement_of_a_new_instance_violates_no_soft_limit(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", MOVES[1:])
 def test_moved_and_failed_instances_are_those_of_the_request(kind: str) -> None:
-    """Every instance of the request either moves or is reported as failed, once."""
+    """Each instance of a request is either moved or reported as failed, once."""
     for seed in SEEDS:
         response = response_to(seed, kind)
         moved, failed, jobs = response["result"]
@@ -111,7 +111,7 @@ def test_moved_and_failed_instances_are_those_of_the_request(kind: str) -> None:
 
 
 def test_allocated_and_failed_instances_are_those_of_the_batch() -> None:
-    """Every instance of a batch is either placed or reported as failed, once."""
+    """Each instance of a batch is either placed or reported as failed, once."""
     for seed in SEEDS:
         response = response_to(seed, "multi-allocate")
         result = response["result"]
@@ -125,7 +125,7 @@ def test_allocated_and_failed_instances_are_those_of_the_batch() -> None:
 @pytest.mark.parametrize("options", [(), ("--inter-group=yes",)], ids=" ".join)
 @pytest.mark.parametrize("kind", MOVES[1:])
 def test_executed_jobs_lead_to_the_reported_nodes(kind: str, options: tuple[str, ...]) -> None:
-    """The opcodes of a job concern its instance, and end at the nodes of the result."""
+    """The opcodes of each job concern its instance, and end at the nodes of the answer."""
     for seed in SEEDS:
         request = seeded(seed, kind)
         moved, _, jobs = response_to(seed, kind, *options)["result"]
@@ -137,7 +137,7 @@ def test_executed_jobs_lead_to_the_reported_nodes(kind: str, options: tuple[str,
 
 
 def carried_out(nodes: list[str], job: list[Json]) -> list[str]:
-    """Return the nodes of an instance on `nodes` after the opcodes of `job`, as in Ganeti."""
+    """Return the nodes of an instance on `nodes` after the opcodes of `job`."""
     for opcode in job:
         if opcode["OP_ID"] == "OP_INSTANCE_REPLACE_DISKS":
             assert opcode["mode"] == "replace_new_secondary"
@@ -152,7 +152,7 @@ def carried_out(nodes: list[str], job: list[Json]) -> list[str]:
 
 @pytest.mark.parametrize("kind", MOVES[1:])
 def test_jobs_migrate_running_instances_and_fail_over_the_others(kind: str) -> None:
-    """An instance that is up is never stopped; one that is down cannot migrate."""
+    """Jobs migrate running instances and fail over stopped ones."""
     for seed in SEEDS:
         request = seeded(seed, kind)
         for job in response_to(seed, kind)["result"][2]:
@@ -164,7 +164,7 @@ def test_jobs_migrate_running_instances_and_fail_over_the_others(kind: str) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rejected_request_has_an_empty_result(kind: str) -> None:
-    """Without success the result for Ganeti is empty."""
+    """A rejected request has an empty result."""
     rejected = 0
     for seed in SEEDS:
         response = response_to(seed, kind)

@@ -1,4 +1,4 @@
-"""Test that reported scores equal a new calculation, and that they decide."""
+"""Test that reported scores equal a new calculation, and that the best score is chosen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RANKS = {"preferred": 0, "last_resort": 1, "unallocable": 2}
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 @pytest.mark.parametrize("kind", KINDS)
 def test_reported_score_equals_a_new_computation(kind: str, options: tuple[str, ...]) -> None:
-    """Every score in a response is that of the cluster after the placement."""
+    """Every score in a response equals the newly computed score after the placement."""
     wrong: list[str] = []
     for seed in SEEDS:
         request = seeded(seed, kind)
@@ -39,7 +39,7 @@ def test_reported_score_equals_a_new_computation(kind: str, options: tuple[str, 
 
 
 def test_secondary_of_an_offline_primary_is_not_checked_by_shared_locations() -> None:
-    """Locations count over online nodes only, so an offline primary shares none."""
+    """A shared location with an offline primary does not affect a new secondary's score."""
     document = cluster(
         nodes=4,
         instances={"web": instance("node1", "node4")},
@@ -58,12 +58,15 @@ def test_secondary_of_an_offline_primary_is_not_checked_by_shared_locations() ->
 
 
 def dedicated(request: Json) -> bool:
-    """Return whether some node has exclusive storage: then losses may decide, not scores."""
+    """Return whether a node has exclusive storage, so that losses may decide, not scores."""
     return any(node["ndparams"]["exclusive_storage"] for node in request["nodes"].values())
 
 
 def test_solutions_of_allocate_are_ranked_by_policy_then_score() -> None:
-    """Groups that accept the instance come first; preferred before last resort, then by score."""
+    """Solutions of allocate are sorted by allocation policy, then by score.
+
+    Groups that accept the instance come first.
+    """
     compared = 0
     for seed in seeds(60, 300):
         if dedicated(seeded(seed, "allocate")):
@@ -78,7 +81,7 @@ def test_solutions_of_allocate_are_ranked_by_policy_then_score() -> None:
 
 
 def test_result_of_allocate_is_the_first_solution() -> None:
-    """`result` has the best of the listed solutions."""
+    """The result of allocate is the first of its solutions."""
     for seed in seeds(60, 300):
         response = response_to(seed, "allocate")
         first = response["solutions"][:1]
@@ -88,7 +91,7 @@ def test_result_of_allocate_is_the_first_solution() -> None:
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_top_placements_are_sorted_distinct_and_led_by_the_answer(count: int) -> None:
-    """With ``--top N`` a group lists its N best placements, the chosen one first."""
+    """With ``--top N``, the best placements of a group are sorted, distinct, the chosen first."""
     listed = 0
     for seed in seeds(40, 160):
         response = response_to(seed, "allocate", f"--top={count}")
@@ -105,7 +108,7 @@ def test_top_placements_are_sorted_distinct_and_led_by_the_answer(count: int) ->
 
 
 def test_top_lists_all_placements_up_to_n() -> None:
-    """Without N+1 every feasible placement can be listed."""
+    """With a large ``--top N`` and without N+1, every possible placement is listed."""
     for seed in seeds(12, 100):
         for entry in response_to(seed, "allocate", "--top=5", "--n1=off")["solutions"]:
             found = entry.get("placements", []) if entry["nodes"] else []
@@ -114,7 +117,7 @@ def test_top_lists_all_placements_up_to_n() -> None:
 
 @pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "change-group"])
 def test_top_alternatives_of_a_move_are_sorted_and_led_by_the_answer(kind: str) -> None:
-    """With ``--top N`` the best moves of an instance are listed, the chosen one first."""
+    """With ``--top N``, the best moves of an instance are sorted, the chosen one first."""
     for seed in seeds(12, 100):
         response = response_to(seed, kind, "--top=4")
         assert response["result"] == response_to(seed, kind)["result"], seed

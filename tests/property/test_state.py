@@ -1,4 +1,4 @@
-"""Test the state: all changes can be undone, and a new count gives equal values."""
+"""Test the state: changes can be undone exactly, and updates equal a new computation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def picture(state: State) -> dict[str, Any]:
 
 
 def substance(state: State) -> dict[str, Any]:
-    """Return a copy of every table of a state, without empty entries and without order."""
+    """Return a copy of every table of a state, without empty entries, independent of order."""
     found = picture(state)
     found["exclusion"] = [_counted(tags) for tags in found["exclusion"]]
     found["domains"] = _counted(found["domains"])
@@ -65,7 +65,7 @@ def settled(seed: int) -> tuple[Context, list[Instance]]:
 
 
 def somewhere(context: Context, instance: Instance, rng: Random) -> tuple[int, ...]:
-    """Return nodes for `instance`, good or not; none if the cluster is too small."""
+    """Return random nodes for `instance`, possible or not; () if the cluster is too small."""
     nodes = context.all_nodes()
     if len(nodes) < instance.required_nodes:
         return ()
@@ -88,7 +88,7 @@ def any_move(context: Context, instance: Instance, rng: Random) -> Move:
 
 
 def disturb(context: Context, new: list[Instance], rng: Random, count: int) -> None:
-    """Make `count` changes: place, remove or move an instance."""
+    """Make `count` random changes: place, remove or move an instance."""
     state = context.state
     for _ in range(count):
         instance = rng.choice([*new, *context.cluster.instances])
@@ -121,7 +121,7 @@ def test_trial_of_any_moves_restores_the_state_exactly(seed: int, rng: Random, c
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
 def test_place_then_remove_restores_the_state(seed: int, rng: Random) -> None:
-    """New instances that are placed and removed, in any order, leave no trace."""
+    """If new instances are placed and removed in any order, the state is as before."""
     context, new = settled(seed)
     before = substance(context.state)
     placed = [(one, nodes) for one in new if (nodes := somewhere(context, one, rng))]
@@ -135,7 +135,10 @@ def test_place_then_remove_restores_the_state(seed: int, rng: Random) -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
 def test_instances_placed_at_once_equal_instances_placed_one_by_one(seed: int, rng: Random) -> None:
-    """Loads are equal to the last digit, and so are stamps; a tentative change undoes all of it."""
+    """Instances placed at once have the effect on the state of instances placed one by one.
+
+    Loads are equal to the last digit, and a tentative change undoes all of it.
+    """
     state = settled(seed)[0].state
     one = Instance(
         "new",
@@ -161,7 +164,7 @@ def test_instances_placed_at_once_equal_instances_placed_one_by_one(seed: int, r
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
 def test_moves_there_and_back_restore_the_state(seed: int, rng: Random) -> None:
-    """After an instance returns to its nodes, the state is as before."""
+    """If an instance moves away and returns, the state is as before."""
     context, _ = settled(seed)
     before = substance(context.state)
     moved = rng.sample(context.cluster.instances, min(5, len(context.cluster.instances)))
@@ -176,7 +179,7 @@ def test_moves_there_and_back_restore_the_state(seed: int, rng: Random) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 8])
 def test_state_after_any_moves_equals_a_new_state(count: int) -> None:
-    """Every column of every node follows from the document and the current placement."""
+    """After any moves, each column of each node equals that of a new state."""
     for seed in seeds(30, 80):
         context, new = settled(seed)
         rng = Random(seed)
@@ -191,7 +194,7 @@ def test_state_after_any_moves_equals_a_new_state(count: int) -> None:
 
 
 def counted_again(context: Context, seed: int) -> Plain:
-    """Return the plain cluster with the placement of the state."""
+    """Return the plain model of the cluster with the placement of the state."""
     request = seeded(seed, "multi-allocate")
     plain = Plain(request)
     described = dict(request["instances"])
@@ -204,7 +207,7 @@ def counted_again(context: Context, seed: int) -> Plain:
 
 
 def figures(plain: Plain, node: str) -> Iterator[tuple[str, float]]:
-    """Yield the columns of a node, counted again; spindles only if they are used."""
+    """Yield name and value of each column of a node by the plain model."""
     real = [one for one in plain.primaries(node) if not one.forthcoming]
     secondaries = [one for one in plain.secondaries(node) if not one.forthcoming]
     yield "memory", plain.free_memory(node)
@@ -226,7 +229,7 @@ def figures(plain: Plain, node: str) -> Iterator[tuple[str, float]]:
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
 def test_copy_of_a_state_is_equal_and_independent(seed: int, rng: Random) -> None:
-    """The copy has equal content in equal order; a change of one does not affect the other."""
+    """A copy of a state is equal, and changes of one do not affect the other."""
     context, new = settled(seed)
     twin = context.state.copy()
     before = picture(twin)
@@ -238,7 +241,7 @@ def test_copy_of_a_state_is_equal_and_independent(seed: int, rng: Random) -> Non
 
 
 def node_pictures(state: State) -> list[Any]:
-    """Return what each node holds, in its order."""
+    """Return what each node of the state holds, in order."""
     roles = (state.peers, state.primaries, state.secondaries, state.exclusion)
     return [
         (state.row(index), amount, *(list(role[index].items()) for role in roles))
@@ -247,7 +250,7 @@ def node_pictures(state: State) -> list[Any]:
 
 
 def pretended(state: State, rng: Random) -> Iterator[None]:
-    """Apply other tentative changes: swapped identities, missing memory and disks."""
+    """Apply tentative changes for the time of a block: swaps, missing memory and disks."""
     placed = [one for one in state.cluster.instances if one.name in state.where]
     if placed:
         one, other = rng.choice(placed), rng.choice(placed)
@@ -262,7 +265,7 @@ def pretended(state: State, rng: Random) -> Iterator[None]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_versions_of_a_state_identify_differences(seed: int) -> None:
-    """Equal stamps mean unchanged nodes; equal versions mean an unchanged state, in trials, too."""
+    """Equal stamps mean unchanged nodes, and equal versions mean an unchanged state."""
     context, new = settled(seed)
     state, rng = context.state, Random(seed)
     seen: dict[tuple[int, int], Any] = {}
@@ -288,7 +291,10 @@ def test_versions_of_a_state_identify_differences(seed: int) -> None:
 
 
 def test_state_drops_secondaries_of_instances_without_memory() -> None:
-    """Two instances of 0 MiB on equal nodes reserve nothing, and can be removed one by one."""
+    """The state removes secondaries of instances without memory one by one.
+
+    Two instances of 0 MiB on equal nodes reserve nothing.
+    """
     ours = {f"i{k}": builders.instance("node1", "node2", memory=0) for k in range(2)}
     cluster = model_of(builders.cluster(2, instances=ours))
     state = State(cluster)
@@ -302,7 +308,7 @@ def test_state_drops_secondaries_of_instances_without_memory() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_terms_of_a_placement_are_those_of_the_state_with_it(seed: int) -> None:
-    """The predicted terms of an instance on other nodes equal those after its move."""
+    """The predicted score terms of a placement equal those of the state after it."""
     context, _ = context_for(seeded(seed, "allocate"))
     state, scope = context.state, context.all_nodes()
     for instance in context.cluster.instances[:5]:

@@ -1,4 +1,4 @@
-"""Follow the placements of a response, one by one, on a simple model of the cluster."""
+"""Follow the placements of a response one by one on a simple model of the cluster."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ __all__ = ["Placement", "follow", "placements"]
 
 
 class Placement(NamedTuple):
-    """Represent one placement that a response offers.
+    """A placement that a response offers.
 
-    ``scope`` are the nodes of its score. ``taken``: this is the answer, and later ones build on it.
+    ``scope`` are the nodes of its score. If ``taken`` is true, it is the answer, on which later
+    placements build.
     """
 
     name: str
@@ -52,7 +53,7 @@ def placements(request: Json, response: Json, plain: Plain) -> Iterator[Placemen
 
 
 def _offers(raw: Json, groups: list[Json], result: list[str], plain: Plain) -> Iterator[Placement]:
-    """Yield all offers of the groups for one new instance, the answer last."""
+    """Yield all placements that the groups offer for one new instance, the answer last."""
     scope = plain.members(raw["group_name"]) if raw.get("group_name") else list(plain.nodes)
     new = {**raw, "admin_state": "up", "forthcoming": False}
     chosen: Json = {}
@@ -74,7 +75,7 @@ def _secondaries(request: Json, response: Json, plain: Plain) -> Iterator[Placem
 
 
 def _moves(request: Json, response: Json, plain: Plain) -> Iterator[Placement]:
-    """Yield the moves in the local group, then those to another group."""
+    """Yield the moves within the group, then those to another group."""
     moved = _moved(request, response)
     for entry in response["solutions"]:
         name = entry.get("instance", "")

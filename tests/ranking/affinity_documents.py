@@ -1,7 +1,6 @@
-"""Generate random documents in which only placement keys decide.
+"""Generate random documents in which only placement keys limit the nodes.
 
-Nodes have far more memory, disk and cpus than requested. The keys limit the choice, and a large
-overhead does.
+Nodes have far more memory, disk and cpus than requested, unless the memory overhead is large.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SHARED = ("rbd", "sharedfile", "ext", "diskless")
 
 
 def keyed_options(rng: Random) -> Options:
-    """Return overhead and thresholds, mostly the usual ones."""
+    """Return random overhead and thresholds for placement keys, mostly the defaults."""
     overhead = rng.choice((1024, 1024, 0, 30000, 50000))
     if rng.random() < 0.6:
         return Options(overhead)
@@ -143,7 +142,7 @@ def _keys(rng: Random, count: int) -> list[Json]:
 
 
 def _equip(rng: Random, node: Json) -> None:
-    """Add keys, load, contention ratios to a node, and sometimes a reason to reject instances."""
+    """Add random keys, load and contention ratios to a node; some nodes reject instances."""
     tags = [f"iallocator:key:{name}:{rng.choice(VALUES)}" for name in NAMES if rng.random() < 0.45]
     if rng.random() < 0.3:
         value = rng.choice(VALUES)
@@ -162,7 +161,7 @@ def _equip(rng: Random, node: Json) -> None:
 
 
 def tightened(rng: Random, document: Json) -> Json:
-    """Return `document` with nodes that have capacity for few more instances or none.
+    """Return `document` with little capacity on its nodes, for few more instances or none.
 
     The request is changed to shared storage, and instances use no local disk.
     """
@@ -178,7 +177,7 @@ def tightened(rng: Random, document: Json) -> Json:
 
 
 def possible(document: Json, node: str) -> bool:
-    """Return whether a node of a tightened document can take the requested instance."""
+    """Return whether a node of a document from `tightened` can host the requested instance."""
     raw, wanted = document["nodes"][node], document["request"]
     here = [i for i in document["instances"].values() if i["nodes"][0] == node]
     mirrored = [i for i in document["instances"].values() if i["nodes"][1:] == [node]]

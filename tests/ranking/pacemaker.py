@@ -1,7 +1,7 @@
-"""Use Pacemaker's scheduler as an oracle: convert problems to its input and to documents.
+"""Use Pacemaker's scheduler as an oracle for `place`.
 
-A problem is plain data. `document` converts it for ``iallocator place``. `scheduled` runs
-``crm_simulate`` (Debian: pacemaker-cli-utils), which places every instance.
+A problem is plain data. `document` converts it for ``iallocator place``. `scheduled` converts it
+for ``crm_simulate`` (Debian: pacemaker-cli-utils), which places every instance.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TOOL = shutil.which("crm_simulate")
 KINDS = ("default", "utilization", "balanced", "minimal")
 
 DIGEST = "f2317cad3d54cec5d7d7aa7d0bf35cf8"
-"""Pacemaker's digest of no parameters; with another one it would restart what runs."""
+"""Pacemaker's digest of empty parameters; with another digest it would restart instances."""
 
 
 def problem(seed: str) -> Json:
-    """Return nodes and instances with all properties that the rules use, made from `seed`."""
+    """Return random nodes and instances with all properties that Pacemaker's rules use."""
     random = Random(seed)
     attributes = random.sample(["mem", "cpu", "disk"], random.choice([1, 1, 2, 3]))
     small = random.random() < 0.6  # small numbers make ties
@@ -65,7 +65,7 @@ def problem(seed: str) -> Json:
 
 
 def _group(random: Random, instances: list[Json], nodes: Json) -> None:
-    """Put sequences of neighbours into groups; running members are on one node."""
+    """Put consecutive instances into groups; running members of a group are on one node."""
     for one in nodes.values():
         if one.get("state") == "maintenance":
             del one["state"]
@@ -86,7 +86,7 @@ def _group(random: Random, instances: list[Json], nodes: Json) -> None:
 
 
 def document(given: Json) -> Json:
-    """Return `given` as a document: the rules read tags, and all resources are ample."""
+    """Return the problem as a document in which only tags limit the placement."""
     found = cluster(nodes=0)
     found["nodegroups"] = {"uuid-default": cluster(nodes=1)["nodegroups"]["uuid-default"]}
     for name, one in given["nodes"].items():
@@ -118,7 +118,7 @@ def document(given: Json) -> Json:
 
 
 def scheduled(given: Json, kind: str) -> dict[str, str | None]:
-    """Return the node of every instance by Pacemaker's scheduler; None: not placed."""
+    """Return the node of every instance by Pacemaker's scheduler; None if it is not placed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cib.xml"
         path.write_text(_cib(given, kind), encoding="utf-8")
@@ -183,7 +183,7 @@ def _node(name: str, one: Json) -> str:
 
 
 def _meta(name: str, one: Json, whole: bool) -> str:
-    """Return the meta attributes; a group has the priority of its first member."""
+    """Return the meta attributes of an instance; a group has those of its first member."""
     values: Json = {}
     if "priority" in one and whole == ("group" in one):
         values["priority"] = one["priority"]
@@ -203,7 +203,7 @@ def _resource(name: str, one: Json) -> str:
 
 
 def _state(given: Json, name: str) -> str:
-    """Return the state of a node: whether it is online, and its instances."""
+    """Return the state of a node in Pacemaker's form: online or not, and its instances."""
     there = given["nodes"][name].get("state") != "offline"
     member = (
         'in_ccm="true" crmd="online" join="member" expected="member"' if there

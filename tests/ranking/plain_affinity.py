@@ -1,7 +1,7 @@
-"""Compute placement keys a second time: from the raw document, rule by rule, in fractions.
+"""Rank nodes by placement keys with a second implementation, without kept values.
 
-The module uses nothing of the package and keeps no values: each query reads the whole document. Of
-the limits of nodes, it knows only the two free memories.
+It uses nothing of the package: each query reads the document, rule by rule, in fractions. Of the
+limits of nodes, it knows only the two free memories.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fractions import Fraction
 from tests.builders import Json
 
 Key = tuple[str, str, str, Fraction, Fraction]
-"""Level, class, name, value, weight."""
+"""A key: level, class, name, value and weight."""
 
 __all__ = ["Options", "World"]
 
@@ -26,7 +26,7 @@ SPECIAL = {"ram": "#RAM", "cpu": "#CPU", "load": "#LOAD"}
 
 
 class Options:
-    """Represent the options of the command line."""
+    """The options of the command line that affect placement keys."""
 
     def __init__(
         self, overhead: int = 1024, initial: int = 80, final: int = -10, steps: int = 10
@@ -44,9 +44,9 @@ class Options:
 
 
 class World:
-    """Represent a document with the present placement of its instances.
+    """A document with the present placement of its instances.
 
-    `possible` says whether a node can host an instance; by default, every online node can.
+    `possible` returns whether a node can host an instance; by default, every online node can.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class World:
         ]
 
     def put(self, name: str, raw: Json, nodes: Sequence[str], asked: Iterable[Json] = ()) -> None:
-        """Start an instance on `nodes`."""
+        """Start an instance on `nodes`; `asked` are keys in the request."""
         self.instances[name] = {**raw, "admin_state": raw.get("admin_state", "up")}
         self.where[name] = list(nodes)
         self.asked[name] = list(asked)
@@ -96,7 +96,7 @@ class World:
     # keys
 
     def keys(self, raw: Json, asked: Iterable[Json]) -> Iterator[Key]:
-        """Return all keys of an instance, in the order of the document, tags first."""
+        """Yield all keys of an instance, in the order of the document, tags first."""
         for tags, level in ((self.document["cluster_tags"], "cluster"), (raw["tags"], "server")):
             for tag in tags:
                 yield from _resource_tag(tag, level)
@@ -108,7 +108,7 @@ class World:
     def compiled(
         self, raw: Json, asked: Iterable[Json], system: bool
     ) -> dict[str, tuple[Fraction, Fraction]]:
-        """Return for each name the key of the lowest level; within one level, the last one."""
+        """Return for each name the key of the lowest level; within one level, the last key."""
         found = [
             key
             for key in self.keys(raw, asked)
@@ -134,7 +134,7 @@ class World:
         return found
 
     def sticky(self, node: str) -> list[str]:
-        """Return the sticky keys for an instance on the node."""
+        """Return the sticky keys that an instance on the node gets."""
         return [
             tag.replace("stickykey", "key" if ":_" in tag else "syskey")
             for tag in self.document["nodes"][node]["tags"]
@@ -151,7 +151,7 @@ class World:
         return found
 
     def system_keys(self, node: str) -> list[tuple[str, Fraction]]:
-        """Return the keys of the node, and the special ones."""
+        """Return the node's own system keys, and those of its memory, cpus and load."""
         raw = self.document["nodes"][node]
         found = [key for key in self.own_keys(node) if not key[0].startswith("_")]
         memory = raw["total_memory"] * self.ratio(node, "ram", Fraction(1))
@@ -177,7 +177,7 @@ class World:
         return sum(int(self.instances[name]["memory"]) for name in self.running(node))
 
     def has_memory(self, node: str, raw: Json) -> bool:
-        """Return whether both free memories exceed the needed amount."""
+        """Return whether unallocated and free memory both exceed what the instance needs."""
         fresh = World(self.document, self.options)
         known = self.document["nodes"][node]
         needed = raw["memory"] + self.options.overhead
@@ -189,7 +189,7 @@ class World:
     # the rounds
 
     def rank(self, raw: Json, nodes: Iterable[str], asked: Iterable[Json]) -> list[list[str]]:
-        """Return the acceptable nodes, best first; equal ones by name."""
+        """Return the acceptable nodes in ranks, best first; equal ones are sorted by name."""
         asked = list(asked)
         system = self.compiled(raw, asked, system=True)
         customer = self.compiled(raw, asked, system=False)
@@ -206,7 +206,7 @@ class World:
         return ranked
 
     def ranked(self, raw: Json, nodes: Iterable[str], asked: Iterable[Json]) -> list[str]:
-        """Return the nodes, ranked one by one."""
+        """Return the acceptable nodes from the best to the worst."""
         return [node for equals in self.rank(raw, nodes, asked) for node in equals]
 
     def choose(self, raw: Json, nodes: Iterable[str], asked: Iterable[Json] = ()) -> list[str]:

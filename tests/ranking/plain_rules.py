@@ -1,4 +1,4 @@
-"""Apply Pacemaker's rules 3 and 4 to one node at a time, without optimizations."""
+"""Apply rules 3 and 4 of Pacemaker's strategies to one node at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the table of docs/reference/strategies.md: each strategy's answer to one request.
+"""Make the table of docs/reference/strategies.md: how each strategy answers one request.
 
 ``python -m tests.ranking.side_by_side`` prints it.
 """
@@ -15,7 +15,7 @@ REQUEST = Path(__file__).parents[2] / "fixtures/strategies/strategies-side-by-si
 
 
 def table() -> list[str]:
-    """Return the lines of the table: a row per strategy, a column per instance."""
+    """Return the lines of the table: a row for each strategy, a column for each instance."""
     raw = REQUEST.read_bytes()
     names = [one["name"] for one in json.loads(raw)["request"]["instances"]]
     lines = [f"| strategy | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]

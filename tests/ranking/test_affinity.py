@@ -1,4 +1,4 @@
-"""Test the strategy ``affinity``, rule by rule, by requests."""
+"""Test the strategy ``affinity`` rule by rule, by its answers to requests."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from .plain_affinity import LEVELS
 
 
 def ask(document: Json, *words: str) -> Json:
-    """Return the response to `document` with this strategy."""
+    """Return the response to `document` with the strategy ``affinity``."""
     given = ["--strategy=affinity", "--n1=off", *words]
     return respond(document, *given)
 
 
 def chosen(document: Json, *words: str) -> list[str]:
-    """Return the nodes of the answer."""
+    """Return the nodes of the answer with the strategy ``affinity``."""
     nodes: list[str] = ask(document, *words)["result"]
     return nodes
 
 
 def rooms(count: int, **changes: Json) -> Json:
-    """Return a cluster in which node N has the key room with value N, and enough memory."""
+    """Return a cluster in which the node with number N has the key room with value N."""
     tags: dict[str, Json] = {
         f"node{number}": {"tags": [f"iallocator:key:room:{number}"]}
         for number in range(1, count + 1)
@@ -41,7 +41,7 @@ def rooms(count: int, **changes: Json) -> Json:
 
 
 def room(value: float, level: str | None = None, **members: Any) -> Json:
-    """Return a system key that requires the room `value`."""
+    """Return a system key named room with this value, by default with the weight 100."""
     key = {"class": "system", "name": "room", "value": value, "weight": 100, **members}
     return key if level is None else {"level": level, **key}
 
@@ -52,7 +52,7 @@ def new(document: Json, *tags: str, **members: Any) -> Json:
 
 
 def explained(document: Json, *words: str) -> str:
-    """Return the output of ``explain``."""
+    """Return the output of ``explain`` with the strategy ``affinity``."""
     command = [sys.executable, "-m", "iallocator", "explain", "--strategy=affinity", *words, "-"]
     done = subprocess.run(command, input=as_bytes(document), capture_output=True, check=True)
     return done.stdout.decode()
@@ -63,13 +63,16 @@ def explained(document: Json, *words: str) -> str:
 
 @pytest.mark.parametrize(("upper", "lower"), list(pairwise(LEVELS)))
 def test_key_set_at_two_levels_counts_as_at_the_lower(upper: str, lower: str) -> None:
-    """The key of the lower of two levels applies, in any order."""
+    """If a key is set at two levels, the key of the lower level applies, in any order."""
     for keys in ([room(3, upper), room(2, lower)], [room(2, lower), room(3, upper)]):
         assert chosen(new(rooms(3), placement_keys=keys)) == ["node2"]
 
 
 def test_key_at_one_level_twice_counts_as_set_last() -> None:
-    """The later key of a list applies; lists override tags, and the request the document."""
+    """If a key is set twice at one level, the later one applies.
+
+    A key in a list overrides one in a tag; a key of the request overrides one of the document.
+    """
     document = rooms(4)
     twice = [room(2), room(3)]
     assert chosen(new(document, placement_keys=twice)) == ["node3"]
@@ -83,7 +86,7 @@ def test_key_at_one_level_twice_counts_as_set_last() -> None:
 
 
 def test_key_without_level_has_the_level_of_its_object() -> None:
-    """A key without a level has the level of the place where it is set."""
+    """A key without a level has the level of the object where it is set."""
     document = {**rooms(3), "placement_keys": [room(3)]}
     assert chosen(new(document)) == ["node3"]
     assert chosen(new(document, placement_keys=[room(2, "billing entity")])) == ["node2"]
@@ -92,7 +95,10 @@ def test_key_without_level_has_the_level_of_its_object() -> None:
 
 
 def test_keys_of_different_classes_with_equal_names_are_distinct() -> None:
-    """A customer key does not hide a system key, nor does it match the node's own key."""
+    """Keys of different classes with equal names are different keys.
+
+    A customer key does not hide a system key, and does not match a key of the node.
+    """
     document = rooms(3)
     keys = [room(2, "cluster"), {**room(3, "server"), "class": "customer"}]
     assert chosen(new(document, placement_keys=keys)) == ["node2"]
@@ -102,7 +108,7 @@ def test_keys_of_different_classes_with_equal_names_are_distinct() -> None:
 
 
 def test_threshold_has_to_be_exceeded() -> None:
-    """An affinity of exactly 80 fails the first round; 80.5 passes."""
+    """A node with an affinity of exactly the threshold fails the round."""
     tags = {"node1": {"tags": ["iallocator:key:fast:0.8", "iallocator:key:_a:0"]},
             "node2": {"tags": ["iallocator:key:fast:0.805", "iallocator:key:_a:0"]},
             "node3": {"tags": ["iallocator:key:fast:0.1", "iallocator:key:_a:1"]}}  # fmt: skip
@@ -114,7 +120,10 @@ def test_threshold_has_to_be_exceeded() -> None:
 
 
 def test_thresholds_of_rounds_decrease_evenly() -> None:
-    """Ten rounds from 80 to -10: of two neighbours in one round, the customer's choice wins."""
+    """The thresholds of rounds decrease evenly, so that near affinities share a round.
+
+    In one round, the preference of the customer decides between two nodes.
+    """
     for threshold in range(80, 0, -10):
         above, below = (threshold + 9.5) / 100, (threshold + 0.5) / 100
         tags = {
@@ -129,7 +138,7 @@ def test_thresholds_of_rounds_decrease_evenly() -> None:
 
 
 def test_rejection_when_no_threshold_is_exceeded() -> None:
-    """The last threshold decides whether any node is accepted."""
+    """A node that exceeds no threshold is rejected; --final-msav sets the last threshold."""
     document = rooms(2)
     repelled = "iallocator:syskey:room:1:-15", "iallocator:specialkey:load:0:-11"
     assert ask(new(document, *repelled))["success"] is False
@@ -141,7 +150,7 @@ def test_rejection_when_no_threshold_is_exceeded() -> None:
 
 
 def test_free_memory_of_both_kinds_must_exceed_size_and_overhead() -> None:
-    """Both unallocated and free memory must exceed the needed amount."""
+    """A node is rejected unless unallocated and free memory both exceed size and overhead."""
     for free, ratio, fits in ((5120, "1", False), (5121, "1", True), (8192, "0.625", False),
                               (8192, "0.6251", True)):  # fmt: skip
         contention = [f"iallocator:ram-contention:{ratio}"]
@@ -151,7 +160,7 @@ def test_free_memory_of_both_kinds_must_exceed_size_and_overhead() -> None:
 
 
 def test_stopped_instances_need_no_memory_and_add_no_keys_to_their_node() -> None:
-    """Only running instances count as allocated memory and in the customer round."""
+    """A stopped instance uses no memory of its node, and adds no customer keys to it."""
     tags = ["iallocator:key:acme:1:1"]
     document = cluster(
         2,
@@ -172,7 +181,7 @@ def test_stopped_instances_need_no_memory_and_add_no_keys_to_their_node() -> Non
 
 
 def test_sticky_keys_bring_the_instance_back() -> None:
-    """With the tags of an answer, the next answer for the instance is the same."""
+    """With the sticky keys of an answer, the next answer has the same node."""
     tags = {f"node{n}": {"tags": [f"iallocator:stickykey:store:{n}:90"]} for n in (1, 2, 3)}
     document = cluster(3, memory=65536, changes=tags)
     first = ask(new(document, restrict=["node3"]))
@@ -183,7 +192,7 @@ def test_sticky_keys_bring_the_instance_back() -> None:
 
 
 def test_sticky_reserved_key_is_a_customers_on_the_instance() -> None:
-    """A reserved key on the node is a customer key on the instance."""
+    """A reserved key of a node becomes a customer key of an instance on it."""
     tags = {f"node{n}": {"tags": [f"iallocator:stickykey:_store:{n}:9"]} for n in (1, 2)}
     document = cluster(2, memory=65536, changes=tags)
     (entry,) = ask(new(document, restrict=["node2"]))["solutions"]
@@ -198,7 +207,7 @@ SECRETS = ("globex", "topology", "_windows", "other", "node3")
 
 
 def test_info_names_no_key_and_no_other_instance() -> None:
-    """Answers do not reveal keys or instances of nodes; `explain` does."""
+    """An answer reveals no key and no instance of a node; `explain` does."""
     document = cluster(
         3,
         memory=65536,
@@ -221,7 +230,7 @@ def test_info_names_no_key_and_no_other_instance() -> None:
 
 
 def test_explain_names_the_rule_that_decided() -> None:
-    """`explain` has the rule, the numbers, and their keys."""
+    """`explain` names the rule that decided, with its numbers and keys."""
     tags = {f"node{n}": {"tags": [f"iallocator:key:_gpu:{n}"]} for n in (1, 2)}
     reported = explained(new(cluster(2, memory=65536, changes=tags), "iallocator:key:_gpu:2:30"))
     assert "customer affinity: 30 against 0" in reported
@@ -240,7 +249,7 @@ BAD_TAGS = (
 
 @pytest.mark.parametrize("tag", BAD_TAGS)
 def test_invalid_tag_of_a_node_is_reported_and_ignored(tag: str) -> None:
-    """An invalid tag of a node is reported and ignored."""
+    """An invalid placement key in a tag of a node is reported and ignored."""
     document = new(cluster(1, changes={"node1": {"tags": [tag]}}), "iallocator:syskey:fast:1:-90")
     command = [sys.executable, "-m", "iallocator", "--strategy=affinity", "--n1=off"]
     done = subprocess.run(command, input=as_bytes(document), capture_output=True, check=True)
@@ -255,7 +264,7 @@ def test_invalid_tag_of_a_node_is_reported_and_ignored(tag: str) -> None:
      "iallocator:syskey:_fast:1:1", "iallocator:key:fast:1:inf"],
 )  # fmt: skip
 def test_invalid_tag_of_an_instance_is_reported_and_ignored(tag: str) -> None:
-    """An invalid tag of an instance is reported and ignored."""
+    """An invalid placement key in a tag of an instance is reported and ignored."""
     command = [sys.executable, "-m", "iallocator", "--strategy=affinity", "--n1=off"]
     raw = as_bytes(new(cluster(1), tag))
     done = subprocess.run(command, input=raw, capture_output=True, check=True)
@@ -270,7 +279,7 @@ def test_invalid_tag_of_an_instance_is_reported_and_ignored(tag: str) -> None:
      ({"class": "special", "name": "#DISK"}, "name")],
 )  # fmt: skip
 def test_invalid_key_in_a_list_is_an_error_with_its_place(change: Json, where: str) -> None:
-    """An invalid key in a list is an error, because documents are written by programs."""
+    """An invalid placement key in a list of the document is an error that names its place."""
     bad = room(1) | change
     for document, path in (
         ({**new(rooms(1)), "placement_keys": [room(1), bad]}, "placement_keys/1"),
@@ -287,13 +296,16 @@ def test_invalid_key_in_a_list_is_an_error_with_its_place(change: Json, where: s
      "--affinity-overhead=-5"],
 )  # fmt: skip
 def test_invalid_option_is_rejected(words: str) -> None:
-    """The error has the expected form of the option."""
+    """An invalid option for placement keys is rejected with the expected form."""
     with pytest.raises(UsageError, match="expected "):
         ask(new(cluster(1)), words)
 
 
 def test_tag_prefix_counts_for_keys() -> None:
-    """With another prefix, other tags are keys, and sticky keys have it."""
+    """With another tag prefix, only tags with this prefix are placement keys.
+
+    Sticky keys in answers have the prefix, too.
+    """
     tags = ["our:key:fast:1", "our:stickykey:a:1:2"]
     document = cluster(2, memory=65536, changes={"node2": {"tags": tags}})
     (entry,) = ask(new(document, "our:syskey:fast:1:99"), "--tag-prefix=our:")["solutions"]
@@ -302,13 +314,13 @@ def test_tag_prefix_counts_for_keys() -> None:
 
 
 def test_affinity_on_a_small_request_loads_nothing_slow() -> None:
-    """The strategy loads only a few modules of its own."""
+    """The strategy ``affinity`` imports only a few modules of its own."""
     modules = loaded(as_bytes(new(rooms(3), "iallocator:syskey:room:2:50")), "--strategy=affinity")
     assert not {module.split(".")[0] for module in modules} & set(SLOW)
 
 
 def test_placement_keys_alone_change_nothing() -> None:
-    """Without the strategy, keys have no effect, and their parser is not loaded."""
+    """Under other strategies, placement keys have no effect, and their parser is not imported."""
     keyed = new(rooms(3), "iallocator:syskey:room:2:50", placement_keys=[room(3)])
     assert respond(keyed)["result"] == ["node1"]
     assert not _named("ranking.affinity", loaded(as_bytes(keyed)))
@@ -319,7 +331,7 @@ def _named(word: str, modules: Iterable[str]) -> list[str]:
 
 
 def test_exact_search_uses_no_node_that_the_keys_reject() -> None:
-    """A node that fails all rounds is rejected, also in exact search."""
+    """Exact search places no instance on a node that fails all rounds of keys."""
     document = rooms(2)
     tags = {"good": [], "bad": [f"iallocator:syskey:room:{n}:-99" for n in (1, 1.5)]}
     batch = [new({}, *tags[name], name=name)["request"] for name in tags]
@@ -332,7 +344,7 @@ def test_exact_search_uses_no_node_that_the_keys_reject() -> None:
 
 
 def test_settings_of_a_group_count_for_its_nodes() -> None:
-    """Thresholds and overhead can be set by tags of the cluster and of a group."""
+    """Tags of cluster and group set thresholds and overhead for their nodes."""
     document = cluster({"default": 1, "lax": 1}, memory=65536)
     document["nodegroups"]["uuid-lax"]["tags"] = ["iallocator:final-msav:-100"]
     document["cluster_tags"] = ["iallocator:final-msav:-20"]

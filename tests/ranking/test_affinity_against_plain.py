@@ -22,11 +22,11 @@ from .affinity_documents import KINDS, keyed_document, keyed_options, possible, 
 from .plain_affinity import Options, World
 
 SEEDS = 60
-"""Documents per request type and half of the test."""
+"""Documents for each request type and each half of the test."""
 
 
 def ask(document: Json, options: Options, *more: str) -> Json:
-    """Return the response to `document`, without exact search, which ignores ranks."""
+    """Return the response without exact search, which ignores the ranks of keys."""
     words = ["--strategy=affinity", "--n1=off", "--exact-search=no", *options.words, *more]
     response: Json = json.loads(answer(json.dumps(document).encode(), words))
     return response
@@ -160,7 +160,7 @@ EXPECTED = {
 
 
 def comparable(kind: str, response: Json) -> Json:
-    """Return the part of a response that has the chosen nodes."""
+    """Return the part of a response that names the chosen nodes."""
     if kind in ("node-evacuate", "change-group"):
         moved, failed, _ = response["result"]
         return {"moved": moved, "failed": [name for name, _ in failed]}
@@ -181,7 +181,7 @@ def mismatch(seed: int, kind: str) -> str:
 
 
 def unsticky(kind: str, document: Json, response: Json, world: World) -> str:
-    """Return a message if a moved instance reports other sticky keys than its new primary."""
+    """Return an error if a moved instance lacks the sticky keys of its new primary; else ""."""
     request = document["request"]
     for entry in response["solutions"]:
         nodes = entry.get("nodes")
@@ -197,13 +197,13 @@ def unsticky(kind: str, document: Json, response: Json, world: World) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("start", [0, SEEDS])
 def test_affinity_on_random_documents_equals_a_plain_implementation(kind: str, start: int) -> None:
-    """Nodes, failures and sticky keys equal those of the rules applied one by one."""
+    """``affinity`` gives the nodes, failures and sticky keys of a second implementation."""
     wrong = [found for seed in range(start, start + SEEDS) if (found := mismatch(seed, kind))]
     assert not wrong, "\n".join(wrong)
 
 
 def test_affinity_random_documents_cover_every_outcome() -> None:
-    """The documents above have answers of every kind."""
+    """The random documents of this module lead to answers of every kind."""
     outcomes = {kind: [0, 0, 0] for kind in KINDS}
     for kind in KINDS:
         for seed in range(SEEDS):
@@ -219,7 +219,7 @@ def test_affinity_random_documents_cover_every_outcome() -> None:
 
 
 def test_affinity_ranks_all_nodes_as_the_plain_implementation() -> None:
-    """With --top, the whole rank of each group equals that of the second implementation."""
+    """With --top, ``affinity`` ranks all nodes of a group as a second implementation does."""
     for seed in range(SEEDS):
         rng = Random(f"top {seed}")
         document, options = keyed_document(rng, "allocate"), keyed_options(rng)
@@ -233,7 +233,7 @@ def test_affinity_ranks_all_nodes_as_the_plain_implementation() -> None:
 
 
 def test_affinity_ranks_only_nodes_that_the_limits_accept() -> None:
-    """On full nodes, the strategy ranks only those that can host the instance."""
+    """On full nodes, ``affinity`` ranks only nodes that can host the instance."""
     narrowed = 0
     for seed in range(2 * SEEDS):
         rng = Random(f"tight {seed}")
@@ -249,7 +249,7 @@ def test_affinity_ranks_only_nodes_that_the_limits_accept() -> None:
 
 
 def test_affinity_with_a_seed_draws_among_equals_only() -> None:
-    """Equal seeds give equal answers; other seeds choose among nodes of equal rank."""
+    """With --seed, ``affinity`` chooses at random among nodes of equal rank only."""
     different = 0
     for seed in range(SEEDS):
         rng = Random(f"tie {seed}")
@@ -278,7 +278,7 @@ def test_affinity_with_a_seed_draws_among_equals_only() -> None:
 
 @pytest.mark.parametrize("tagged", [False, True])
 def test_affinity_after_placements_equals_pairwise_comparison(tagged: bool) -> None:
-    """The rank is equal for all nodes, most and few, wherever the instance runs."""
+    """After placements, ``affinity`` ranks nodes as pairwise comparisons do."""
     whole = document(Shape(20, "rbd", per_node=3, fullness=0.3))
     rng = random.Random(tagged)
     for entry in [*whole["nodes"].values(), *whole["instances"].values()]:

@@ -1,4 +1,4 @@
-"""Test that ``affinity`` updates its kept values of nodes after moves of other instances."""
+"""Test that ``affinity`` updates its kept values of nodes after moves of instances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.model.make import model_of
 
 
 def ranks(context: Context, moved: Instance) -> list[tuple[int, ...]]:
-    """Return the nodes for `moved`, best first."""
+    """Return the nodes for `moved` as ``affinity`` ranks them, best first."""
     evaluator, state = context.evaluator(context.cluster.groups[0]), context.state
     (home,) = state.where[moved.name]
     with state.trial():
@@ -23,7 +23,7 @@ def ranks(context: Context, moved: Instance) -> list[tuple[int, ...]]:
 
 
 def test_affinity_ranks_an_instance_anew_after_others_have_moved() -> None:
-    """Memory that other instances use decides the round of each node."""
+    """``affinity`` ranks an instance by the memory that is free after others have moved."""
     made = {f"i{k}": rbd(f"node{k % 4 + 1}", memory=600 + 100 * k) for k in range(12)}
     settings = Settings()
     settings.strategy, settings.n1 = "affinity", "off"

@@ -1,4 +1,4 @@
-"""Test ranking by lost allocations against the definition for every pair."""
+"""Test the ranking by lost allocations against its definition for every pair of nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.seeds import seeds
 
 
 def lost(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the loss of the placement: slots of each size before it, less those after it."""
+    """Return the lost slots of each instance size: those before the placement less those after."""
     before, after = State(cluster), State(cluster)
     after.place(instance, nodes)
     group = cluster.nodes[nodes[0]].group
@@ -38,7 +38,7 @@ def lost(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> tuple[
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_rank_of_every_candidate_is_its_lost_allocations(seed: int) -> None:
-    """All rows are in order and have the same cluster scores, with peers of the primary."""
+    """The ranking lists every candidate in the order of its lost allocations and score."""
     raw = document(seed, "allocate")
     cluster = model_of(raw)
     request = read_request(raw, cluster, Reading())

@@ -1,4 +1,4 @@
-"""Test the ratio of memory that may be allocated to the memory that nodes have."""
+"""Test the memory ratio: how much memory of instances a node may have for each of its MiB."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ TAG = "iallocator:memory-ratio:1.5"
 
 
 def _full(free: int = 0, group_tags: tuple[str, ...] = (), tags: tuple[str, ...] = ()) -> Json:
-    """Return a node of 4096 MiB, 96 for itself, with 4 instances of 1000 MiB and `free` MiB."""
+    """Return a full node of 4096 MiB with four instances of 1000 MiB, and 96 MiB for itself.
+
+    The node reports `free` MiB of free memory.
+    """
     machines = {f"i{k}": rbd("node1", memory=1000, vcpus=1) for k in range(4)}
     document = cluster(1, memory=4096, cpus=64, instances=machines)
     document["nodes"]["node1"] |= {"free_memory": free, "reserved_memory": 96}
@@ -45,7 +48,10 @@ def _fits(document: Json, memory: int, *options: str) -> bool:
 
 @pytest.mark.parametrize("free", [0, 500])
 def test_ratio_multiplies_the_memory_for_instances(free: int) -> None:
-    """1.5 x (4096 - 96) less 4 x 1000 is 2000 MiB; 1 MiB must remain free."""
+    """The memory ratio multiplies the memory of a node for instances.
+
+    1.5 × (4096 − 96) less 4 × 1000 is 2000 MiB, of which 1 MiB must remain free.
+    """
     document = _full(free)
     assert _fits(document, 1999, "--memory-ratio=1.5")
     assert not _fits(document, 2000, "--memory-ratio=1.5")
@@ -54,7 +60,10 @@ def test_ratio_multiplies_the_memory_for_instances(free: int) -> None:
 
 
 def test_ratio_does_not_apply_to_missing_memory() -> None:
-    """Of a node with one instance less, 300 MiB are neither free nor accounted for."""
+    """The memory ratio does not multiply memory that is missing on a node.
+
+    On a node with one instance less, 300 MiB are neither free nor accounted for.
+    """
     document = _full(700)
     del document["instances"]["i3"]
     assert _fits(document, 2699, "--memory-ratio=1.5")
@@ -70,7 +79,10 @@ def test_tag_of_the_group_precedes_that_of_the_cluster_and_the_option_precedes_b
 
 
 def test_an_over_committed_node_still_takes_what_the_ratio_leaves() -> None:
-    """5 instances of 1000 MiB on 4000 MiB: the ratio 1.5 leaves 1000 MiB."""
+    """With a memory ratio, an overfull node accepts an instance if the ratio leaves memory.
+
+    5 instances of 1000 MiB on 4000 MiB: the ratio 1.5 leaves 1000 MiB.
+    """
     document = _full(5)
     document["instances"]["i4"] = document["instances"]["i3"] | {}
     assert _fits(document, 999, "--memory-ratio=1.5")
@@ -86,18 +98,18 @@ RATIOS = (1.1, 1.25, 1.5, 2.0)
 
 
 def lent(document: Json, name: str, ratio: float) -> int:
-    """Return the memory that `ratio` adds to a node, by definition."""
+    """Return the memory in MiB that `ratio` adds to a node, by definition."""
     node = document["nodes"][name]
     return int((Fraction(str(ratio)) - 1) * (node["total_memory"] - node["reserved_memory"]))
 
 
 def held_on(document: Json, node: str) -> int:
-    """Return the memory of the instances with their primary on a node."""
+    """Return the memory of the instances with the node as their primary."""
     return sum(i["memory"] for i in document["instances"].values() if i["nodes"][0] == node)
 
 
 class OverCommitted(Brute):
-    """Simulate failures of nodes that may allocate more memory than they have."""
+    """A simulation of failures from a document alone, with a memory ratio."""
 
     def __init__(self, document: Json, strict: bool, ratio: float) -> None:
         super().__init__(document, strict)
@@ -106,12 +118,12 @@ class OverCommitted(Brute):
             self.free[name] = own + lent(document, name, ratio) - held_on(document, name)
 
     def reaches(self, node: str, name: str) -> bool:
-        """Return True: every node has access to every instance."""
+        """Return True, as every node has access to every instance."""
         return True
 
 
 def nearly_full(rng: Random, ratio: float) -> Json:
-    """Return nodes with instances that need more memory than the nodes have, and a request."""
+    """Return a request, and nodes with instances that exceed the memory without the ratio."""
     document = tight(rng)
     for node in document["nodes"].values():
         node.pop("storage_pools")
@@ -128,7 +140,7 @@ def nearly_full(rng: Random, ratio: float) -> Json:
 
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_n1_with_a_memory_ratio_equals_brute_force(mode: str) -> None:
-    """A placement is N+1 compliant if the ratio leaves the memory for every restart."""
+    """N+1 accepts a placement if the memory ratio leaves the memory for every restart."""
     reported: Counter[bool] = Counter()
     for seed in seeds(200, 1500):
         rng = Random(f"memory-ratio/{seed}")
@@ -158,9 +170,9 @@ def test_n1_with_a_memory_ratio_equals_brute_force(mode: str) -> None:
 
 
 def crowded(rng: Random, template: str, ratio: float, fewest: int = 2, most: int = 5) -> Json:
-    """Return two to four nodes of 4096 MiB that hold up to `ratio` times that.
+    """Return two to four nodes of 4096 MiB with instances that use up to `ratio` times as much.
 
-    There are `fewest` to `most` instances for each node, if so many fit.
+    Each node has `fewest` to `most` instances, if so many fit.
     """
     count = rng.randint(2, 4)
     names = [f"node{k}" for k in range(1, count + 1)]
@@ -185,7 +197,7 @@ def crowded(rng: Random, template: str, ratio: float, fewest: int = 2, most: int
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_allocations_with_a_memory_ratio_equal_brute_force(template: str) -> None:
-    """The possible placements are those that the ratio leaves the memory for."""
+    """An allocation can use exactly the nodes on which the memory ratio leaves memory."""
     outcomes: Counter[bool] = Counter()
     for seed in seeds(60, 500):
         rng = Random(f"over-commit/{template}/{seed}")
@@ -201,7 +213,7 @@ def test_allocations_with_a_memory_ratio_equal_brute_force(template: str) -> Non
         most = {n: max(reserved[n].values(), default=0) for n in free}
 
         def keeps(node: str, free_then: float, reserve: float) -> bool:
-            """Return whether the node passes N+1 afterwards, or did not before."""
+            """Return whether the node passes N+1 afterwards, or did not pass before."""
             return free_then > reserve or free[node] <= most[node]  # noqa: B023
 
         expected = [n for n in free if free[n] > asked and keeps(n, free[n] - asked, most[n])]
@@ -229,7 +241,7 @@ def test_allocations_with_a_memory_ratio_equal_brute_force(template: str) -> Non
 def test_plans_with_a_memory_ratio_keep_within_it(
     command: str, template: str, fewest: int, most: int
 ) -> None:
-    """After each move, a node that gets an instance holds at most what the ratio allows."""
+    """After each move of a plan, a node with a new instance is within the memory ratio."""
     beyond = 0
     for seed in seeds(12, 250):
         rng = Random(f"{command}/{template}/{seed}")
@@ -250,7 +262,7 @@ def test_plans_with_a_memory_ratio_keep_within_it(
 
 
 def test_capacity_with_a_memory_ratio_equals_brute_force() -> None:
-    """As many instances fit as the ratio leaves room for on each node."""
+    """`capacity` places as many instances as the memory ratio permits on each node."""
     for seed in seeds(12, 200):
         rng = Random(f"capacity/{seed}")
         ratio = rng.choice(RATIOS)
@@ -267,7 +279,7 @@ def test_capacity_with_a_memory_ratio_equals_brute_force() -> None:
 
 
 def test_ratio_is_listed_with_its_origin_and_explained_with_numbers() -> None:
-    """`constraints` has the limit of each node; `explain` has the amount that the ratio adds."""
+    """`constraints` lists the memory ratio with its origin; `explain` has its amount."""
     document = _full(group_tags=(TAG,))
     (limit,) = json_of("constraints", "--json", document=document)["constraints"]
     assert (limit["what"], limit["origin"]) == (
@@ -280,7 +292,7 @@ def test_ratio_is_listed_with_its_origin_and_explained_with_numbers() -> None:
 
 
 def test_saved_cluster_is_read_back_with_the_same_free_memory(tmp_path: Path) -> None:
-    """A text file does not count the lent memory as free."""
+    """A saved text file has the free memory without the amount that the ratio adds."""
     document = _full(300, group_tags=(TAG,))
     fields = "--print-nodes=umem"
     first = run("balance", f"--save-cluster={tmp_path}/saved", fields, stdin=as_bytes(document))

@@ -1,4 +1,4 @@
-"""Test nodes that advertise more memory than they have, so that more can be allocated."""
+"""Test nodes that report more memory than they have, to permit overcommitment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GIB = 1024
 
 
 def _full(free: int, *tags: str, group_tags: tuple[str, ...] = ()) -> Json:
-    """Return one node of 64 GiB with 64 instances of 1 GiB, and `free` MiB of free memory."""
+    """Return one node of 64 GiB with 64 instances of 1 GiB, which reports `free` MiB as free."""
     machines = {f"i{k:02}": rbd("node1", memory=GIB, vcpus=1) for k in range(64)}
     document = cluster(1, memory=64 * GIB, cpus=64, instances=machines)
     document["nodes"]["node1"] |= {"free_memory": free, "tags": list(tags)}
@@ -31,7 +31,10 @@ def _asked(document: Json, *options: str, memory: int = GIB, **members: Any) -> 
 
 @pytest.mark.parametrize("on_group", [False, True])
 def test_contention_ratio_allows_more_allocated_memory_than_the_node_has(on_group: bool) -> None:
-    """64 x 1 GiB on 64 GiB, ratio 2, with 30 GiB free: there is capacity for one more."""
+    """With a contention ratio, an instance fits on a node with all memory allocated.
+
+    64 × 1 GiB on 64 GiB with ratio 2 and 30 GiB free leave capacity for one more.
+    """
     tags = ["iallocator:ram-contention:2"]
     document = _full(30 * GIB, group_tags=tuple(tags)) if on_group else _full(30 * GIB, *tags)
     assert _asked(document, "--strategy=affinity")["result"] == ["node1"]
@@ -39,20 +42,26 @@ def test_contention_ratio_allows_more_allocated_memory_than_the_node_has(on_grou
 
 
 def test_contention_ratio_does_not_apply_to_memory_in_use() -> None:
-    """Both free memories must exceed the size and the overhead: 2048 MiB do not."""
+    """The contention ratio does not add free memory: a node without it is rejected.
+
+    Free memory must exceed size and overhead, which 2048 MiB do not.
+    """
     document = _full(2 * GIB, "iallocator:ram-contention:2")
     assert not _asked(document, "--strategy=affinity")["success"]
 
 
 def test_contention_ratio_limits_the_allocated_memory() -> None:
-    """Ratio 1.02 of 64 GiB leaves 1310 MiB: less than an instance and the overhead."""
+    """A node is rejected if the contention ratio does not leave memory for the instance.
+
+    Ratio 1.02 of 64 GiB leaves 1310 MiB, less than an instance and the overhead.
+    """
     document = _full(30 * GIB, "iallocator:ram-contention:1.02")
     assert not _asked(document, "--strategy=affinity")["success"]
     assert _asked(document, "--strategy=affinity", "--affinity-overhead=0")["success"]
 
 
 def _advertised(machines: int, free: int) -> Json:
-    """Return a node of 4096 MiB that advertises 6144, with instances of 1024 on it."""
+    """Return a node of 4096 MiB with instances of 1024 MiB that states a capacity of 6144 MiB."""
     running = {
         f"i{k}": rbd("node1", memory=1024, tags=["iallocator:utilization:memory:1024"])
         for k in range(machines)
@@ -65,7 +74,10 @@ def _advertised(machines: int, free: int) -> Json:
 
 @pytest.mark.parametrize("kind", ["utilization", "balanced", "minimal"])
 def test_advertised_capacity_allows_more_allocated_memory_than_the_node_has(kind: str) -> None:
-    """6144 MiB advertised on 4096: a fifth instance of 1024 MiB fits."""
+    """An instance fits if the stated capacity of a node permits it, beyond its real memory.
+
+    A fifth instance of 1024 MiB fits on 4096 MiB with a capacity of 6144 MiB.
+    """
     document, option = _advertised(4, 1500), f"--strategy=pacemaker-{kind}"
     tags = ["iallocator:utilization:memory:1024"]
     assert _asked(document, option, tags=tags)["result"] == ["node1"]
@@ -77,7 +89,7 @@ def test_advertised_capacity_allows_more_allocated_memory_than_the_node_has(kind
 def test_place_keeps_instances_that_fit_the_advertised_capacity(
     tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Five instances on a node that advertises memory for six stay there."""
+    """`place` keeps five instances on a node with a stated capacity for six of them."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(_advertised(5, 800)))
     line = ["place", "--json", "--strategy=utilization", "--verify-plan", str(path)]
@@ -88,7 +100,7 @@ def test_place_keeps_instances_that_fit_the_advertised_capacity(
 
 
 def _promising(home: str, *nodes: str, **members: Any) -> Json:
-    """Return two nodes of 4096 MiB; node2 advertises 6144 MiB, and has little free memory."""
+    """Return two nodes of 4096 MiB; node2 states 6144 MiB, and has little free memory."""
     machines = {"web": instance(home, *nodes, memory=1024, **members),
                 "old": rbd("node2", memory=512)}  # fmt: skip
     document = cluster(2, memory=4096, cpus=16, instances=machines)
@@ -101,7 +113,7 @@ def _promising(home: str, *nodes: str, **members: Any) -> Json:
 def test_place_moves_nothing_to_nodes_with_too_little_free_memory(
     free: int, home: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Web prefers node2, but needs 1024 MiB of free memory, whatever node2 advertises."""
+    """`place` moves no instance to a node without free memory, whatever the node states."""
     document = _promising("node1", disk_template="rbd", tags=["iallocator:score:node2:5"])
     document["nodes"]["node2"]["free_memory"] = free
     path = tmp_path / "document.json"
@@ -113,7 +125,7 @@ def test_place_moves_nothing_to_nodes_with_too_little_free_memory(
 
 @pytest.mark.parametrize(("free", "moved"), [(900, []), (1100, ["web"])])
 def test_failover_needs_free_memory(free: int, moved: list[str]) -> None:
-    """The secondary advertises enough memory in both cases, and has it free in one."""
+    """A failover needs free memory on the secondary, besides the stated capacity."""
     document = _promising("node1", "node2")
     document["nodes"]["node2"]["free_memory"] = free
     document["request"] = {
@@ -127,7 +139,7 @@ def test_failover_needs_free_memory(free: int, moved: list[str]) -> None:
 
 
 def test_key_of_a_group_counts_for_its_nodes_without_that_key() -> None:
-    """A tag of the group sets the key on both nodes; the node's own value wins."""
+    """A capacity in a tag of the group applies to its nodes without one of their own."""
     document = cluster(2, memory=65536)
     document["nodegroups"]["uuid-default"]["tags"] = ["iallocator:key:room:1"]
     document["nodes"]["node1"]["tags"] = ["iallocator:key:room:5"]

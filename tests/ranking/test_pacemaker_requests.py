@@ -1,4 +1,4 @@
-"""Test Pacemaker's strategies in Ganeti's requests against `plain_rules`."""
+"""Test Pacemaker's strategies in Ganeti's requests against a simple implementation."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def ask(document: Json, kind: str, *options: str) -> Json:
-    """Return the answer with that strategy."""
+    """Return the answer to `document` with the Pacemaker strategy `kind`."""
     arguments = [f"--strategy=pacemaker-{kind}", "--exact-search=no", *options]
     found: Json = json.loads(answer(as_bytes(document), arguments))
     return found
 
 
 def scored(document: Json) -> Json:
-    """Return the answer by score, with all possible placements."""
+    """Return the answer by score, with all possible placements of the instance."""
     found: Json = json.loads(answer(as_bytes(document), ["--top=1000"]))
     return found
 
 
 def world(seed: int, tagged: bool, nodes: Any = 6) -> Json:
-    """Return a cluster with instances, and with tags of every kind if `tagged`."""
+    """Return a cluster with instances; with `tagged`, all objects have tags of every kind."""
     random = Random(seed)
     names = [f"node{n}" for n in range(1, 7)]
     instances = {}
@@ -71,7 +71,7 @@ def _needs(random: Random) -> list[str]:
 
 
 def described(seed: int, tagged: bool) -> Json:
-    """Return tags for a new instance."""
+    """Return random tags for a new instance: scores of nodes, and needs with `tagged`."""
     random = Random(f"new{seed}")
     tags = _needs(random) if tagged else []
     if random.random() < 0.5:
@@ -85,7 +85,7 @@ def described(seed: int, tagged: bool) -> Json:
 def test_new_instance_goes_to_the_node_that_the_rules_choose(
     kind: str, tagged: bool, seed: int
 ) -> None:
-    """Of the possible nodes by score, the simple rules choose the answer."""
+    """A new instance gets the node that Pacemaker's rules choose of the possible nodes."""
     document = allocate_rbd(world(seed, tagged), **described(seed, tagged))
     possible = [p["nodes"][0] for p in scored(document)["solutions"][0].get("placements", [])]
     best = best_node(document, document["request"], possible, kind)
@@ -98,7 +98,7 @@ def test_new_instance_goes_to_the_node_that_the_rules_choose(
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pair_is_the_best_primary_and_then_the_best_secondary(kind: str, seed: int) -> None:
-    """For drbd, the rule chooses the primary, and then a secondary that is possible with it."""
+    """A drbd instance gets the best primary by the rules, then the best secondary for it."""
     tagged = seed % 2 == 0
     document = allocate(world(seed, tagged), memory=4096, **described(seed, tagged))
     pairs = [p["nodes"] for p in scored(document)["solutions"][0].get("placements", [])]
@@ -116,7 +116,7 @@ def test_pair_is_the_best_primary_and_then_the_best_secondary(kind: str, seed: i
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_moves_go_to_the_node_that_the_rules_choose(kind: str, seed: int) -> None:
-    """Relocate and node-evacuate choose the best node to which the instance may move."""
+    """`relocate` and `node-evacuate` choose the best node by Pacemaker's rules."""
     document = world(seed, seed % 2 == 0)
     mobile = [n for n, i in document["instances"].items() if i["disk_template"] == "rbd"]
     for name in mobile[:3]:
@@ -136,7 +136,7 @@ def test_moves_go_to_the_node_that_the_rules_choose(kind: str, seed: int) -> Non
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_new_secondary_is_the_best_by_the_rules(kind: str, seed: int) -> None:
-    """The primary of a drbd instance stays, with any score."""
+    """A new secondary is the best node by Pacemaker's rules; the primary stays."""
     document = world(seed, seed % 2 == 0)
     mirrored = [n for n, i in document["instances"].items() if i["disk_template"] == "drbd"]
     for name in mirrored[:2]:
@@ -154,7 +154,7 @@ def test_new_secondary_is_the_best_by_the_rules(kind: str, seed: int) -> None:
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_group_is_that_of_the_best_node(kind: str, seed: int) -> None:
-    """change-group and allocate over several groups use the order of the groups' best nodes."""
+    """`change-group` and `allocate` choose the group that has the best node by the rules."""
     document = world(seed, seed % 2 == 0, {"default": 3, "annex": 3})
     asked = allocate_rbd(document, **described(seed, seed % 2 == 0))
     possible = [
@@ -176,7 +176,7 @@ def test_group_is_that_of_the_best_node(kind: str, seed: int) -> None:
 
 
 def test_batch_chooses_by_priority_and_is_reported_in_the_order_of_the_request() -> None:
-    """The last instance of the request may be placed first."""
+    """A batch is placed by priority, and reported in the order of the request."""
     document = cluster(nodes=2, memory=65536)
     for name, amount in (("node1", 2), ("node2", 3)):
         document["nodes"][name]["tags"] = [f"iallocator:utilization:x:{amount}"]
@@ -196,7 +196,7 @@ def test_batch_chooses_by_priority_and_is_reported_in_the_order_of_the_request()
 
 
 def test_colocation_group_goes_to_a_node_with_capacity_for_all() -> None:
-    """The needs of all members count before the first one is placed."""
+    """A colocation group gets a node with capacity for all of its members."""
     document = cluster(nodes=2, memory=65536)
     for name, amount in (("node1", 2), ("node2", 4)):
         document["nodes"][name]["tags"] = [f"iallocator:utilization:x:{amount}"]
@@ -213,7 +213,7 @@ def test_colocation_group_goes_to_a_node_with_capacity_for_all() -> None:
 
 
 def test_order_of_moves_does_not_depend_on_another_group() -> None:
-    """A drained node of a group without instances does not change the order of moves."""
+    """A drained node of another group does not change the order of moves."""
     together = {"tags": ["iallocator:colocate:must:web"]}
     document = cluster(
         3,

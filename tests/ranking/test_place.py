@@ -1,4 +1,4 @@
-"""Test the behaviour of ``iallocator place`` beyond Pacemaker's rules."""
+"""Test what `place` does beyond Pacemaker's rules: limits, steps, scores and N+1."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .pacemaker import KINDS
 
 
 def place(document: Json, kind: str = "balanced", *options: str) -> Json:
-    """Run the command on a document."""
+    """Return the plan of `place` with the Pacemaker strategy `kind`."""
     return json_of("place", f"--strategy=pacemaker-{kind}", *options, document=document)
 
 
 def world(seed: int) -> Json:
-    """Return a nearly full cluster of two groups."""
+    """Return a random, nearly full cluster of two groups."""
     random = Random(seed)
     instances = {}
     for number in range(random.randint(6, 16)):
@@ -56,7 +56,7 @@ def world(seed: int) -> Json:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(8))
 def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed: int) -> None:
-    """No node is overfull, every instance stays in its group, and the steps are possible."""
+    """`place` keeps hard limits and groups, and its steps lead to the placement."""
     document = world(seed)
     found = place(document, kind, "--n1=off")
     model = model_of(document)
@@ -96,7 +96,7 @@ def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed:
 
 
 def test_moves_are_elementary_and_lead_to_the_placement() -> None:
-    """drbd: first the new secondary, then the failover; each move follows the schema."""
+    """The moves of `place` for drbd create a secondary first, then fail over."""
     document = cluster(nodes=4, instances={"mail": instance("node1", "node2", memory=512)})
     tags = ["iallocator:score:node1:-INFINITY", "iallocator:score:node2:-INFINITY"]
     document["instances"]["mail"]["tags"] = tags
@@ -110,7 +110,7 @@ def test_moves_are_elementary_and_lead_to_the_placement() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_moves_have_the_score_of_their_group_after_each_of_them(seed: int) -> None:
-    """The score is computed after each move."""
+    """Each move of `place` states the score of the group after it."""
     document = world(seed)
     model = model_of(document)
     index, state = {node.name: node.index for node in model.nodes}, State(model)
@@ -125,7 +125,7 @@ def test_moves_have_the_score_of_their_group_after_each_of_them(seed: int) -> No
 
 
 def test_placement_is_in_the_order_of_the_document_with_new_ones_last() -> None:
-    """The first instance of the document is placed first, whatever its name."""
+    """`place` places instances in the order of the document, new instances last."""
     instances = {name: rbd("node1") for name in ("zebra", "ant")}
     found = place(allocate_rbd(cluster(nodes=3, instances=instances), name="bee"))
     assert list(found["placement"]) == ["zebra", "ant", "bee"]
@@ -133,7 +133,7 @@ def test_placement_is_in_the_order_of_the_document_with_new_ones_last() -> None:
 
 
 def test_separated_instances_stay_apart() -> None:
-    """Separation is a hard constraint that no rank overrides."""
+    """`place` keeps separated instances apart, whatever the ranks of nodes are."""
     tags = ["iallocator:separate:must:web"]
     instances = {name: rbd("node1", tags=tags) for name in ("a", "b", "c")}
     found = place(cluster(nodes=2, instances=instances), "minimal", "--n1=off")
@@ -142,7 +142,7 @@ def test_separated_instances_stay_apart() -> None:
 
 
 def test_failures_stay_tolerated_in_the_mode_of_n1() -> None:
-    """With strict, one is left out; with no-new, no failure was tolerated, so none is."""
+    """`place` leaves out an instance if N+1 requires it in the mode strict, not in no-new."""
     instances = {f"i{n}": rbd(f"node{1 + n % 2}", memory=2500) for n in range(4)}
     document = cluster(nodes=2, memory=8000, instances=instances)
     full = {"i0": "node1", "i1": "node1", "i2": "node1", "i3": "node2"}
@@ -154,7 +154,11 @@ def test_failures_stay_tolerated_in_the_mode_of_n1() -> None:
 
 
 def test_tolerated_failure_stays_tolerated() -> None:
-    """`minimal` would use node1 for both, but then the new one could not fail over to node2."""
+    """`place` keeps a tolerated failure tolerated.
+
+    The strategy `minimal` would use node1 for both instances; then the new one could not fail over
+    to node2.
+    """
     document = cluster(nodes=2, memory=8000, instances={"a": rbd("node1", memory=3000)})
     document = allocate_rbd(document, memory=4990)
     assert place(document, "minimal", "--n1=off")["placement"] == {"a": "node1", "new": "node1"}
@@ -163,7 +167,7 @@ def test_tolerated_failure_stays_tolerated() -> None:
 
 
 def test_place_with_a_strategy_that_is_not_of_pacemaker_is_an_error(tmp_path: Path) -> None:
-    """The rules are Pacemaker's; the message names the four strategies."""
+    """`place` rejects a strategy that is not Pacemaker's, and names the four that are."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(cluster(nodes=1)))
     with pytest.raises(UsageError, match="pacemaker-default, -utilization"):
@@ -171,7 +175,7 @@ def test_place_with_a_strategy_that_is_not_of_pacemaker_is_an_error(tmp_path: Pa
 
 
 def test_tag_sets_the_strategy_of_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The tag has the effect that it has for requests."""
+    """A tag for the strategy has effect on `place` as on requests."""
     path = tmp_path / "document.json"
     document = cluster(nodes=1, tags=("iallocator:strategy:minimal",))
     path.write_bytes(as_bytes(document))
@@ -180,7 +184,10 @@ def test_tag_sets_the_strategy_of_place(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_cyclic_comparison_of_free_capacities_is_reported() -> None:
-    """If b has more than c, c more than d, and d more than b, names decide."""
+    """`place` reports a cycle of free capacities, and decides by name.
+
+    Node b has more than c, c has more than d, and d has more than b.
+    """
     document = cluster(nodes={"default": 4})
     amounts = {"node1": (0, 0, 0), "node2": (1, 2, 3), "node3": (3, 1, 2), "node4": (2, 3, 1)}
     for name, found in amounts.items():
@@ -193,7 +200,7 @@ def test_cyclic_comparison_of_free_capacities_is_reported() -> None:
 
 
 def test_place_does_not_move_instances_that_cannot_be_stopped() -> None:
-    """It uses its node's capacity, and separated instances avoid its node."""
+    """`place` does not move an instance that cannot be stopped, but counts its capacity."""
     stuck = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     apart = "iallocator:separate:must:web"
     instances = {
@@ -211,7 +218,10 @@ def test_place_does_not_move_instances_that_cannot_be_stopped() -> None:
 def test_place_leaves_a_dead_secondary_where_no_other_node_takes_it(
     kind: str, exactly: str
 ) -> None:
-    """No instance stops because its secondary is down; a failover from a dead node is enough."""
+    """`place` leaves a secondary on an offline node if no other node has capacity for it.
+
+    A failover from an offline primary is enough.
+    """
     down = {"node2": {"offline": True}}
     instances = {"a": instance("node1", "node2"), "b": instance("node2", "node1")}
     option = f"--exact-search={exactly}"
@@ -223,7 +233,7 @@ def test_place_leaves_a_dead_secondary_where_no_other_node_takes_it(
 
 
 def test_group_of_one_node_accepts_no_new_instance_that_its_failure_would_lose() -> None:
-    """As in an allocation, the new instance goes to another group if no node could restart it."""
+    """`place` creates no instance in a group of one node that could not restart it."""
     document = cluster({"pair": 2, "single": 1}, instances={})
     for name in ("node1", "node2"):
         document["nodes"][name] |= {"total_memory": 4096, "free_memory": 4096}
@@ -234,7 +244,10 @@ def test_group_of_one_node_accepts_no_new_instance_that_its_failure_would_lose()
 
 
 def test_strict_stops_no_instance_because_of_a_failure_that_cannot_be_tolerated() -> None:
-    """Two plain instances are too large for the other node, which stops no other instance."""
+    """With strict N+1, `place` stops no instance because of a failure that no plan avoids.
+
+    Two plain instances are too large for the other node.
+    """
     pinned = {f"p{k}": instance(f"node{k}", memory=5000) for k in (1, 2)}
     others = {f"i{k}": rbd("node4") for k in (1, 2)}
     here = {"i0": rbd("node1")}
@@ -246,7 +259,7 @@ def test_strict_stops_no_instance_because_of_a_failure_that_cannot_be_tolerated(
 
 
 def test_strict_creates_no_instance_if_a_failure_cannot_be_tolerated() -> None:
-    """As in an allocation, the failure of node3 is not tolerated, so its group accepts none."""
+    """With strict N+1, `place` creates no instance in a group with a failure not tolerated."""
     fixed = {"i0": instance("node3", "node2", memory=4096, auto_balance=False)}
     document = allocate_rbd(cluster(3, memory=4096, instances=fixed), memory=256)
     assert place(document, "balanced", "--n1=no-new")["placement"]["new"] == "node1"
@@ -267,7 +280,7 @@ def test_place_without_kept_values_gives_the_same_result(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With demands of failures and limits of nodes computed for each query, plans are equal."""
+    """`place` makes equal plans with and without values kept between instances."""
     path = tmp_path / "cluster.json"
     path.write_bytes(builders.as_bytes(random_document(random.Random(seed), 5, 14)))
     command = ["place", "--json", f"--strategy=pacemaker-{STRATEGIES[seed % 4]}", str(path)]

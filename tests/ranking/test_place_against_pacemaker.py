@@ -1,7 +1,7 @@
-"""Test that ``iallocator place`` uses the nodes that Pacemaker's scheduler uses.
+"""Test that `place` uses the nodes that Pacemaker's scheduler uses.
 
-If the scheduler's comparison of free capacity is circular, its answer depends on hash order. Such
-problems are excluded, see `circular`.
+If the scheduler's comparison of free capacity has a cycle, its answer depends on hash order. Such
+problems are excluded.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Free = dict[str, Counter[str]]
 INFINITY = 1_000_000
 
 PER_KIND = len(seeds(12, 42))
-"""Problems for each strategy; more than twice as many have been compared by hand."""
+"""Number of problems for each strategy."""
 
 LEAST = len(seeds(30, 120))
-"""Minimum number of problems without a circle, so that the test is meaningful."""
+"""Least number of problems without a cycle of capacities for a meaningful test."""
 
 
 def placed(given: Json, kind: str) -> Json:
-    """Return the output of the command."""
+    """Return the plan of `place` for a problem."""
     words = ("place", "--exact-search=no", f"--strategy=pacemaker-{kind}")
     return json_of(*words, document=document(given))
 
@@ -39,17 +39,17 @@ def attribute_difference(one: Counter[str], other: Counter[str]) -> int:
 
 
 def before(a: str, b: str, free: Free, count: Counter[str], home: str | None = None) -> bool:
-    """Return whether node `a` comes before `b` by ``balanced``, at equal score."""
+    """Return whether `a` comes before `b` by the strategy ``balanced``, at equal score."""
     difference = attribute_difference(free[a], free[b])
     mine, other = (count[a], a != home, a.encode()), (count[b], b != home, b.encode())
     return difference > 0 or (difference == 0 and mine < other)
 
 
 def circular(given: Json, kind: str, answer: Json) -> bool:
-    """Return whether some choice of `answer` depends on a circle, or on the order of equal nodes.
+    """Return whether a choice of `answer` depends on a cycle, or on the order of equal nodes.
 
     Two choices can: the order of nodes by ``balanced``, and the node with most free capacity if no
-    node holds a whole group.
+    node can hold a whole group.
     """
     if kind == "default":
         return False
@@ -109,7 +109,7 @@ def _not_in_line(nodes: Json, free: Free) -> bool:
 
 
 def _whole_group_is_too_much(needs: list[Json], where: str, usable: list[str], free: Free) -> bool:
-    """Return whether `where` is too small for all members, and not clearly the largest."""
+    """Return whether `where` lacks capacity for all members without being clearly the largest."""
     whole: Counter[str] = Counter()
     for one in needs:
         whole.update(one)
@@ -133,7 +133,10 @@ def _score(nodes: Json, one: Json, name: str) -> int:
 
 @pytest.mark.skipif(TOOL is None, reason="crm_simulate (pacemaker-cli-utils) is not installed")
 def test_place_equals_the_scheduler_of_pacemaker() -> None:
-    """The problems have scores, stickiness, priorities, groups, and nodes in every state."""
+    """`place` uses the nodes of Pacemaker's scheduler for random problems.
+
+    The problems have scores, stickiness, priorities, groups, and nodes in every state.
+    """
     compared = 0
     for kind in KINDS:
         for number in range(PER_KIND):

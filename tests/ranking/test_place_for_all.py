@@ -1,4 +1,4 @@
-"""Test that ``iallocator place`` leaves out as few instances as possible."""
+"""Test that `place` leaves out as few instances as possible."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .pacemaker import KINDS, document
 
 
 def place(given: Json, kind: str = "utilization", *options: str) -> Json:
-    """Return the output of the command for a document; its plan passes verification."""
+    """Return the plan of `place` for a document; the plan passes verification."""
     words = ("place", "--verify-plan", f"--strategy=pacemaker-{kind}", *options)
     return json_of(*words, document=given)
 
 
 def contrived(**members: Any) -> Json:
-    """Return the example of Pacemaker's documentation; `members` are added to instances."""
+    """Return the example of Pacemaker's documentation, with `members` in each instance."""
     sizes = {"small": 1, "medium": 2, "large": 3}
     return {
         "nodes": {
@@ -41,7 +41,7 @@ def contrived(**members: Any) -> Json:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_place_places_all_where_the_rules_leave_one_out(kind: str) -> None:
-    """Large and small fit on node2, medium on node1; the rules alone leave out the large one."""
+    """`place` places all instances where Pacemaker's rules leave out a large one."""
     given = document(contrived())
     assert None not in place(given, kind)["placement"].values()
     greedy = place(given, kind, "--exact-search=no")["placement"]
@@ -55,7 +55,10 @@ def test_place_places_all_where_the_rules_leave_one_out(kind: str) -> None:
 def test_place_with_too_many_candidates_for_a_search_reports_it_and_keeps_the_answer_of_the_rules(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three instances have two nodes each: a search that may list five places is not started."""
+    """`place` reports a search that is too large, and keeps the answer of the rules.
+
+    Three instances have two nodes each, and a search may list five.
+    """
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(document(contrived())))
     command = ["place", "--json", "--verify-plan", f"--strategy=pacemaker-{kind}"]
@@ -72,7 +75,7 @@ def test_place_with_too_many_candidates_for_a_search_reports_it_and_keeps_the_an
 
 
 def test_place_leaves_out_the_lowest_priority_where_not_all_fit() -> None:
-    """One small instance is too many: the one with the lowest priority is left out."""
+    """If not all instances fit, `place` leaves out the one with the lowest priority."""
     given = contrived(small={"priority": 5}, medium={"priority": 5}, large={"priority": 5})
     given["instances"] |= {
         "other": {"needs": {"cpu": 3, "memory": 3072}, "priority": 9},
@@ -84,14 +87,14 @@ def test_place_leaves_out_the_lowest_priority_where_not_all_fit() -> None:
 
 
 def test_place_keeps_colocation_groups_together() -> None:
-    """The members of a colocation group end on one node, with the search or without."""
+    """`place` puts the members of a colocation group on one node, with and without search."""
     given = contrived(small={"group": "g"}, medium={"group": "g"})
     found = place(document(given))["placement"]
     assert found["small"] == found["medium"] != found["large"] is None
 
 
 def _full(*tags: str) -> Json:
-    """Return one node that two instances of 1024 MiB fill, the first with a higher priority."""
+    """Return one node that two instances of 1024 MiB fill; the first has a higher priority."""
     capacity = "iallocator:utilization:memory:1024"
     instances = {
         "first": rbd(
@@ -106,7 +109,7 @@ def _full(*tags: str) -> Json:
 
 
 def test_place_never_leaves_out_an_instance_that_must_keep_running() -> None:
-    """The more important instance replaces it only without the tag."""
+    """`place` never stops an instance that must keep running for a more important one."""
     assert place(_full())["placement"] == {"first": "node1", "second": None}
     found = place(_full("iallocator:keep-running"))
     assert found["placement"] == {"first": None, "second": "node1"}
@@ -114,7 +117,7 @@ def test_place_never_leaves_out_an_instance_that_must_keep_running() -> None:
 
 
 def _stopping(**members: Any) -> Json:
-    """Return nodes with disks filled by "old", which exceeds the capacities and is stopped.
+    """Return nodes with disks filled by "old", which place stops for lack of other capacity.
 
     "new" has a higher priority and prefers the node with these disks.
     """
@@ -133,14 +136,17 @@ def _stopping(**members: Any) -> Json:
 
 @pytest.mark.parametrize("search", ["yes", "no"])
 def test_place_counts_the_disks_of_instances_that_it_stops(search: str) -> None:
-    """An instance that is left out keeps its disks, so that no other instance gets their space."""
+    """`place` gives no instance the disk space of an instance that it stops."""
     found = place(_stopping(), "utilization", f"--exact-search={search}")
     homes = {entry["instance"]: entry["to"] for entry in found["instances"]}
     assert homes == {"old": [], "new": ["node3", "node4"]}
 
 
 def test_exact_search_counts_the_disks_of_instances_that_it_leaves_out() -> None:
-    """The rules leave out two, the search one, which keeps disk space that the other needs."""
+    """Exact search of `place` counts the disks of instances that it leaves out.
+
+    The rules leave out two instances, the search one, which keeps its disk space.
+    """
     given = _stopping()
     for name, size in (("small", 256), ("medium", 512)):
         given["instances"][name] = rbd("node3", tags=[f"iallocator:utilization:memory:{size}"])
@@ -151,7 +157,7 @@ def test_exact_search_counts_the_disks_of_instances_that_it_leaves_out() -> None
 
 
 def test_place_leaves_a_forthcoming_instance_where_it_will_be_created() -> None:
-    """It does not exist, so it cannot move; no instance with its exclusion tag is placed there."""
+    """`place` does not move a forthcoming instance; its exclusion tag applies to its node."""
     instances = {
         name: rbd("node1", tags=["role:a", "iallocator:score:node2:5"]) for name in ("web", "later")
     }
@@ -166,7 +172,7 @@ def test_place_leaves_a_forthcoming_instance_where_it_will_be_created() -> None:
 
 
 def test_place_creates_no_instance_that_must_start_after_one_left_out() -> None:
-    """Two instances depend on one that is not placed: neither of them is created."""
+    """`place` creates no instance that must start after one that is not placed."""
     given = allocate_rbd(cluster(2, memory=4096), memory=8192, name="base")
     base = given["request"]
     wanted = [
@@ -187,7 +193,7 @@ def test_place_creates_no_instance_that_must_start_after_one_left_out() -> None:
 
 
 def test_place_stops_no_instance_because_its_node_is_overcommitted() -> None:
-    """No instance is stopped because its node is overfull."""
+    """`place` stops no instance because its node is overfull."""
     instances = {f"i{k}": rbd("node1", memory=1024, vcpus=1) for k in range(4)}
     given = cluster(1, memory=4096, instances=instances)
     found = place(given, "default")
@@ -195,7 +201,7 @@ def test_place_stops_no_instance_because_its_node_is_overcommitted() -> None:
 
 
 def test_place_ignores_soft_limits_only_for_instances_without_another_node() -> None:
-    """An evacuated instance goes to a node with its exclusion tag only if there is no other."""
+    """`place` ignores an exclusion tag only for an evacuated instance without another node."""
     instances = {
         name: rbd(home, tags=["role:a"]) for name, home in (("old", "node2"), ("web", "node1"))
     }
@@ -207,7 +213,7 @@ def test_place_ignores_soft_limits_only_for_instances_without_another_node() -> 
 
 
 def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named() -> None:
-    """The secondary of a new instance is also restricted to the named nodes."""
+    """`place` restricts both nodes of a new drbd instance to the named nodes."""
     given = allocate(cluster(4), disk_template="drbd", name="new")
     given["request"]["restrict-to-nodes"] = ["node2", "node4"]
     (new,) = place(given)["instances"]
@@ -215,7 +221,10 @@ def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named() -> None:
 
 
 def test_creation_has_all_parameters_that_ganeti_requires() -> None:
-    """The opcode has interfaces, operating system and tags of the request; Ganeti loads it."""
+    """The opcode of a creation has all parameters that Ganeti requires.
+
+    Interfaces, operating system and tags are those of the request; Ganeti's own code loads it.
+    """
     given = allocate_rbd(cluster(2), tags=["iallocator:keep-running"])
     nic = {
         "mac": "aa:00:00:11:22:33",
@@ -251,7 +260,7 @@ def _load(opcode: Json) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_place_does_not_depend_on_the_order_of_nodes_and_groups(kind: str) -> None:
-    """The order has no effect even if capacities are circular: ties are decided by name."""
+    """The plan of `place` does not depend on the order of nodes and groups in the document."""
     sizes = {"node1": (3, 2, 1), "node2": (2, 1, 3), "node3": (1, 3, 2)}
     instances = {f"i{k}": rbd("node1") for k in range(4)}
     given = cluster({"default": 3, "second": 2}, instances=instances)
@@ -268,7 +277,7 @@ def test_place_does_not_depend_on_the_order_of_nodes_and_groups(kind: str) -> No
 
 
 def test_place_handles_instances_of_equal_priority_in_the_order_of_the_document() -> None:
-    """As in Pacemaker, the first of equal rank in the document is placed."""
+    """Instances of equal priority are placed in the order of the document, as in Pacemaker."""
     needs = ["iallocator:utilization:memory:1024"]
     instances = {name: rbd("node1", admin_state="down", tags=needs) for name in ("b", "a")}
     given = cluster(1, instances=instances)
@@ -281,7 +290,7 @@ def test_place_handles_instances_of_equal_priority_in_the_order_of_the_document(
 def test_place_omits_a_search_that_found_nothing_better(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """There is capacity, but the instance depends on one that is lost with its node."""
+    """`place` reports no search that found nothing better than the rules."""
     after = ["iallocator:order:after:base"]
     held = {"base": instance("node1"), "x": rbd("node1", tags=after)}
     path = tmp_path / "document.json"
@@ -292,7 +301,7 @@ def test_place_omits_a_search_that_found_nothing_better(
 
 
 def test_place_stops_no_instance_for_a_stopped_one_that_cannot_move() -> None:
-    """A stopped instance keeps its disks on its node, and prevents no other instance."""
+    """`place` stops no running instance for a stopped one that cannot move."""
     apart = ["iallocator:separate:must:db"]
     down = {
         f"p{k}": instance(f"node{k}", tags=apart, admin_state="down", disk=60000) for k in (1, 2)

@@ -1,4 +1,4 @@
-"""Test ``iallocator place`` with dead nodes: whole colocation groups, fewest left out."""
+"""Test `place` with offline nodes: colocation groups stay whole, and few are left out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Homes = Mapping[str, str | None]
 
 
 def place(given: Json, *options: str) -> Homes:
-    """Return the new node of each instance; None for an instance that is not placed."""
+    """Return the new node of each instance by `place`; None for one that is not placed."""
     found: Homes = plan_of("place", given, "--strategy=utilization", *options)["placement"]
     return found
 
@@ -34,7 +34,7 @@ def _shared(home: str, *tags: str, memory: int = 512) -> Json:
 def test_place_leaves_out_an_instance_that_cannot_fail_over_and_its_dependents(
     secondary: Json,
 ) -> None:
-    """An instance with an offline primary moves only through its secondary."""
+    """`place` leaves out an instance that cannot fail over, and later members of its group."""
     given = cluster(
         4,
         instances={
@@ -61,7 +61,7 @@ def test_place_leaves_out_an_instance_that_cannot_fail_over_and_its_dependents(
 def test_place_off_a_dead_primary_checks_migration_tags_of_each_step(
     kinds: tuple[str, ...], homes: set[str | None]
 ) -> None:
-    """An instance of a dead node fails over to its secondary; migration tags limit later moves."""
+    """`place` checks migration tags for each move after a failover from an offline node."""
     given = cluster(
         4,
         instances={"web": instance("node1", "node2")},
@@ -80,7 +80,11 @@ def test_place_off_a_dead_primary_checks_migration_tags_of_each_step(
 
 
 def test_place_keeps_n1_where_a_secondary_stays_on_a_drained_node() -> None:
-    """No other node could restart the instances of node2, so the plan keeps the secondary."""
+    """`place` checks N+1 for an instance with a secondary that stays on a drained node.
+
+    With no-new, the instance is left out; by default it is placed, as its failure is not tolerated
+    before.
+    """
     given = cluster(
         3,
         instances={"web": instance("node1", "node2", memory=1024), "full": _shared("node3")},
@@ -91,7 +95,10 @@ def test_place_keeps_n1_where_a_secondary_stays_on_a_drained_node() -> None:
 
 
 def test_place_leaves_instances_without_a_route_and_places_the_others() -> None:
-    """Two instances block each other and cannot be stopped: their colocation groups stay, too."""
+    """`place` leaves instances that block each other, with their colocation groups.
+
+    The two instances cannot be stopped. Other instances are placed.
+    """
     stays = "iallocator:keep-running"
     given = cluster(
         3,
@@ -109,7 +116,7 @@ def test_place_leaves_instances_without_a_route_and_places_the_others() -> None:
 
 
 def test_place_moves_back_by_default_instances_that_cannot_be_restarted_again() -> None:
-    """An instance on a drained node is lost already, so N+1 stops no instance for it."""
+    """By default, `place` stops no instance on a drained node that could not be restarted again."""
     given = cluster(
         4,
         memory=3000,
@@ -124,7 +131,7 @@ def test_place_moves_back_by_default_instances_that_cannot_be_restarted_again() 
 
 
 def _world(chances: Random) -> Json:
-    """Return three or four nodes, some dead, and instances, some in colocation groups."""
+    """Return a random cluster with offline nodes and colocation groups."""
     count = chances.choice((3, 4))
     names = [f"node{k}" for k in range(1, count + 1)]
     there: Json = {}
@@ -178,7 +185,7 @@ def _left_out(there: Json, homes: Homes) -> list[int]:
 
 @pytest.mark.parametrize("seed", seeds(10, 150))
 def test_place_off_dead_nodes_leaves_out_as_few_as_possible(seed: int) -> None:
-    """Compared with all placements: whole colocation groups, higher priorities first."""
+    """`place` off offline nodes leaves out as few instances as brute force, by priority."""
     pytest.importorskip("highspy")
     given = _world(Random(seed))
     there = given["instances"]

@@ -1,4 +1,4 @@
-"""Test soft constraints in a full re-placement: exact search violates the least."""
+"""Test soft constraints in `place`: exact search violates the least."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytest.importorskip("highspy")
 
 
 SEEDS = (5, 6, 49, 220)
-"""Cases in which rules alone leave out an instance, although all fit."""
+"""Seeds for which the rules alone leave out an instance, although all fit."""
 
 
 class World:
-    """Represent nodes with slots, instances that need slots, and pairs with a soft constraint."""
+    """Nodes with slots, instances that need slots, and pairs with a soft constraint."""
 
     def __init__(self, seed: int) -> None:
         rng = Random(f"wishes/{seed}")
@@ -32,7 +32,7 @@ class World:
         self.penalties = [rng.choice((1, 5)) for _ in self.kinds]
 
     def document(self) -> Json:
-        """Return the document; no instance runs, so that all are placed."""
+        """Return the document of the case; no instance runs, so `place` places all."""
         tags: list[list[str]] = [[f"iallocator:utilization:slot:{n}"] for n in self.needs]
         for k, (kind, penalty) in enumerate(zip(self.kinds, self.penalties)):
             for member in self.members[k]:
@@ -54,7 +54,7 @@ class World:
         )
 
     def lowest(self) -> int | None:
-        """Return the lowest penalty of a placement of all; None if there is none."""
+        """Return the lowest penalty of a placement of all instances; None if there is none."""
         fitting = (
             self.cost(homes)
             for homes in product(range(3), repeat=5)
@@ -70,7 +70,7 @@ class World:
 def test_exact_search_violates_the_cheapest_soft_constraints_between_moved_instances(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The penalty equals that of the best placement by brute force."""
+    """Exact search of `place` violates soft constraints with the least sum of penalties."""
     world = World(seed)
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(world.document()))
@@ -84,7 +84,7 @@ def test_exact_search_violates_the_cheapest_soft_constraints_between_moved_insta
 
 
 def _shuffled(found: Any, rng: Random, path: tuple[str, ...] = ()) -> Any:
-    """Return `found` with the keys of all objects but the instances in another order."""
+    """Return `found` with all keys except those of instances in another order."""
     if isinstance(found, dict):
         keys = list(found)
         if path != ("instances",):
@@ -94,7 +94,7 @@ def _shuffled(found: Any, rng: Random, path: tuple[str, ...] = ()) -> Any:
 
 
 def _circular(seed: int) -> Json:
-    """Return nodes of which each has more of one attribute, and instances that need all of them."""
+    """Return nodes with a cycle of free capacities, and instances that need all attributes."""
     rng = Random(f"circular/{seed}")
     given = cluster(
         4,
@@ -115,7 +115,7 @@ def _circular(seed: int) -> Json:
 def test_place_does_not_depend_on_the_order_of_keys(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Cycles of capacities are cut by name; only instances keep the order of the document."""
+    """The plan of `place` does not depend on the order of keys, also with a cycle."""
     path = tmp_path / "document.json"
     for seed in range(3):
         answers = []

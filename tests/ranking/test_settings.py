@@ -20,7 +20,7 @@ from .side_by_side import table
 
 
 def document(**tags: str) -> Json:
-    """Return a request for one node of two groups; `tags` are of groups, or of the cluster."""
+    """Return a request on two groups of one node each; `tags` are of groups or the cluster."""
     made = cluster({"default": 2, "annex": 2}, tags=tuple(tags.pop("cluster", "").split()))
     for group, text in tags.items():
         made["nodegroups"][f"uuid-{group}"]["tags"] = text.split()
@@ -39,7 +39,7 @@ def strategies(made: Json, *options: str) -> dict[str, str]:
 
 
 def test_sources_count_in_the_order_of_precedence() -> None:
-    """When a source is removed, the next one applies."""
+    """Without one source of a setting, the source with the next precedence applies."""
     made = document(cluster="iallocator:strategy:minimal", annex="iallocator:strategy:balanced")
     made["request"]["strategy"] = "lost-allocations"
     line = ["--strategy=pacemaker-default"]
@@ -54,14 +54,14 @@ def test_sources_count_in_the_order_of_precedence() -> None:
 
 
 def test_compat_hail_ignores_tags_with_settings() -> None:
-    """Tags of iallocator have no meaning for hail."""
+    """With ``--compat hail``, tags with settings are ignored."""
     made = document(cluster="iallocator:strategy:minimal iallocator:top:3")
     made["request"]["strategy"] = "affinity"
     assert strategies(made, "--compat=hail") == {"default": "score", "annex": "score"}
 
 
 def test_tags_set_other_settings() -> None:
-    """Tags of a group apply to that group, tags of the cluster to all."""
+    """Tags of a group set options for this group, tags of the cluster for all groups."""
     made = document(cluster="iallocator:top:2", annex="iallocator:top:1")
     response = respond(made)
     shown = {one["group"]: len(one.get("placements", [])) for one in response["solutions"]}
@@ -69,7 +69,7 @@ def test_tags_set_other_settings() -> None:
 
 
 def test_n1_of_a_group_counts_only_there() -> None:
-    """An instance that no other node could restart is rejected only in the group with the tag."""
+    """An N+1 mode in a tag of a group rejects instances in this group only."""
     made = cluster(
         {"default": 2, "annex": 2}, memory=4096,
         instances={"a": rbd("node1", memory=2048),
@@ -84,7 +84,7 @@ def test_n1_of_a_group_counts_only_there() -> None:
 
 
 def test_config_reports_values_and_origins() -> None:
-    """Each source has one setting, and a group has one of its own."""
+    """``show --settings`` reports each value with its origin, also of single groups."""
     made = document(
         cluster="iallocator:strategy:minimal iallocator:n1:off", annex="iallocator:seed:4"
     )
@@ -106,7 +106,7 @@ def test_config_reports_values_and_origins() -> None:
 
 
 def test_invalid_tag_causes_a_warning_and_the_next_source_counts() -> None:
-    """An invalid tag is reported, and stdout has an answer."""
+    """An invalid tag causes a warning, and the source with the next precedence applies."""
     made = document(cluster="iallocator:strategy:minimal", annex="iallocator:strategy:bets")
     done = subprocess.run(
         [sys.executable, "-m", "iallocator"], input=as_bytes(made), capture_output=True, check=True
@@ -119,7 +119,7 @@ def test_invalid_tag_causes_a_warning_and_the_next_source_counts() -> None:
 
 
 def test_unknown_strategy_on_the_command_line_is_an_error() -> None:
-    """The message lists the strategies."""
+    """An unknown strategy is an error that lists the strategies."""
     with pytest.raises(UsageError, match="--strategy: expected one of score, lost-allocations"):
         answer(as_bytes(document()), ["--strategy=best"])
 
@@ -134,7 +134,7 @@ def test_unknown_strategy_on_the_command_line_is_an_error() -> None:
     ],
 )
 def test_invalid_key_in_a_request_is_an_error(key: str, value: Any, expected: str) -> None:
-    """The message has the place and the expected form."""
+    """An invalid key in a request is an error with its place and the expected form."""
     made = document()
     made["request"][key] = value
     with pytest.raises(RequestError, match=expected):
@@ -142,7 +142,7 @@ def test_invalid_key_in_a_request_is_an_error(key: str, value: Any, expected: st
 
 
 def test_manual_shows_the_answers_of_the_strategies() -> None:
-    """The table is generated, covers all strategies, and each strategy has another answer."""
+    """The manual's table of answers has all strategies, each with another answer."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "strategies.md").read_text()
     lines = table()
     assert "\n".join(lines) in page

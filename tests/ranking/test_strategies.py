@@ -1,4 +1,4 @@
-"""Test the common properties of all strategies, and the addition of a new strategy."""
+"""Test common properties of all strategies, and how a new strategy is added."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
 def world() -> Json:
-    """Return a small cluster on which every request makes sense."""
+    """Return a small cluster on which requests of every type have something to do."""
     return cluster(
         {"default": 4, "annex": 3},
         memory=16384,
@@ -36,7 +36,7 @@ def world() -> Json:
 
 
 def batch() -> Json:
-    """Return a request for three instances."""
+    """Return a request for a batch of three instances."""
     wanted = [allocate({}, name=name)["request"] for name in ("a", "b", "c")]
     for one in wanted:
         del one["type"]
@@ -62,7 +62,7 @@ REQUESTS: dict[str, Json] = {
 def test_strategy_answers_every_request_with_a_permitted_placement(
     strategy: str, request_: Json
 ) -> None:
-    """The strategy's best placement is one of the placements by score, with an equal score."""
+    """Each strategy answers each request with one of the placements possible by score."""
     asked = as_bytes({**world(), "request": request_})
     found = json.loads(answer(asked, [f"--strategy={strategy}", "--n1=off"]))
     assert found["success"]
@@ -82,7 +82,7 @@ def test_strategy_answers_every_request_with_a_permitted_placement(
 @every_strategy
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 def test_explanation_is_about_the_answer_of_the_strategy(strategy: str, request_: Json) -> None:
-    """Every decision has the nodes of the answer, and the rule that selected them."""
+    """`explain` has the nodes of the strategy's answer, and the rule that selected them."""
     raw = as_bytes({**world(), "request": request_})
     settings = Settings()
     parse([f"--strategy={strategy}"], settings)
@@ -99,7 +99,7 @@ def test_explanation_is_about_the_answer_of_the_strategy(strategy: str, request_
 
 
 def test_explanation_names_the_rule_and_both_figures() -> None:
-    """The explanation names the deciding rule, the competitor, and the rejected nodes."""
+    """`explain` names the rule that decided, both figures, and the rejected nodes."""
     made = cluster(nodes=3, instances={"old": rbd("node1")})
     made["nodes"]["node3"]["tags"] = ["iallocator:score:-5"]
     settings = Settings()
@@ -113,7 +113,7 @@ def test_explanation_names_the_rule_and_both_figures() -> None:
 
 
 def test_lost_allocations_rank_moves() -> None:
-    """On request, the lost allocations of a placement decide instead of the score."""
+    """With the option, lost allocations rank moves instead of the score."""
     made = cluster(nodes=3, memory=8192, changes={"node2": {"free_disk": 20000}})
     made["ipolicy"] = made["nodegroups"]["uuid-default"]["ipolicy"]
     made["ipolicy"]["minmax"][0]["min"] |= {"disk-size": 4096, "memory-size": 1024}
@@ -127,7 +127,7 @@ def test_lost_allocations_rank_moves() -> None:
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """Add the strategy that the manual shows; return its name."""
+    """Add the strategy that the manual shows, and return its name."""
     text = (Path(__file__).parents[2] / "docs" / "how-to" / "write-a-strategy.md").read_text()
     code = re.search(r"```python\n(.*?)```", text, re.S)
     assert code is not None
@@ -147,7 +147,7 @@ def example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 def test_strategy_of_the_manual_works_everywhere(example: str) -> None:
-    """A module and a line are enough for requests of all types, and for explanations."""
+    """The strategy of the manual answers and explains requests of all types."""
     made = world()
     made["nodes"]["node10"] = made["nodes"]["node1"] | {"free_memory": 16384}
     for request in REQUESTS.values():
