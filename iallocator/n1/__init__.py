@@ -33,8 +33,9 @@ if TYPE_CHECKING:
             """Return, for each instance of a colocation group, the names of all its members."""
 
     Growth = tuple[float, float, float, float]
-    """Instances and MiB that a failure loses in addition; and the same if instances that return
-    from offline nodes do not count as lost in the initial state."""
+    """What a failure loses more than in the initial state: instances, and MiB of memory, if
+    instances that have returned from offline nodes count as lost in the initial state; then
+    instances, and MiB, if they do not count as lost."""
 
 
 __all__ = [
@@ -48,31 +49,41 @@ Failure = tuple[int, ...]
 """The nodes that fail together, in ascending order; usually one."""
 
 PAIR = 2
-"""The nodes of the largest failures that are all listed."""
+"""The number of nodes in a pair: the largest failures of which all combinations are listed."""
 
 ANY_NUMBER = 1 << 40
-"""More instances than any cluster has: the headroom where nothing limits it."""
+"""A count that stands for "unlimited": more instances than any cluster has."""
 
 SAFE, UNKNOWN, LOST = 0, 1, 2
-"""The results that bounds prove of a failure: tolerated, unknown, or not tolerated."""
+"""The results of a check by bounds: a failure is proved tolerated, not decided, or proved not
+tolerated."""
 
 NO_GROWTH: Growth = (0.0, 0.0, 0.0, 0.0)
-"""No instance more cannot be restarted, in the units of `Growth`."""
+"""The `Growth` of a failure that loses no more than in the initial state."""
 
 SUMMED_LIMITS = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
-"""The limits that sums know."""
+"""The limits of nodes that sums of free capacity take into account."""
 
 PACKED_LIMITS = (*SUMMED_LIMITS, OWN_SPINDLES, SPINDLES_OF_DISKS)
-"""The limits that counting and packings know, or that they leave undecided."""
+"""The limits of nodes that counting and packing take into account, or report as undecided."""
 
 
 def sum_of_shares(
     closing: Iterable[tuple[float, float]], memory_budget: float, disk_budget: float
 ) -> tuple[int, float]:
-    """Return `SAFE` if budgets of memory and disk cannot close all targets, and what is spare.
+    """Return whether budgets of memory and disk cannot close all targets, and the spare memory.
 
-    `closing`: the MiB of memory, and of disk, either of which closes a target.  The spare memory is
-    infinite if the budgets cannot do so even if two targets are closed already, else -1.
+    A target is closed if it lacks the memory, or the disk, for one more instance. The first result
+    is `SAFE` if the budgets certainly cannot close all targets, else `UNKNOWN`. The spare memory is
+    infinite if the budgets cannot close all targets even after two of them are closed; else -1, or
+    0 with `UNKNOWN`.
+
+    Parameters
+    ----------
+    closing:
+        For each target, the MiB of memory, and the MiB of disk, either of which closes it.
+    memory_budget, disk_budget:
+        The MiB that are available to close targets.
     """
     first = second = others = 0.0  # the two largest shares, and the sum of the others
     for memory, disk in closing:
@@ -97,14 +108,15 @@ LEFT, MOVED, CAME = range(3)
 from another group, or are created."""
 
 WORK_PER_SECOND = 1_000_000
-"""Moves × nodes that count as one second: less than an idle machine simulates in that time."""
+"""The units of work that count as one second. One unit is one simulated move × one node; an idle
+machine does more units in a second."""
 
 SCALAR = 100
-"""The work of one move × node that is not simulated in arrays."""
+"""The units of work of one move × one node that is simulated without arrays."""
 
 
 class UndecidedError(Exception):
-    """A failure stays undecided, because the work of the request is spent."""
+    """Raised if the limit of work or time is reached before a failure is decided."""
 
 
 MODES = ("strict", "no-worse", "no-new", "off")
@@ -130,19 +142,19 @@ class Rules:
     effort:
         When checks must end, and the simulations that they may do; None: there is no limit.
     movers_stay:
-        Whether an instance that moves counts where it was before. hail does so by accident.
+        Whether a moving instance also counts on the nodes that it leaves. hail counts it there by
+        accident.
     failures:
         The sets of nodes that fail together, for example the nodes on one power supply. None: each
         node fails alone.
     plan:
-        Whether the rules are those of a plan, which is about the state after its last step: in
-        every mode only online nodes take over, and ``strict`` requires the failures of all online
-        nodes to be tolerated.
+        Whether the rules are for the last state of a plan: in every mode only online nodes take
+        over, and ``strict`` requires the failures of all online nodes to be tolerated.
     namesake:
         An instance that counts as the new one. hail does so by accident: if the request names a
         group, hail numbers the new instance by the count of the group, which may be the number of
-        one of its instances. When the node of that instance fails, the new one is moved in its
-        place.
+        one of its instances. When the node of that instance fails, hail moves the new instance
+        instead of it.
 
     Attributes
     ----------
@@ -195,12 +207,12 @@ class Rules:
         self._power: object = None
 
     def spend(self, moves: int) -> None:
-        """Record an amount of moves × nodes as simulated.
+        """Add `moves`, a number of moves × nodes, to the simulation work that is done.
 
         Raises
         ------
         UndecidedError
-            If no work is left, or the time is up.
+            If the limit of work or time is reached.
         """
         effort = self.effort
         effort.spend(moves, SIMULATIONS)
@@ -208,7 +220,7 @@ class Rules:
             raise UndecidedError
 
     def targets(self, cluster: Cluster, group: Group) -> list[int]:
-        """Return the nodes of `group` that may take over."""
+        """Return the indices of the nodes of `group` that may take over when other nodes fail."""
         targets = self._targets.get(group.index)
         if targets is None:
             targets = [i for i in group.nodes if self.strict or cluster.nodes[i].online]
@@ -216,7 +228,9 @@ class Rules:
         return targets
 
     def switch(self, power: object) -> None:
-        """Forget which nodes take over if `power`, the condition of the nodes, has changed."""
+        """Drop the cached targets if `power`, which describes the condition of the nodes, has
+        changed.
+        """
         if power != self._power:
             self._power, self._targets = power, {}
 
@@ -234,10 +248,10 @@ class Rules:
         return self.namesake is not None and instance.order in (self.namesake.order, LAST)
 
     def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> list[Failure]:
-        """Return the failures that must be tolerated when `group` is used.
+        """Return the failures that must be tolerated when an instance is placed in `group`.
 
-        `scope`: the nodes over which the allocation's score runs. Without ``strict``, a node that
-        is not online does not fail.
+        `scope`: the nodes over which the score of the allocation is computed. Without ``strict``, a
+        node that is not online does not fail.
         """
         if not self.strict:
             return self.of_online(cluster, group)
@@ -247,7 +261,9 @@ class Rules:
         return [one for one in self._failures if not inside.isdisjoint(one)]
 
     def of_online(self, cluster: Cluster, group: Group) -> list[Failure]:
-        """Return the failures of online nodes of `group`."""
+        """Return the failures of online nodes of `group`; nodes that are not online are left out of
+        each.
+        """
         nodes = cluster.nodes
         if self._failures is None:
             return [(i,) for i in group.nodes if nodes[i].online]
@@ -257,16 +273,17 @@ class Rules:
 
 
 def plan_rules(mode: str, relations: Colocation | None = None) -> Rules:
-    """Return the rules for plans, by which the members of a colocation group restart together."""
+    """Return the rules for plans; the members of a colocation group must restart on one node."""
     return Rules(mode, None if relations is None else relations.units(), plan=True)
 
 
 def disk_rejection(
     checker: ScalarKernel, state: State, instance: Instance, old: int, secondary: int
 ) -> Check | None:
-    """Return the hard limit that a failover breaks with ``strict``, where it needs disk.
+    """Return the hard limit that rejects the failover of `instance` with ``strict``, or None.
 
-    The old primary becomes the secondary. `instance` must be off `state`.
+    With ``strict``, a failover from `old` to `secondary` requires disk on both: `old` becomes the
+    secondary. `instance` must not be placed on `state`.
     """
     left = SECONDARY if state.cluster.nodes[old].online else ABANDONED
     return checker.primary_rejection(

@@ -1,10 +1,10 @@
 """Batched simulation: many failures simulated at once in arrays, one failure in each row.
 
-The same steps as in `iallocator.n1.simulation`, for instances on one node without tags, where only
-memory and disk decide whether a node accepts them.  Each node fails alone: the scores of a row
-assume that all instances leave one node.  The scores are those of
+The steps are those of `iallocator.n1.simulation`. Instances must be on one node and have no tags,
+so that only memory and disk decide whether a node accepts them.  Each node fails alone: the scores
+of a row assume that all instances leave one node.  The scores are those of
 `iallocator.scoring.incremental_batch`.  As soon as all instances left in a row are equal, each of
-them takes one slot, whatever is chosen, and the slots are counted.
+them takes one slot, whichever node it restarts on, and the slots are counted.
 
 Cost: O(f n) per step for *f* failures and *n* nodes, in blocks of `FAILURE_NODES_AT_ONCE` elements.
 """
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     from iallocator.scoring.incremental_batch import SharedBatchData
 
     Arrivals = tuple[Instance, Sequence[int]]
-    """An instance, and the nodes to which equal instances come one after the other."""
+    """An instance, and the nodes on which several equal instances are placed, in this order."""
 
 __all__ = ["Arrivals", "BatchedSimulation"]
 
 
 def slots_for(memory: Floats, disk: Floats, need: Floats) -> Floats:
-    """Return how many equal instances fit; some memory, and disk if they need any, must remain.
+    """Return how many instances of size `need` fit into the free `memory` and `disk` of each node.
 
-    `need` has memory and disk in its last dimension; the other dimensions are those of `memory`.
+    Some memory must remain, and some disk if the instances need any. `need` has memory and disk in
+    its last dimension; the other dimensions are those of `memory`.
     """
     slots = _slots(memory, need[..., 0])
     if not need[..., 1].any():
@@ -48,20 +49,36 @@ def slots_for(memory: Floats, disk: Floats, need: Floats) -> Floats:
 
 
 def _slots(free: Floats, each: Floats) -> Floats:
-    """Return how often `each` fits with a rest above 0; any number if `each` is 0."""
+    """Return how often `each` fits into `free` with more than 0 left over.
+
+    If `each` is 0, the result is `ANY_NUMBER`, or 0 if nothing is free.
+    """
     some = np.maximum(np.ceil(free / np.maximum(each, 1.0)) - 1.0, 0.0)
     return np.where(each > 0, some, np.where(free > 0, ANY_NUMBER, 0.0))
 
 
 class _Batch:
-    """One batch: the failures of the nodes at positions `own`, a row for each.
+    """One batch of simulated failures of single nodes, with a row of the arrays for each failure.
 
-    `shared`: see `BatchBasis`.  `allowed`: which nodes take over.  Vector ``coming[i]`` is added at
-    each of the positions ``at[i]``; see `BatchedSimulation.lost`.  ``heads[i]`` has a row of
-    amounts for each instance of ``leaving[i].head``.
-
-    Rows are sorted by the lengths of their queues, the longest first.  So the rows with an instance
+    Rows are sorted by the lengths of their queues, the longest first. So the rows with an instance
     left to restart are always the first ones; the other rows keep their last values.
+
+    Parameters
+    ----------
+    basis:
+        The capacities and statistics of the present state.
+    shared:
+        The data of `basis` for all sizes of instances in the batch.
+    allowed:
+        Which nodes may take over, by position in the scope.
+    own:
+        The position of the failed node of each failure.
+    leaving:
+        The instances that each failure restarts.
+    heads:
+        For each failure, a row of amounts for each instance of ``leaving[i].head``.
+    coming, at:
+        Vector ``coming[i]`` is added at each of the positions ``at[i]`` before failure ``i``.
     """
 
     def __init__(
@@ -119,7 +136,9 @@ class _Batch:
         self._start_steps(moved, np.array([node for _, node in kinds], dtype=np.intp))
 
     def _arrive(self, vectors: Floats, at: Sequence[Sequence[int]]) -> None:
-        """Add the vector of each row at the nodes in `at`, as often as each occurs."""
+        """Add the vector of each row at its positions in `at`; a position that occurs twice counts
+        twice.
+        """
         nodes = self._memory.shape[1]
         came = np.fromiter(chain.from_iterable(at), dtype=np.intp)
         if not came.size:
@@ -134,9 +153,11 @@ class _Batch:
         self._scores.arrive(row, node, added)
 
     def _start_steps(self, moved: Floats, own: Indices) -> None:
-        """Initialise what each step moves: the capacity it needs, its effect on statistics.
+        """Compute for every step the capacity that its instances need, and their effect on the
+        scores.
 
-        `moved` and `own` are those of each kind of rows, which have the same head.
+        Rows with equal heads and the same failed node are of one kind. `moved`: the vectors of the
+        heads, kind by kind; `own`: the failed node of each kind.
         """
         kinds = self._kinds
         lengths = np.zeros(own.size, dtype=np.intp)
@@ -149,7 +170,7 @@ class _Batch:
         self._scores.start(vectors, own)
 
     def run(self) -> Truths:
-        """Restart all instances; return per row whether one is left over."""
+        """Restart all instances; return for each failure whether an instance is left over."""
         for step in range(len(self._needed)):
             while self._busy and self._left[self._busy - 1] <= step:
                 self._busy -= 1
@@ -181,9 +202,10 @@ class _Batch:
         self._scores.keep(rows)
 
     def _move(self, step: int, active: int) -> None:
-        """Restart instance number `step` of each simulated failure on the node of the lowest score.
+        """Restart the instance at position `step` of each queue on the node with the lowest score.
 
-        The first `active` rows of the batch are the failures with that many instances.
+        Only the first `active` rows have an instance at this position. A row without a node for its
+        instance is dropped, and its failure is recorded as not tolerated.
         """
         needed = self._needed[step, :, :active, None]
         closed = self._free[:active] <= needed[0]
@@ -206,12 +228,22 @@ class _Batch:
 
 
 FAILURE_NODES_AT_ONCE = 60_000
-"""Failures × nodes that are worked on at a time: all their statistics should stay near the
-processor."""
+"""The most failures × nodes in one batch: all their statistics should stay in the processor's
+cache."""
 
 
 class _Head(NamedTuple):
-    """The instances of a failure before the last run: in order, as an array, and their kinds."""
+    """The instances of a failure that restart before its last run of equal instances.
+
+    Attributes
+    ----------
+    vectors:
+        The amounts of each instance, in the order of the restarts.
+    amounts:
+        The array of `vectors`, instances × columns.
+    kinds:
+        The different vectors.
+    """
 
     vectors: list[Vector]
     amounts: Floats
@@ -219,14 +251,16 @@ class _Head(NamedTuple):
 
 
 class BatchedSimulation:
-    """Simulates failures over the nodes in `scope`; `targets` of one group take over.
+    """Simulates failures of single nodes in arrays; the scores are computed over the nodes in
+    `scope`.
 
-    `matrix`: the capacities of all nodes, see `iallocator.scoring.arrays`.
+    `matrix`: the capacities of all nodes, see `iallocator.scoring.arrays`. `targets`: the nodes of
+    one group that may take over.
     """
 
     @staticmethod
     def suits(failing: Iterable[Failure]) -> bool:
-        """Return whether `lost` can simulate all of `failing`: each is of one node."""
+        """Return whether `lost` can simulate all of `failing`: each of them must be of one node."""
         return all(len(failure) == 1 for failure in failing)
 
     def __init__(
@@ -245,9 +279,9 @@ class BatchedSimulation:
         leaving: Sequence[Leaving],
         coming: Sequence[Arrivals | None],
     ) -> list[bool]:
-        """Return for each failure, as in `suits`, whether it loses an instance.
+        """Return for each failure of one node whether an instance cannot be restarted after it.
 
-        The instances ``leaving[i]`` leave the nodes of ``failing[i]``.  The instances ``coming[i]``
+        The instances ``leaving[i]`` leave the nodes of ``failing[i]``. The instances ``coming[i]``
         are on their nodes in addition to the state; those on failed nodes are part of
         ``leaving[i]``.
         """
@@ -281,7 +315,7 @@ class BatchedSimulation:
         return nodes if self._every else [self._position[node] for node in nodes]
 
     def _head_of(self, failure: Failure, leaving: Leaving) -> _Head:
-        """Return the head of the instances that leave `failure`, kept while it is unchanged."""
+        """Return the head of `leaving`, from the cache if the head of this failure is unchanged."""
         known = self._heads.get(failure)
         if known is None or known.vectors is not leaving.head:
             amounts = np.array(leaving.head, dtype=np.float64).reshape(-1, len(COLUMNS))

@@ -1,16 +1,16 @@
-"""Bounds: sums of free memory that prove that a failure is tolerated, or that it is not.
+"""Bounds: sums of free memory that prove that a failure is tolerated, or that it is not tolerated.
 
-An instance of x MiB cannot be restarted only if the instances restarted before it leave less than
-x MiB on every target.  That takes at least ``max(0, capacity - x + 1)`` MiB on each target.  If the
-sum of these amounts is more than the memory restarted before the instance, the instance has a
-placement, whatever the order and the choices.  The largest instance is the worst case: making x
-smaller by one raises the left side by the number of targets that could hold x, and the right side
-by one.
+An instance of x MiB cannot be restarted only if the instances restarted before it leave less than x
+MiB on every target.  To leave less, the earlier instances must use at least
+``max(0, capacity - x + 1)`` MiB on each target. If the sum of these amounts is more than the memory
+of all earlier instances, the instance has a placement, whatever the order and the choices.  The
+largest instance is the worst case: making x smaller by one raises the left side by the number of
+targets that could hold x, and the right side by one.
 
 Plain instances need disk as well: a target is closed to an instance by memory or by disk.  The
 instances restarted before can close all targets only if the shares of both budgets, the cheaper one
 for each target, add up to no more than two.  If the shares without the two largest add up to more
-than two, any two nodes can give away all they have, so no candidate can break the failure.
+than two, not even a candidate that fills two nodes can make the failure intolerable.
 
 If several nodes fail together, the instances of each of their groups are restarted on the other
 nodes of that group. An instance with both nodes among the failed ones cannot be restarted.
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from iallocator.n1.pools import Share
 
     Demands = Kept[Failure, "Demand"]
-    """Failure -> its demand."""
+    """Failure -> its demand, cached until one of its nodes changes."""
 
     Capacities = Mapping[int, "TargetCapacity"]
     """Index of a group -> the free memory of its nodes that may take over."""
@@ -72,14 +72,18 @@ class Demand:
     failovers:
         Secondary -> MiB of the drbd primaries that fail over to it.
     moved, largest:
-        MiB of all instances that need a new node, and of the largest; a colocation group is one.
-    plain_disk, largest_disk:
-        MiB of disk of the instances that are created anew, and of the largest.
+        MiB of memory of all instances that need a new node, and of the largest of them; a
+        colocation group counts as one instance.
+    plain, plain_disk, largest_disk:
+        The number of instances with local disks that need a new node, their MiB of disk, and the
+        MiB of the largest of them.
     single:
-        Whether there are drbd primaries without a secondary that runs: nothing can restart them.
+        Whether a drbd primary certainly cannot be restarted: it has no secondary, or its secondary
+        fails at the same time, or lacks a migration tag.
     intricate:
-        Whether only the simulation decides: nodes have other limits than memory, disk and pools, an
-        instance must be created anew that the policy rejects, or one counts as another.
+        Whether only the simulation decides: nodes have other limits than memory, disk and pools,
+        the policy rejects an instance that must be created anew, or the new instance counts as its
+        namesake.
     movers, recreated:
         How many instances need a new node, and how many of them are created anew.
     shares:
@@ -119,7 +123,10 @@ class Demand:
         self.shares: list[Share] | None = None
 
     def add(self, instance: Instance, secondary: int | None, recreated: bool) -> None:
-        """Count a primary of the node."""
+        """Count `instance`, which is a primary of the failed node.
+
+        `recreated`: whether the instance is created anew on another node, instead of moved.
+        """
         if instance.forthcoming:
             return
         memory = instance.memory if instance.uses_memory else 0
@@ -139,7 +146,7 @@ class Demand:
             self.largest_disk = max(self.largest_disk, instance.disk)
 
     def add_demand(self, other: Demand) -> None:
-        """Count the instances of another node that fails at the same time and need a new node."""
+        """Add the instances that need a new node of `other`, a node that fails at the same time."""
         self.movers += other.movers
         self.moved += other.moved
         self.largest = max(self.largest, other.largest)
@@ -149,7 +156,7 @@ class Demand:
         self.largest_disk = max(self.largest_disk, other.largest_disk)
 
     def add_unit(self, members: Sequence[Instance]) -> None:
-        """Count that these members, which are counted already, need one node together."""
+        """Count that `members` must restart on one node; each of them is counted already."""
         here = [one for one in members if not one.forthcoming]
         if len(here) < 2:
             return
@@ -221,7 +228,7 @@ def _demand_of_node(state: State, node: int, rules: Rules) -> Demand:
 
 
 def known_demand(state: State, failure: Failure, rules: Rules, known: Demands) -> Demand:
-    """Return the demand of `failure`, kept in `known`, which is of this state and these `rules`."""
+    """Return the demand of `failure`; `known` caches demands of this state and these `rules`."""
     stamps = state.stamps
     counter = stamps[failure[0]] if len(failure) == 1 else tuple(stamps[node] for node in failure)
     return derived(known, failure, counter, lambda: demand_of(state, failure, rules))
@@ -249,7 +256,7 @@ def _split(state: State, nodes: Iterable[int], demand: Demand) -> None:
 class TargetCapacity:
     """The free memory of the targets of a group, sorted: one look-up gives the sums of bounds.
 
-    It pays if many failures are checked on the same state.
+    The sort saves time if many failures are checked on the same state.
     """
 
     __slots__ = ("_above", "_capacities", "_memory", "_order", "_total", "members")
@@ -267,9 +274,11 @@ class TargetCapacity:
     def without(
         self, failure: Failure, need: float, memory_taken: Mapping[int, float]
     ) -> tuple[float, float, float]:
-        """Return the largest capacity, their total, and the closing sum for `need`.
+        """Return the largest free memory of a target, the total of all, and the MiB that close all
+        to `need`.
 
-        The nodes of `failure` do not count. `memory_taken`: node -> MiB in use there already.
+        The free memory is 1 MiB less than what is free, because some must remain. The nodes of
+        `failure` are not targets. `memory_taken`: node -> MiB that failovers use there.
         """
         total = self._total
         for index in self.members.intersection((*failure, *memory_taken)):
@@ -287,9 +296,10 @@ class TargetCapacity:
     def closing(
         self, need: float, failed: Collection[int], memory_taken: Mapping[int, float]
     ) -> float:
-        """Return the MiB that close all targets except `failed` to `need` MiB.
+        """Return the least MiB that leave no target, except `failed`, with `need` MiB of free
+        memory.
 
-        `memory_taken`: node -> MiB in use there already.
+        `memory_taken`: node -> MiB that failovers use there.
         """
         count = len(self._capacities) - bisect_left(self._capacities, need)
         closing = self._above[count] - count * (need - 1)
@@ -302,11 +312,11 @@ class TargetCapacity:
 
 
 FAILURES_WORTH_SORTING = 8
-"""So many failures checked together are worth one sort of the capacities of their targets."""
+"""The number of failures from which on sorting the free memory of their targets saves time."""
 
 
 def capacities_for(state: State, rules: Rules, failing: Collection[Failure]) -> Capacities:
-    """Return the sorted capacities of the groups of `failing`, if there are many failures."""
+    """Return the sorted free memory of the groups of `failing`; empty if there are few failures."""
     if len(failing) < FAILURES_WORTH_SORTING:
         return NONE
     nodes = state.cluster.nodes
@@ -325,9 +335,9 @@ def check_bounds(
 ) -> tuple[int, float]:
     """Return `SAFE` or `LOST` if bounds prove it, else `UNKNOWN`; and with `SAFE` the spare memory.
 
-    The spare memory in MiB is what any single target can lose while all instances that need a new
-    node can still be placed.  If disk matters as well, it is infinite or -1: the shares of
-    `sum_of_shares` decide.  Failovers to secondaries are not part of it.
+    The spare memory is the number of MiB that any single target can lose while all instances that
+    need a new node can still be placed. If instances need disk as well, the number is infinite or
+    -1; see `sum_of_shares`. The memory for failovers to secondaries is not part of it.
 
     Cost: O(n) for *n* targets, if an instance needs a new node; O(log n) with `capacities`, which
     must be of the same state.
@@ -356,9 +366,10 @@ def check_movers(
     rules: Rules,
     capacities: Capacities = NONE,
 ) -> tuple[int, float]:
-    """Return what `check_bounds` does, for the instances of one group that need a new node.
+    """Check by sums whether the instances of one group that need a new node can be placed.
 
-    `failovers`: node -> MiB that fail over to it.
+    Return `SAFE` or `LOST` if sums prove it, else `UNKNOWN`; and with `SAFE` the MiB that any
+    single target can lose. `failovers`: secondary -> MiB that fail over to it.
     """
     targets: Sequence[int] = rules.targets(state.cluster, demand.group)
     capacity = capacities.get(demand.group.index)

@@ -1,7 +1,8 @@
-"""Comparison of a state with the initial one: which failures are broken, and which lose more.
+"""Comparison of a state with the initial one: which failures are not tolerated any more, or lose
+more.
 
-Cost: one check of each failure that the changed nodes concern; `PlanGuard` keeps bounds from one
-move of a plan to the next.
+Cost: one check of each failure that a changed node affects; `PlanGuard` keeps bounds from one move
+of a plan to the next.
 
 Source: the argument about instances on offline nodes is this program's own.
 """
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from iallocator.n1.simulation import UnrestartedInstance
 
     class Tolerance(Protocol):
-        """The N+1 of a state; see `iallocator.n1.tolerance.FailureTolerance`."""
+        """The N+1 checks of one state, as far as a comparison needs them."""
 
         state: State
         rules: Rules
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
             """Return those of `failing` that are not tolerated."""
 
         def first_not_tolerated(self, failing: Sequence[Failure]) -> Failure | None:
-            """Return the first of `not_tolerated`, or None."""
+            """Return the first of `failing` that is not tolerated, or None."""
 
         def losses(self, failing: Sequence[Failure]) -> dict[Failure, Loss]:
             """Return the loss of each failure in `failing`."""
@@ -55,25 +56,29 @@ if TYPE_CHECKING:
             """Return the first instance that a simulation of `failure` cannot restart."""
 
         def renewed(self, watch: FailureWatch | None, failing: Sequence[Failure]) -> FailureWatch:
-            """Return `watch`, with new results where the state has changed; None: a new watch."""
+            """Return `watch`, evaluated again where the state has changed; for None, return a new
+            watch.
+            """
 
 
 __all__ = ["Comparison", "InitialFailures", "PassingGuard", "PlanGuard"]
 
 LOOK = 5
-"""The work of looking at one node for one failure."""
+"""The units of work of examining one node for one failure."""
 
 SIMULATIONS = 50
-"""About so many simulations one planner needs: with more of them, arrays pay sooner."""
+"""The approximate number of simulations of one planner; arrays pay sooner if it is large."""
 
 
 class InitialFailures:
-    """The failures `failing` of online nodes of `group` in the initial state, now `state`.
+    """The failures of online nodes of `group`, and their losses, in the initial state.
+
+    `state` must be the initial state when the object is created.
 
     Attributes
     ----------
     failing:
-        As given.
+        The failures that are compared.
     several:
         Whether several nodes were online. Otherwise no node can take over.
     offline:
@@ -104,15 +109,15 @@ class InitialFailures:
         self.losses: dict[Failure, Loss] = {}
 
     def loss(self, failure: Failure) -> Loss:
-        """Return what `failure` lost."""
+        """Return the loss of `failure` in the initial state."""
         if isinstance(self.losses, InitialLosses):
             return self.losses[failure]
         return self.losses.get(failure, NO_LOSS)
 
     def allowed_losses(self, back: tuple[int, float]) -> dict[Failure, Loss]:
-        """Return the losses that are allowed: the initial ones, and the instances that are `back`.
+        """Return for each failure its initial loss, increased by the instances that are `back`.
 
-        `back`: see `OfflineInstances.back`.
+        `back`: the number of instances that have returned from offline nodes, and their MiB.
         """
         if not back[0]:
             return self.losses
@@ -121,7 +126,10 @@ class InitialFailures:
     def growths(
         self, losses: Mapping[Failure, Loss], back: tuple[int, float]
     ) -> dict[Failure, Growth]:
-        """Return how much more `losses` are than initially; see `Growth`."""
+        """Return for each failure in `losses` how much more it loses than initially, as `Growth`.
+
+        `back`: the number of instances that have returned from offline nodes, and their MiB.
+        """
         if isinstance(self.losses, InitialLosses):
             self.losses.measure(losses)
         count, memory = back
@@ -137,7 +145,7 @@ class InitialFailures:
 
 
 class InitialLosses(dict["Failure", "Loss"]):
-    """Failure -> what it loses in the initial state, by `measured`, when it is first needed."""
+    """Failure -> its loss in the initial state, computed by `measured` when it is first read."""
 
     def __init__(self, measured: Callable[[Sequence[Failure]], dict[Failure, Loss]]) -> None:
         super().__init__()
@@ -209,16 +217,17 @@ class Comparison:
         return begun
 
     def of(self, failures: Tolerance) -> Comparison:
-        """Return a comparison of another state with the initial state."""
+        """Return a new comparison, of the state of `failures` with this initial state."""
         return Comparison(failures, self.initial, self._limit)
 
     def required(self, change: int) -> list[Failure]:
         """Return the failures of online nodes that must be tolerated after this `change`.
 
-        `change`: what a plan did to the group, see `iallocator.n1.LEFT`. Those that were
-        tolerated initially; with ``strict`` all, unless instances only leave. A group with one
-        online node must only tolerate its failure if instances come from outside. `exempt` can
-        take failures out for moves within the group.
+        They are the failures that were tolerated initially; with ``strict``, all failures, unless
+        instances only leave the group. A group with one online node must tolerate its failure only
+        if instances come from outside. `exempt` can take failures out for moves within the group.
+
+        `change`: `LEFT`, `MOVED` or `CAME`, the effect of a plan on the group.
         """
         failing, first = self._failures.failing(), self.initial
         if self._failures.rules.requires_all and change != LEFT:
@@ -241,7 +250,7 @@ class Comparison:
     def allowed_losses(self) -> list[tuple[Failure, Loss]]:
         """Return the failures of online nodes that lost something initially, with these losses.
 
-        Only ``no-worse`` compares losses; in other modes there is none.
+        Only ``no-worse`` compares losses; in other modes the list is empty.
         """
         first = self.initial
         if not self._failures.rules.exact or not first.several:
@@ -252,7 +261,7 @@ class Comparison:
     def worse(self) -> list[Failure]:
         """Return the failures of online nodes that lost something initially, and lose more now.
 
-        Only the mode ``no-worse`` checks them.
+        Only ``no-worse`` compares losses; in other modes the list is empty.
         """
         first = self.initial
         if not self._failures.rules.exact or not first.several:
@@ -269,11 +278,11 @@ class Comparison:
         return [one for one in lost if any(growths[one][2:])]
 
     def broken(self, change: int = MOVED, rescues: bool = False) -> list[Failure]:
-        """Return the failures that must be tolerated and are not, or that lose more.
+        """Return the failures that must be tolerated and are not, or that lose more than initially.
 
-        `change`: as for `required`; by default, instances have moved within the group. With
-        `rescues` and ``no-worse``, the instances that return from offline nodes count as lost in
-        every failure of the initial state.
+        `change`: `LEFT`, `MOVED` or `CAME`, the effect of a plan on the group. With `rescues` and
+        ``no-worse``, the instances that return from offline nodes count as lost in every failure of
+        the initial state.
         """
         broken = self._failures.not_tolerated(self.required(change)) + self.worse()
         if not (rescues and self._failures.rules.exact and broken):
@@ -285,16 +294,17 @@ class Comparison:
         return [one for one in broken if any(growths[one][:2])]
 
     def first_broken(self) -> Failure | None:
-        """Return the first of `broken`, or None."""
+        """Return the first failure that is required and not tolerated, or that loses more."""
         failing = self.required(MOVED)
         broken = self._failures.first_not_tolerated(failing) if failing else None
         return next(iter(self.worse()), None) if broken is None else broken
 
     def certainly_broken(self) -> bool:
-        """Return whether exact search proves that a failure of `broken` is not tolerated.
+        """Return whether exact search proves that a required failure is lost, or that one loses
+        more.
 
-        A failure that a simulation rejects may be tolerated if instances restart in another order.
-        A failure that lost something initially is proved to lose more.
+        A simulation alone proves nothing: if instances restart in another order, the failure may be
+        tolerated.
         """
         losses = self._failures.losses(self.required(MOVED))
         if any(loss.instances_least > 0 for loss in losses.values()):
@@ -307,7 +317,9 @@ class Comparison:
         )
 
     def problem(self) -> str:
-        """Describe the first of `broken`, and an instance that cannot be restarted; or ""."""
+        """Describe the first failure that is broken, and an instance that it loses; "" if there is
+        none.
+        """
         failure = self.first_broken()
         if failure is None:
             return ""
@@ -321,7 +333,7 @@ class Comparison:
     def still_offline(self) -> int:
         """Return the number of instances on nodes that are offline both now and initially.
 
-        Always 0 in other modes than ``no-worse``, where it has no effect.
+        The number is 0 in other modes than ``no-worse``, where it has no effect.
         """
         if not self._failures.rules.exact:
             return 0
@@ -330,20 +342,21 @@ class Comparison:
         return sum(len(self._failures.state.primaries[i]) for i in offline)
 
     def guard(self, rescues: bool = False) -> PlanGuard:
-        """Return an object that checks each move of a plan on the state.
+        """Return an object that checks N+1 after each move of a plan.
 
-        `rescues`: as for `broken`.
+        `rescues`: whether the instances that return from offline nodes count as lost in every
+        failure of the initial state.
         """
         return PlanGuard(self._failures, self, rescues)
 
     def passing_guard(self) -> PassingGuard:
-        """Return an object that checks the states between two ends of a plan, with ``no-worse``."""
+        """Return an object that checks each state between the moves of a plan by ``no-worse``."""
         return PassingGuard(self._failures, self)
 
     # The growth of losses
 
     def spent(self, share: float = 1) -> bool:
-        """Return whether that share of the work is done, or the time is up."""
+        """Return whether `share` of the work for comparisons is done, or the time is up."""
         effort = self._failures.rules.effort
         return effort.spent or effort.used > self._limit - (1 - share) * WORK_PER_SECOND
 
@@ -383,12 +396,12 @@ class Comparison:
         return first.growths(lost, first.offline_instances.back(state) if back is None else back)
 
     def _changed(self) -> set[int]:
-        """Return the nodes with other instances than in the initial state."""
+        """Return the nodes that have changed since the initial state."""
         stamps = self._failures.state.stamps
         return {i for i, stamp in enumerate(self.initial.stamps) if stamps[i] != stamp}
 
     def _concerned(self, failure: Failure, changed: set[int]) -> bool:
-        """Return whether the `changed` nodes can change what `failure` loses."""
+        """Return whether changes of the nodes `changed` can change the loss of `failure`."""
         if not changed.isdisjoint(failure):
             return True
         demand = demand_of(self._failures.state, failure, self._failures.rules)
@@ -405,7 +418,8 @@ class Comparison:
 class PlanGuard:
     """Checks each move of a plan: no failure may break that was tolerated initially.
 
-    `rescues`: as for `Comparison.broken`.
+    `rescues`: whether the instances that return from offline nodes count as lost in every failure
+    of the initial state.
     """
 
     def __init__(self, failures: Tolerance, comparison: Comparison, rescues: bool) -> None:
@@ -446,7 +460,7 @@ class PlanGuard:
         return [] if self._failures.rules.exact else self._comparison.required(MOVED)
 
     def moved(self) -> None:
-        """Continue from the present state, after a move of the plan."""
+        """Record the failures that are tolerated in the present state, after a move of the plan."""
         if self._failures.rules.requires_all:
             rest = [one for one in self._failures.failing() if one not in self._kept]
             self._kept |= set(rest).difference(self._failures.not_tolerated(rest))
@@ -458,7 +472,7 @@ class PassingGuard:
     This is required in every mode. Instances that return from offline nodes count as lost in every
     failure of the initial state. `failures` has the rules of ``no-worse``.
 
-    Cost: as `PlanGuard`; if that finds a broken failure, what the failures concerned lose.
+    Cost: one check by `PlanGuard`; if it finds a broken failure, also the search for the losses.
     """
 
     def __init__(self, failures: Tolerance, comparison: Comparison) -> None:
@@ -474,5 +488,5 @@ class PassingGuard:
         return []
 
     def moved(self) -> None:
-        """Continue from the present state, after a move of the plan."""
+        """Record the present state, after a move of the plan."""
         self._all.moved()

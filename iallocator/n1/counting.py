@@ -64,11 +64,12 @@ FEW, GROWTH = 4, 4
 """How many sizes the first batch has, and the factor by which batches grow."""
 
 TWICE = 2
-"""Once a failure rejects an instance on so many nodes, it is simulated for all others at once."""
+"""The number of nodes on which a failure must have rejected an instance before the failure is
+simulated for all other nodes at once."""
 
 
 class GroupCounting:
-    """Decide the failures of one group by counting the slots of its nodes.
+    """Decides whether the failures of one group are tolerated, by counting the slots of its nodes.
 
     Every method that returns a bool or None returns None if counting does not decide.
 
@@ -121,7 +122,7 @@ class GroupCounting:
         self._spare = SpareSlots(state, self.queues, self.targets, self._changed[1])
 
     def counts(self, instance: Instance) -> bool:
-        """Return whether counting knows all limits of `instance`."""
+        """Return whether counting takes all limits of `instance` into account."""
         if instance.name in self._rules.units or (instance.local and not instance.disk):
             return False
         recreated = self._rules.recreates(instance)
@@ -142,7 +143,10 @@ class GroupCounting:
     # Changes of the state
 
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
-        """Count instances that were placed on one node each, equal except for names and orders."""
+        """Update the counts after instances were placed on one node each.
+
+        The instances must be equal except for names and orders.
+        """
         if not self.intricate:
             for instance, (node,) in arrivals:
                 for failure in self.failures_of(node):
@@ -150,10 +154,12 @@ class GroupCounting:
         self._change([node for _, (node,) in arrivals])
 
     def restore(self, nodes: Collection[int], queues: Mapping[Failure, Queue]) -> None:
-        """Count `nodes` again at the end of a trial; `queues`: those before the trial.
+        """Count `nodes` again at the end of a trial; `queues`: the queues that the trial has
+        changed.
 
-        Building the queue again from the state, by change counters, is too slow: ``capacity`` with
-        ``--n1 strict`` on 40 nodes with 2400 rbd instances takes 1.61 s instead of 1.46 s.
+        `queues` must be as before the trial. Building them again from the state, by change
+        counters, is too slow: ``capacity`` with ``--n1 strict`` on 40 nodes with 2400 rbd instances
+        takes 1.61 s instead of 1.46 s.
         """
         self.queues.update(queues)
         self._change(nodes)
@@ -165,7 +171,7 @@ class GroupCounting:
     # All failures
 
     def count(self, instance: Instance) -> int:
-        """Return how many more equal instances the group certainly takes, wherever they go."""
+        """Return how many more equal instances certainly keep N+1, on any nodes of the group."""
         if self.intricate or not self.counts(instance):
             return 0
         return self._spare.count(instance)
@@ -191,8 +197,8 @@ class GroupCounting:
     def certainly_lost(self, instance: Instance, node: int) -> bool:
         """Return whether a failure is certainly intolerable with `instance` on `node`.
 
-        It then is with a larger instance as well, because only slots of sizes that are present on
-        the nodes already are counted.
+        A larger instance then makes the failure intolerable as well, because only slots of sizes
+        that are present on the nodes already are counted.
         """
         if self.intricate or not self.counts(instance):
             return False
@@ -206,15 +212,20 @@ class GroupCounting:
         )
 
     def not_tolerated(self, instance: Instance | None, node: int) -> dict[Failure, bool | None]:
-        """Return each failure that is not tolerated, or undecided, with `instance` on `node`."""
+        """Return the failures that are not tolerated (False), or undecided (None).
+
+        `instance` is counted on `node`; with None, the result is that of the present state.
+        """
         return self.not_tolerated_with(instance, node, [])[0]
 
     def not_tolerated_with(
         self, instance: Instance | None, node: int, others: Sequence[tuple[Failure, int]]
     ) -> tuple[dict[Failure, bool | None], list[bool | None]]:
-        """Return `not_tolerated`, and for each of `others` whether the failure is tolerated.
+        """Return the failures not proved tolerated, and whether each failure of `others` is
+        tolerated.
 
-        `others`: a failure, and the node on which `instance` is instead of `node`.
+        `instance` is counted on `node` for the first result. `others`: a failure, and the node on
+        which `instance` is counted instead.
         """
         need = fits_into(instance) if instance else (0, 0)
         apart = [(failure, other) for failure, other in others if other not in failure]
@@ -232,7 +243,9 @@ class GroupCounting:
     # One failure
 
     def loses(self, failure: Failure, need: Need, node: int) -> bool:
-        """Return whether a failure is certainly intolerable with `need` in use on `node`."""
+        """Return whether a failure is certainly intolerable with an instance of size `need` on
+        `node`.
+        """
         queue = self.queues[failure]
         if node in failure:
             return queue.lost(self._slots(queue, failure, node, (0, 0)), [need])
@@ -257,7 +270,9 @@ class GroupCounting:
         return True
 
     def leaving(self, failure: Failure, instance: Instance | None, node: int) -> Leaving:
-        """Return the instances that leave `failure`, with `instance` if `node` is one of it."""
+        """Return the instances that leave `failure`, with `instance` if `node` is one of the failed
+        nodes.
+        """
         return self._queue(failure, instance, node).leaving()
 
     def _queue(self, failure: Failure, instance: Instance | None, node: int) -> Queue:
@@ -267,7 +282,9 @@ class GroupCounting:
         return present.with_one(instance, failure.index(node))
 
     def _slots(self, queue: Queue, failure: Failure, node: int, taken: Need) -> list[int]:
-        """Return the slots of all targets for each size in `queue`, with `taken` on `node`."""
+        """Return the slots of all targets for each size in `queue`, after `taken` is used on
+        `node`.
+        """
         counts = []
         for need in queue.required:
             less = self._taken_slots(need, node, taken)[0] if node >= 0 and any(taken) else 0
@@ -275,7 +292,9 @@ class GroupCounting:
         return counts
 
     def _taken_slots(self, need: Need, node: int, taken: Need) -> tuple[int, int]:
-        """Return the slots, and closing MiB (`slots_left`), that `node` loses with `taken`."""
+        """Return the slots, and closing MiB (`slots_left`), that `node` loses if `taken` is used
+        there.
+        """
         if node not in self._takes_over:
             return 0, 0
         slots, closing = slots_of_node(self._state, need, node, (0, 0))
@@ -283,7 +302,7 @@ class GroupCounting:
         return slots - left, closing - left_closing
 
     def _without(self, need: Need, failure: Failure) -> tuple[int, int]:
-        """Return the slots of all targets outside of `failure`, and their closing MiB."""
+        """Return the slots for `need` of all targets not in `failure`, and their closing MiB."""
         known = self._undecided.without(need, failure)
         if known is not None:
             return known
@@ -300,14 +319,14 @@ class GroupCounting:
 
 
 class _Results:
-    """Results of simulations in one state.
+    """The results of the simulations in one state.
 
     Attributes
     ----------
     before:
         Failure -> whether it is tolerated without a new instance.
     prepared:
-        Vector of an instance -> the nodes that reject it.
+        Vector of an instance -> the nodes that reject the instance.
     instance, rejected, simulated:
         The last instance that was checked, the nodes known to reject it, and the failures that were
         simulated for it on every node.
@@ -408,7 +427,7 @@ class GroupChecks:
         return True
 
     def _simulate_everywhere(self, failure: Failure, instance: Instance) -> None:
-        """Simulate a failure that rejects `instance` on a second node for all other nodes."""
+        """Simulate `failure` with `instance` on every other node if two nodes have rejected it."""
         known = self._known()
         if len(known.rejected) < TWICE or failure in known.simulated:
             return
@@ -426,7 +445,7 @@ class GroupChecks:
         self.refuters.update(dict.fromkeys(rejected, failure))
 
     def _known(self) -> _Results:
-        """Return the results for the present state."""
+        """Return the results of the simulations in the present state."""
         return derived(self._results, None, self._state.version, _Results)
 
     def learn(self, node: int, refuter: Failure | None) -> None:
@@ -463,8 +482,9 @@ class GroupChecks:
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
         """Return how many of `instances`, from the first, all of `nodes` certainly reject.
 
-        One amount of the instances decreases from one to the next. Decides only with ``strict``,
-        by the failure that rejected an instance on each node last.
+        One amount of the instances decreases from one to the next. For each node, only the failure
+        that rejected an instance there last is simulated. The result is 0 in other modes than
+        ``strict``.
         """
         counting = self._counting
         known = self._rules.strict and self.plain and all(node in self.refuters for node in nodes)
@@ -496,7 +516,9 @@ class GroupChecks:
         return False if False in results else None if None in results else True
 
     def _counts_against(self, failure: Failure) -> bool | None:
-        """Return whether a placement is rejected if this failure is not tolerated with it."""
+        """Return whether a placement with which `failure` is not tolerated is rejected; None:
+        undecided.
+        """
         return True if self._rules.strict else self._tolerated_before(failure)
 
     def _tolerated_before(self, failure: Failure) -> bool | None:
@@ -513,10 +535,10 @@ class GroupChecks:
     def lost(
         self, undecided: Sequence[Undecided], coming: Sequence[Arrivals | None]
     ) -> list[bool] | None:
-        """Simulate failures; return which of them lose an instance.
+        """Simulate the failures of `undecided`; return for each whether it loses an instance.
 
-        `coming`: the instances that come in addition to the state, see `BatchedSimulation.lost`.
-        None if arrays cannot simulate them.
+        `coming`: for each failure, an instance and the nodes where equal ones are placed in
+        addition to the state. The result is None if arrays cannot simulate the failures.
         """
         recreated = {kind for _, leaving in undecided for kind in leaving.recreated}
         single = len(self._state.cluster.groups) == 1
@@ -562,7 +584,7 @@ class CountedTolerance:
             }
 
     def count(self, instance: Instance, groups: Sequence[int]) -> int:
-        """Return how many more equal instances `groups` certainly take, wherever they go."""
+        """Return how many more equal instances certainly keep N+1, on any nodes of `groups`."""
         counts = [
             group.count(instance)
             if index in groups
@@ -595,7 +617,7 @@ class CountedTolerance:
     def certainly_lost(self, instance: Instance, node: int) -> bool:
         """Return whether a failure is certainly intolerable with `instance` on `node`.
 
-        It then is with a larger instance as well.
+        A larger instance then makes the failure intolerable as well.
         """
         own = self._state.cluster.nodes[node].group.index
         return any(
@@ -619,7 +641,9 @@ class CountedTolerance:
         return count
 
     def prepare(self, instances: Sequence[Instance]) -> None:
-        """Simulate in one batch what `allows` will need for each of `instances`."""
+        """Simulate in one batch which nodes reject each of `instances`, for later calls of
+        `allows`.
+        """
         for checks in self._checks.values():
             checks.prepare(instances)
 
@@ -637,7 +661,10 @@ class CountedTolerance:
         return self._speculations[group]
 
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
-        """Count instances that were placed on one node each, equal except for names and orders."""
+        """Update the counts after instances were placed on one node each.
+
+        The instances must be equal except for names and orders.
+        """
         nodes = self._state.cluster.nodes
         for index, group in self._groups.items():
             mine = [one for one in arrivals if nodes[one[1][0]].group.index == index]
@@ -650,7 +677,7 @@ RECENT = 16
 
 
 AT_ONCE = 160
-"""So many failures take at most twice as long to simulate as a few."""
+"""The number of failures that take at most twice as long to simulate together as a few failures."""
 
 
 class _Prediction:
@@ -658,12 +685,14 @@ class _Prediction:
 
     Attributes
     ----------
-    undecided, coming:
-        See `GroupChecks.lost`.
+    undecided:
+        The failure, and the instances that leave its nodes.
+    coming:
+        An instance, and the nodes of all equal instances that are expected to be placed until then.
     node:
         The node of the last instance of `coming`.
     rejected:
-        Whether the failure is expected to reject it.
+        Whether the failure is expected to reject this last instance.
     """
 
     __slots__ = ("coming", "node", "rejected", "undecided")
@@ -679,7 +708,7 @@ class Speculation:
     """Checks of several placements in the group of `counting`, with ``strict``.
 
     Between `start` and `end`, around a trial of the state, call `expect` and `placed` in turn.
-    `confirmed` then returns how many of the placements hold.
+    `confirmed` then returns how many of the expected placements are right.
     """
 
     def __init__(self, checks: GroupChecks, counting: GroupCounting) -> None:
@@ -693,7 +722,7 @@ class Speculation:
         self._wrong: _Prediction | None = None  # the one that ended what is believed
 
     def suits(self, instance: Instance) -> bool:
-        """Return whether `instance` can be checked here."""
+        """Return whether several placements of `instance` can be checked at once."""
         counting = self._counting
         return not counting.intricate and self._checks.plain and counting.counts(instance)
 
@@ -708,9 +737,10 @@ class Speculation:
         self._queues = {}
 
     def expect(self, instance: Instance, node: int, rejected: Sequence[int]) -> bool:
-        """Predict the next instance on `node`, because the nodes in `rejected` reject it.
+        """Record the prediction that the next instance goes to `node` because `rejected` reject it.
 
-        Returns False if that is known to be wrong; the reason is remembered.
+        Return False if the prediction is known to be wrong; the failure that disproves it is
+        remembered.
         """
         predictions: list[_Prediction] = []
         refuters = [(self._checks.refuters[other], other) for other in rejected]
@@ -737,7 +767,7 @@ class Speculation:
         return _Prediction(undecided, (instance, (*self._path, node)), rejected)
 
     def placed(self, instance: Instance, node: int) -> None:
-        """Count an instance that was placed on `node` in the trial."""
+        """Record that `instance` was placed on `node` in the trial."""
         queues = self._counting.queues
         for failure in self._counting.failures_of(node):
             if failure not in self._queues:
@@ -751,10 +781,11 @@ class Speculation:
         self._counting.restore(self._path, self._queues)
 
     def confirmed(self) -> int | None:
-        """Return how many predictions precede the first wrong one; None if that is undecided.
+        """Return how many placements precede the first wrong prediction; None if arrays do not
+        decide.
 
-        If there are many, the failures that have rejected an instance are simulated first. Mostly
-        one of them disproves a prediction, and the others need no simulation.
+        If there are many predictions, the failures that have rejected an instance are simulated
+        first. Mostly one of them disproves a prediction, and the others need no simulation.
         """
         if sum(map(len, self._predictions)) <= AT_ONCE:
             return self._so(len(self._predictions), lambda one: True)
@@ -786,7 +817,10 @@ class Speculation:
                 self._checks.learn(node, None)
 
     def _so(self, count: int, condition: Callable[[_Prediction], bool]) -> int | None:
-        """Return how many of the first `count` predictions hold for the failures in `condition`."""
+        """Return how many of the first `count` placements have only right predictions.
+
+        Only predictions that meet `condition` are simulated. None: arrays cannot simulate them.
+        """
         chosen = [
             [one for one in predictions if condition(one)]
             for predictions in self._predictions[:count]

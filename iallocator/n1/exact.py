@@ -52,7 +52,7 @@ __all__ = ["NO_LOSS", "Evacuation", "ExactSearch", "Loss", "OfflineInstances"]
 
 
 PACKING = 100
-"""The work of starting a search, in nodes that a search looks at."""
+"""The units of work of starting a packing search; one unit is one node that a search examines."""
 
 
 class Loss:
@@ -63,7 +63,7 @@ class Loss:
     instances, memory:
         The fewest items, and the least MiB, left out by a packing that was found.
     instances_least, memory_least:
-        No packing leaves out less.
+            Lower bounds: no packing leaves out fewer items, or less MiB.
     """
 
     __slots__ = ("instances", "instances_least", "memory", "memory_least")
@@ -77,7 +77,7 @@ class Loss:
         self.memory_least = memory_least
 
     def with_more(self, instances: float, memory: float) -> Loss:
-        """Return this loss with `instances` items and `memory` MiB that are lost in any case."""
+        """Return this loss increased by `instances` items and `memory` MiB."""
         return Loss(
             self.instances + instances,
             self.instances_least + instances,
@@ -211,7 +211,9 @@ class Evacuation:
             self.others[index] = tuple(left)
 
     def item(self, node: int, members: Sequence[Instance]) -> Item:
-        """Return what `members` need, and the bins that they can use, if they are on `node`."""
+        """Return the item of `members`, which must leave the failed `node`: its needs, and its
+        bins.
+        """
         memory = sum(i.memory for i in members if i.uses_memory)
         position = self.targets.position
         if members[0].needs_secondary:
@@ -239,7 +241,7 @@ class Evacuation:
         return Item(memory, disk, bins, others=self.needs(members))
 
     def needs(self, members: Sequence[Instance]) -> tuple[float, ...]:
-        """Return what `members` take on a new node of the resources of the other limits."""
+        """Return how much `members` use on a new node of each resource of the other limits."""
         limits = self.targets.limits
         needs = [0.0] * len(limits)
         for one in members if limits and self.targets.nodes else ():
@@ -372,7 +374,10 @@ class EvacuationPart:
         return Loss(*instances, *self._pack(by_memory=True)) if instances[0] else NO_LOSS
 
     def loses_more_than(self, before: Loss) -> bool:
-        """Return whether this may lose more than `before`; the search ends at an equal loss."""
+        """Return whether no packing was found that loses as little as `before`.
+
+        The search ends at the first packing that does.
+        """
         return (
             self._pack(by_memory=False, enough=before.instances_least)[0] > before.instances_least
             or self._pack(by_memory=True, enough=before.memory_least)[0] > before.memory_least
@@ -381,7 +386,9 @@ class EvacuationPart:
     def _pack(self, by_memory: bool, most: float = inf, enough: float = 0) -> tuple[float, float]:
         """Return the cost of the best packing found, and the least possible cost.
 
-        The cost is infinite if the limits reject the packing.
+        The cost is the number of items left out; with `by_memory`, their MiB. It is infinite if the
+        limits reject the packing. The search looks for packings of cost up to `most`, and ends at
+        cost `enough`.
         """
         targets, others = self._evacuation.targets, list(self._evacuation.others.values())
         bins = Bins(targets.memory, targets.disk, others, targets.order)
@@ -402,7 +409,7 @@ class EvacuationPart:
         )
 
     def _holds(self, places: Sequence[int | None]) -> bool:
-        """Return whether all limits of a failure accept these bins; failovers come first."""
+        """Return whether all limits accept the items on their bins; failovers come first."""
         state, kernels = self._evacuation.state, self._evacuation.kernels
         strict = self._evacuation.rules.strict
         placed = [(some, b) for some, b in zip(self._members, places) if b is not None]
@@ -460,7 +467,7 @@ class EvacuationPart:
         return self._lost
 
     def misses(self, memory: float) -> bool | None:
-        """Return whether `memory` MiB less on a node loses an instance; None: undecided."""
+        """Return whether an instance is lost if a node loses `memory` MiB; None: undecided."""
         if self.spare >= memory:
             return False
         return True if self.fails_over or self.lost else None
@@ -476,7 +483,7 @@ def _largest_sum(sizes: Sequence[int], most: int) -> int:
 
 
 class FailureSlack:
-    """The capacity for a new instance before a failure loses more, in the present state.
+    """How much memory a new instance can use before a failure loses more, in the present state.
 
     It is computed once for all candidates, in parts that share no node. Instances of a part that
     are already lost stay lost with any candidate on its nodes. A part with spare memory can give
@@ -568,7 +575,7 @@ class ExactSearch:
         return not self._simulation.lost([failure]) if result is None else result
 
     def loss(self, failure: Failure) -> Loss:
-        """Return what `failure` loses in the present state; none if `saves`."""
+        """Return what `failure` loses in the present state; `NO_LOSS` if it is tolerated."""
         loss = self._failover_loss(failure)
         if loss is not None:
             return loss
@@ -578,10 +585,11 @@ class ExactSearch:
         return loss
 
     def _failover_loss(self, failure: Failure) -> Loss | None:
-        """Return the loss if all instances that leave are limited by memory of secondaries alone.
+        """Return the loss if only the memory of secondaries limits the restarts; None in other
+        cases.
 
-        None in all other cases. Each secondary keeps the most instances if the smallest restart
-        first. The least memory that is lost follows from all sums of sizes up to its capacity.
+        Each secondary keeps the most instances if the smallest restart first. The least memory that
+        is lost follows from all sums of sizes up to the free memory of the secondary.
 
         Cost: sizes of instances × MiB / 64 for each secondary that has too little memory.
         """
@@ -661,7 +669,9 @@ class ExactSearch:
         return Evacuation(state, self._kernels, rules, self._simulation, failure, targets)
 
     def _loses_more(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool:
-        """Return whether more is lost than before, with `instance` on `nodes`, where it is now."""
+        """Return whether `failure` loses more because `instance` is on `nodes`, where it is placed
+        now.
+        """
         try:
             before = self._losses[failure]  # losses that were passed in compute missing entries
         except KeyError:

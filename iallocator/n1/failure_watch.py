@@ -1,7 +1,7 @@
 """The bounds of all failures of a group, kept while the state changes.
 
 A change of a node concerns few failures: those of the node itself, those with failovers to it, and
-those with too little spare memory left.  Only these are evaluated again.
+those with too little spare memory left.  Only these failures are evaluated again.
 
 Cost: O(n) once for *n* failures, then O(1) for each failure that a change concerns.
 """
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["FailureWatch"]
 
 BOUND_ERROR = 1.0
-"""MiB by which the sum of bounds may be wrong; it only causes one more evaluation."""
+"""The possible rounding error of the sum in the bounds, in MiB; at most, it causes one more
+evaluation."""
 
 
 class SpareMemory:
@@ -64,7 +65,7 @@ class SpareMemory:
             del self._order[bisect_left(self._order, (key, failure))]
 
     def least(self, failure: Failure) -> float:
-        """Return a bound below the spare memory of `failure`; -1 if none is known."""
+        """Return a lower bound of the spare memory of `failure`, in MiB; -1 if none is known."""
         if failure not in self._noted:
             return -1
         return self._noted[failure][1] - self._gone - BOUND_ERROR
@@ -75,13 +76,16 @@ class SpareMemory:
         self._changes += 1
 
     def doubtful(self, amount: float) -> list[Failure]:
-        """Return the failures with a bound below `amount` that may be outdated."""
+        """Return the failures with a bound below `amount` MiB older than the last change."""
         return [
             failure for failure in self._below(amount) if self._noted[failure][2] != self._changes
         ]
 
     def less_than(self, amount: float) -> list[tuple[float, Failure]]:
-        """Return (spare memory, failure) below `amount`, ascending; none may be outdated."""
+        """Return (spare memory, failure) for less than `amount` MiB, ascending.
+
+        The bounds below `amount` must be up to date; see `doubtful`.
+        """
         pairs = ((self._noted[failure][0], failure) for failure in self._below(amount))
         return sorted(one for one in pairs if one[0] < amount)
 
@@ -100,9 +104,9 @@ NOTHING: Mapping[int, float] = {}
 class FailureWatch:
     """The bounds of all failures in a group before any candidate is placed.
 
-    A failure is evaluated again only where it may have changed: if a node of it has changed; if a
-    secondary has lost the memory for its failovers; if the lower bound of its spare memory no
-    longer proves that it is tolerated; and if nothing bounds it.
+    A failure is evaluated again only if its bound may have changed: if a node of it has changed, if
+    a secondary has lost the memory for its failovers, if the lower bound of its spare memory no
+    longer proves that it is tolerated, or if no bound is known.
 
     Attributes
     ----------
@@ -113,7 +117,7 @@ class FailureWatch:
     uncertain:
         The failures that bounds do not prove to be tolerated.
     refuter:
-        The failure that refuted the last rejected candidate.
+        The failure that rejected the last rejected candidate.
     """
 
     __slots__ = (
@@ -155,7 +159,7 @@ class FailureWatch:
         self._stamps = {index: state.stamps[index] for index in concerned}
 
     def _ask(self, failing: Collection[Failure], rules: Rules, demands: Demands) -> None:
-        """Check the bounds of `failing` in the present state, and store them."""
+        """Evaluate the bounds of `failing` in the present state, and store the results."""
         state = self._state
         capacities = capacities_for(state, rules, failing)
         for failure in failing:
@@ -206,9 +210,10 @@ class FailureWatch:
         failing: Sequence[Failure],
         demands: Demands,
     ) -> bool:
-        """Evaluate failures of changed nodes again; return False if that is impossible.
+        """Evaluate the failures that changed nodes affect again; return False if that is
+        impossible.
 
-        It is impossible with ``strict``, on another state, and for other failures or targets.
+        It is impossible with ``strict``, on another state, or for other failures or targets.
         """
         if state is not self._state or rules.strict:
             return False
@@ -242,10 +247,10 @@ class FailureWatch:
         return True
 
     def movers(self, memory: float, rules: Rules) -> list[tuple[float, Failure]]:
-        """Return (spare memory, failure) for less spare memory than `memory` MiB.
+        """Return (spare memory, failure) for each failure with less spare memory than `memory` MiB.
 
-        Only failures with an instance that needs a new node, the most critical first. The spare
-        memory is -1 if bounds do not decide.
+        The failures are those with an instance that needs a new node, the most critical first. The
+        spare memory is -1 if bounds do not decide.
         """
         for failure in self._spare.doubtful(memory):
             kind, spare = check_bounds(self._state, failure, self._demands[failure], rules)
@@ -259,7 +264,9 @@ class FailureWatch:
         return self._demands[failure].plain > 0
 
     def onto(self, node: int) -> Iterator[tuple[Failure, float]]:
-        """Yield (failure, MiB that fail over to `node` after it), the largest first."""
+        """Yield each failure after which instances fail over to `node`, with their MiB, largest
+        first.
+        """
         return ((failing, -less) for less, _, failing in self._onto.get(node, ()))
 
     def endangered(self, rules: Rules, instance: Instance, nodes: tuple[int, ...]) -> list[Failure]:

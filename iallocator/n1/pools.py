@@ -54,7 +54,7 @@ class Share:
         self.largest_space = 0
 
     def add(self, instance: Instance, space: int) -> None:
-        """Count an instance."""
+        """Add `instance`, which needs `space` MiB in the pool, to the share."""
         memory = instance.memory if instance.uses_memory else 0
         self.moved += memory
         self.largest = max(self.largest, memory)
@@ -77,7 +77,7 @@ def shares_of(cluster: Cluster, movers: Iterable[Instance]) -> list[Share] | Non
 
 
 def _space(instance: Instance) -> tuple[Pool | None, int | None]:
-    """Return the pool that an instance needs space in, and the MiB; (None, None) if in several."""
+    """Return the pool that `instance` needs, and the MiB; (None, None) if it needs several."""
     if not instance.draws:
         return (LVM, instance.own_disk) if instance.local else (None, 0)
     if len(instance.draws) > 1 or len(pools_of(instance)) > 1:
@@ -88,9 +88,11 @@ def _space(instance: Instance) -> tuple[Pool | None, int | None]:
 def check_shares(
     state: State, shares: Sequence[Share], failovers: Mapping[int, float], targets: Sequence[int]
 ) -> tuple[int, float]:
-    """Return what `iallocator.n1.bounds.check_bounds` does, for a demand in `shares`.
+    """Check by sums whether the instances of `shares` can be placed on `targets`.
 
-    `failovers`: node -> MiB that fail over to it.
+    Return `SAFE` or `LOST` if sums prove it, else `UNKNOWN`; and with `SAFE` the MiB that any
+    single target can lose (-1 or infinite where disk matters). `failovers`: node -> MiB that fail
+    over to it.
     """
     memory = state.columns[MEMORY]
     capacity = {t: memory[t] - failovers.get(t, 0) - 1 for t in targets}

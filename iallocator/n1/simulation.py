@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["Simulation", "UnrestartedInstance"]
 
 WORTH_ARRAYS = 1_000
-"""From so many moves × nodes on, arrays are loaded: without them, a move costs 50 µs per node."""
+"""The number of moves × nodes from which on arrays are loaded. Without arrays, a move costs 50 µs
+per node."""
 
 WORTH_LOADED_ARRAYS = 100
-"""The limit if arrays are loaded already, or if many failures are simulated."""
+"""The number of moves × nodes from which on arrays are used, if they are loaded already or if many
+failures are simulated."""
 
 
 class UnrestartedInstance:
@@ -55,10 +57,14 @@ class UnrestartedInstance:
 
 
 class Simulation:
-    """Simulates failures on `state`; methods restore it, except those that state otherwise.
+    """Simulates failures on `state`; a method restores the state unless it says otherwise.
 
-    `scope`: the nodes over which scores run when plain instances are created anew; `kernels`: score
-    and check the nodes.
+    Parameters
+    ----------
+    kernels:
+        Score and check the nodes.
+    scope:
+        The nodes over which scores are computed when plain instances are created anew.
     """
 
     @classmethod
@@ -67,7 +73,8 @@ class Simulation:
     ) -> Simulation:
         """Return a simulation of about `failures` failures of nodes of `group`.
 
-        `min_disk`: the share of every node's disk that stays free.
+        `min_disk`: the share of every node's disk that stays free. With many failures, scores are
+        computed in arrays.
         """
         nodes = group.nodes
         kernels = Kernels(state, [(len(nodes), 0)] * failures, min_disk, nodes)
@@ -119,9 +126,10 @@ class Simulation:
             yield UnrestartedInstance(failure, largest, f"{which} the {what} for {whole}")
 
     def leaving(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
-        """Return the items that need a new node after `failure`, and the failed node of each.
+        """Return the items that need a new node after `failure`, each with its failed node.
 
-        Those to be created anew come last. A colocation group is one item for each failed node.
+        Instances that must be created anew come last. A colocation group is one item for each
+        failed node.
         """
         recreated = [
             (node, item)
@@ -166,9 +174,10 @@ class Simulation:
         return not self._failover(instance, failed)
 
     def lost(self, failing: Sequence[Failure]) -> dict[Failure, UnrestartedInstance | None]:
-        """Return the failures in `failing`, all in one group, that lose an instance, and which one.
+        """Return the failures in `failing`, all in one group, that lose an instance.
 
-        It is the first one of the simulation; None if arrays decide, which do not name it.
+        Each failure has the first instance that the simulation cannot restart, or None if arrays
+        decide: arrays do not name instances.
         """
         if not failing:
             return {}
@@ -197,8 +206,9 @@ class Simulation:
     def _primaries(self, node: int) -> list[Instance]:
         """Return the instances that must leave `node`, in the order of their restarts.
 
-        An instance that the candidate moves elsewhere has left. hail moves it all the same, off the
-        node where it was, whichever of its nodes fails.
+        An instance that the candidate moves elsewhere has left already. With ``strict``, as in
+        hail, such an instance moves nevertheless, off the node where it was, whichever of its nodes
+        fails.
         """
         state = self._state
         return sorted(
@@ -221,9 +231,9 @@ class Simulation:
         return self._items(movers)
 
     def items(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
-        """Return all items that leave after `failure`, and the failed node of each.
+        """Return all items that leave after `failure`, each with its failed node.
 
-        Each drbd primary is an item.
+        Each drbd primary is an item. A colocation group is one item for each failed node.
         """
         leaving: list[tuple[int, list[Instance]]] = []
         for node in failure:
@@ -248,7 +258,10 @@ class Simulation:
         return next(self._failovers(failure), None) is not None
 
     def _failovers(self, failure: Failure) -> Iterator[UnrestartedInstance]:
-        """Fail the drbd primaries over; yield those that cannot. Changes the state."""
+        """Let the drbd primaries of `failure` fail over; yield those that cannot.
+
+        Changes the state: call it in a trial.
+        """
         for node in failure:
             for instance in self._primaries(node):
                 if instance.needs_secondary:
@@ -289,7 +302,10 @@ class Simulation:
     def _move(
         self, node: int, item: Sequence[Instance], targets: Sequence[int], scope: Sequence[int]
     ) -> bool:
-        """Move all of `item` to the best node that accepts them; return whether there is one."""
+        """Move all of `item` off `node` to the best of `targets`; return whether one accepts them.
+
+        `scope`: the nodes over which the scores are computed.
+        """
         self._rules.spend(len(targets) * SCALAR)
         state, first = self._state, item[0]
         if self._rules.impersonated(first) and not self._rules.recreates(first):
@@ -318,10 +334,11 @@ class Simulation:
         return True
 
     def _move_namesake(self, one: Instance, targets: Sequence[int], scope: Sequence[int]) -> bool:
-        """Move the new instance in the place of its namesake, from wherever it is.
+        """Move the instance `one`, which counts as its namesake, from its present node to the best
+        one.
 
-        On its present node it must fit a second time, and is then removed: hail first records the
-        node that it comes to, and then the one that it leaves.
+        It can stay on its present node only if it fits there a second time: hail first records the
+        node that it moves to, and then removes it from the node that it leaves.
         """
         state = self._state
         (present,) = state.where[one.name][:1]
@@ -343,7 +360,7 @@ class Simulation:
         return best is not None
 
     def _fit(self, item: Sequence[Instance], index: int) -> bool:
-        """Return whether a node accepts all of `item`, one after the other."""
+        """Return whether the node `index` accepts all of `item`, one after the other."""
         with self._state.trial():
             for one in item:
                 checks = checks_for(PRIMARY, one, FORCED_LIMITS)

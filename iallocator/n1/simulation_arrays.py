@@ -1,11 +1,11 @@
 """Simulation of many failures at once, in arrays of failures × nodes of a group.
 
 The steps are those of `iallocator.n1.simulation`, for drbd instances and instances on shared
-storage without placement tags.  After each step the bounds are applied to the instances that are
-left, which decides most failures after a few steps.
+storage without placement tags. After each step, bounds check the instances that are left; they
+decide most failures after a few steps.
 
-`iallocator.n1.batched_simulation` simulates many placements at once, but knows neither drbd nor
-pools nor colocation groups.  `docs/design/n1.md` has the times that each of both saves.
+`iallocator.n1.batched_simulation` simulates many placements at once, but supports neither drbd nor
+pools nor colocation groups.  `docs/design/n1.md` has the times that each of the two modules saves.
 
 Cost: O(f n) per step for *f* failures and *n* nodes, in blocks of `MOST_FAILURE_NODES` elements.
 """
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["lost_failures", "suits"]
 
 MOST_FAILURE_NODES = 250_000
-"""Failures × nodes that are worked on at a time: bounds the memory."""
+"""The most failures × nodes in one batch; the number bounds the memory that the arrays use."""
 
 
 def suits(state: State, group: Group, rules: Rules, failing: Sequence[Failure]) -> bool:
@@ -84,7 +84,7 @@ def lost_failures(
 
 
 class _Batch:
-    """The state of each failure: quantities of shape failures × nodes of the group."""
+    """One batch of failures of one group, simulated together in arrays of failures × nodes."""
 
     def __init__(
         self,
@@ -220,14 +220,17 @@ class _Batch:
 
 
 def _vector(item: Sequence[Instance]) -> Sequence[float]:
-    """Return what all of `item` add to their primary."""
+    """Return the amounts that all of `item` add to their primary, one for each column."""
     if len(item) == 1:
         return item[0].as_primary
     return [sum(amounts) for amounts in zip(*(one.as_primary for one in item))]
 
 
 def _tails(memory: Floats, kinds: NDArray[np.intp], left: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return per failure the first item from which on all items have equal memory and access."""
+    """Return per failure the first item from which on all items have equal memory and access.
+
+    `memory`, `kinds`: failures × items; `left`: the number of items of each failure.
+    """
     tails = np.zeros_like(left)
     for k, count in enumerate(left.tolist()):
         if not count:

@@ -1,14 +1,13 @@
 """Slots for equal instances: how many a failure requires, how many the targets have.
 
 The queue of a failure has the instances that leave its nodes, in the order they are restarted.
-Equal instances that are restarted one after the other are one run, so that a queue of *m* instances
-of *r* sizes costs O(r^2) instead of O(m).
+Equal instances that are restarted one after the other are one run. So a queue of *m* instances in
+*r* runs costs O(r^2) instead of O(m).
 
 The slots of all targets are counted in arrays over sizes × nodes and sizes × failures.  The results
 equal those of `GroupCounting.tolerates_failure` for one failure after the other.
 
-Cost: O(s n) for *s* sizes and *n* nodes per call; of what is kept, only changed nodes are counted
-again.
+Cost: O(s n) for *s* sizes and *n* nodes per call; kept counts are renewed for changed nodes only.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     """Memory and disk of an instance, MiB."""
 
     Turn = tuple[bool, int, float, float]
-    """When an instance is restarted, compared with others: the lowest is first."""
+    """The sort key of restarts: the instance with the lowest key is restarted first."""
 
     Vector = tuple[float, ...]
     """The amounts that an instance adds to its primary, see `iallocator.model.columns`."""
@@ -45,7 +44,8 @@ if TYPE_CHECKING:
     Entry = tuple[Turn, Need, Vector]
 
     Required = dict[Need, tuple[int, int]]
-    """See `Queue.required`."""
+    """Size of an instance -> the slots that the other nodes must have so that every instance of
+    that size finds one, and the MiB of memory restarted before the last of them."""
 
     Integers = NDArray[np.int64]
 
@@ -56,13 +56,18 @@ __all__ = [
 
 
 def fits_into(instance: Instance) -> Need:
-    """Return the memory and disk of `instance` on its primary; a stopped one takes no memory."""
+    """Return the MiB of memory and of disk that `instance` uses on its primary.
+
+    A stopped instance may use no memory, and only local disks count.
+    """
     memory = instance.memory if instance.uses_memory else 0
     return memory, instance.disk if instance.local else 0
 
 
 def cost_of(given: Need, need: Need) -> int:
-    """Return how many slots for `need` a target loses at most when it receives `given`."""
+    """Return how many slots for `need` a target loses at most when an instance of size `given`
+    comes.
+    """
     return max([-(-one // size) for one, size in zip(given, need) if size], default=0)
 
 
@@ -77,9 +82,9 @@ class _Run:
 
 
 class Leaving(NamedTuple):
-    """The instances that leave the failed nodes; instances placed there later are not included.
+    """The instances that leave the failed nodes, as they were when this object was made.
 
-    They restart in runs of instances of equal size. A vector has the amounts of one instance.
+    The instances restart in runs of equal size. A vector has the amounts of one instance.
 
     Attributes
     ----------
@@ -98,10 +103,11 @@ class Leaving(NamedTuple):
 
 
 class Queue:
-    """The instances of the nodes of a failure, except those on two nodes, in runs of equal ones.
+    """The instances that leave the nodes of a failure, except those on two nodes, in restart order.
 
-    `place` is everywhere the position in the failure of the node that an instance is on: instances
-    of the first node are restarted before those of the next one, and those created anew come last.
+    Equal instances that restart one after the other are one run. A parameter `place` is the
+    position in the failure of the node that an instance is on: instances of the first node are
+    restarted before those of the next one, and those created anew come last.
 
     Attributes
     ----------
@@ -152,7 +158,7 @@ class Queue:
         )
 
     def add(self, instance: Instance, place: int = 0) -> None:
-        """Count an instance that was placed on a node of the failure."""
+        """Add an instance that was placed on a node of the failure."""
         entry = self._entry(instance, place)
         self._leaving = None
         if self._goes_last(entry):
@@ -176,7 +182,7 @@ class Queue:
         return twin
 
     def with_one(self, instance: Instance, place: int = 0) -> Queue:
-        """Return a queue with `instance` in it, too."""
+        """Return a queue with the instances of this one and `instance`."""
         twin = Queue(self._rules)
         entry = self._entry(instance, place)
         if self._goes_last(entry):
@@ -221,9 +227,10 @@ class Queue:
         return required
 
     def lost(self, slots: Sequence[int], others: Sequence[Need] = ()) -> bool:
-        """Return whether an instance certainly cannot restart; `slots`: for each required size.
+        """Return whether an instance certainly cannot restart.
 
-        `others` are sizes that leave the nodes in addition.
+        `slots`: the slots of the other nodes for each size in `required`. `others`: sizes of
+        instances that leave the nodes in addition.
         """
         return any(
             self.taken(size) + sum(_least(need, size) for need in (*self._more, *others)) > room
@@ -294,17 +301,20 @@ class Queue:
 
 
 def _least(given: Need, need: Need) -> int:
-    """Return how many slots for `need` a target loses at least when it receives `given`."""
+    """Return how many slots for `need` a target loses at least when an instance of size `given`
+    comes.
+    """
     return min([one // size for one, size in zip(given, need) if size], default=0)
 
 
 def slots_left(
     state: State, needs: Integers, nodes: Sequence[int], own_need: Need
 ) -> tuple[Integers, Integers]:
-    """Return sizes × nodes: the slots, and the closing MiB.
+    """Return the slots, and the closing MiB, in two arrays of sizes × nodes.
 
-    The closing MiB of a node are the least that, once allocated, leave no slot on it. `own_need` is
-    allocated on each node before; some memory and disk must remain.
+    The closing MiB of a node are the least that, once used, leave no slot on it. Some memory and
+    disk must remain free. `needs`: a row of memory and disk in MiB for each size. `own_need` is
+    used on each node before the slots are counted.
     """
     free = _left(state.columns[MEMORY], nodes) - own_need[0]
     memory, disk = needs[:, :1], needs[:, 1:]
@@ -319,7 +329,9 @@ def slots_left(
 
 
 def _left(column: Sequence[float], nodes: Sequence[int]) -> Integers:
-    """Return the free amount of a column on each node; -1 if there is none."""
+    """Return how much of a column can be used on each node so that some remains; -1: nothing is
+    free.
+    """
     amounts = np.ceil(np.array([column[node] for node in nodes], dtype=np.float64))
     return amounts.astype(np.int64) - 1
 
@@ -331,9 +343,10 @@ def slots_of_nodes(state: State, need: Need, nodes: Sequence[int]) -> tuple[int,
 
 
 def slots_of_node(state: State, need: Need, node: int, own_need: Need) -> tuple[int, int]:
-    """Return the slots for `need` on `node` without `own_need`, and its closing MiB (`slots_left`).
+    """Return the slots for `need` on `node` after `own_need` is used, and its closing MiB.
 
-    Some memory and disk must remain.
+    The closing MiB of a node are the least that, once used, leave no slot on it. Some memory and
+    disk must remain free.
     """
     memory, disk = need
     free = ceil(state.columns[MEMORY][node]) - own_need[0] - 1
@@ -348,11 +361,18 @@ ABSENT = -1
 
 
 class _FailureSlots:
-    """The failures of one group (sizes × failures), and slots (sizes × nodes).
+    """What each failure of one group requires (sizes × failures), and the slots (sizes × nodes).
 
-    The nodes that may fail come first, then other targets.  `queues` have the instances that each
-    failure affects, `targets` take over; `changed` receives every node that changes, and is emptied
-    here.
+    The nodes that may fail come first, then other targets.
+
+    Parameters
+    ----------
+    queues:
+        Failure -> the instances that leave its nodes.
+    targets:
+        The nodes that may take over.
+    changed:
+        Receives every node that changes; it is emptied here when the counts are renewed.
     """
 
     def __init__(
@@ -391,14 +411,14 @@ class _FailureSlots:
         changed.update(nodes)
 
     def _required(self, failure: Failure) -> Required:
-        """Return what `failure` requires; see `Queue.required`."""
+        """Return the slots of each size that `failure` requires, as `Required`."""
         return self._queues[failure].required
 
     def _needs_disks(self, failure: Failure) -> bool:
         return self._queues[failure].disks
 
     def _renew(self) -> None:
-        """Count the instances that leave the changed nodes, and the slots there, again."""
+        """Count again, for changed nodes, the instances that leave them and their free slots."""
         nodes = [node for node in self._changed if node in self._place]
         self._changed.clear()
         if not nodes:
@@ -412,7 +432,7 @@ class _FailureSlots:
         self._totals = self._slots.sum(axis=1), self._closing.sum(axis=1)
 
     def _note(self, number: int, failure: Failure) -> None:
-        """Count the instances that must restart after `failure`, which has this number."""
+        """Store what `failure`, the failure number `number`, requires."""
         self._disks[number] = self._needs_disks(failure)
         for need, (units, before) in self._required(failure).items():
             size = self._sizes.get(need)
@@ -430,14 +450,18 @@ class _FailureSlots:
             self._wanted[size, number], self._before[size, number] = units, before
 
     def _room(self, nodes: Sequence[int], own_need: Need) -> tuple[Integers, Integers]:
-        """Return sizes × nodes: slots without `own_need`, and closing MiB (`slots_left`)."""
+        """Return the slots after `own_need` is used, and the closing MiB (`slots_left`): sizes ×
+        nodes.
+        """
         slots, closing = slots_left(self._state, self._needs, nodes, own_need)
         usable = self._targets[[self._place[node] for node in nodes]]
         return slots * usable, closing * usable
 
     @property
     def _others(self) -> tuple[Integers, Integers]:
-        """Return sizes × failures: slots and closing MiB (`slots_left`) of all other targets."""
+        """Return the slots, and closing MiB, of all targets outside of each failure: sizes ×
+        failures.
+        """
         slots, closing = self._totals
         return slots[:, None] - self._own(self._slots), closing[:, None] - self._own(self._closing)
 
@@ -450,15 +474,15 @@ class _FailureSlots:
 
 
 class UndecidedFailures(_FailureSlots):
-    """The failures that counting does not decide, or proves intolerable."""
+    """Finds the failures that counting does not prove tolerated after an instance is placed."""
 
     def after(
         self, own_need: Need, node: int, others: Sequence[tuple[Failure, int]] = ()
     ) -> tuple[dict[Failure, bool], list[bool | None]]:
-        """Return the failures not proved tolerable with `own_need` on `node`, and if they are lost.
+        """Return the failures not proved tolerated after `own_need` is used on `node`; True: lost.
 
-        The failures of `node` itself are left out.  The second result is for `others`: for a
-        failure and another node that gives `own_need` instead, whether the failure is tolerated;
+        The failures of `node` itself are left out. The second result is for `others`: for a failure
+        and another node on which `own_need` is used instead, whether the failure is tolerated;
         None: undecided.
         """
         self._renew()
@@ -499,9 +523,11 @@ class UndecidedFailures(_FailureSlots):
         return int(slots), int(closing)
 
     def _known_by_bound(self, failing: slice | Indices, less: Integers) -> tuple[Truths, Truths]:
-        """Return which failures with these numbers are certainly tolerated, and which are lost.
+        """Return which of the failures `failing` (numbers) are certainly tolerated, and which are
+        lost.
 
-        `less`: the lost slots, and the lost closing MiB, for each failure or for all.
+        `less`: the slots, and the closing MiB, that are lost, for each failure or for all: 2 ×
+        sizes × failures.
         """
         slots, closing = (one[:, failing] - two for one, two in zip(self._others, less))
         enough = slots >= self._wanted[:, failing]
@@ -511,7 +537,7 @@ class UndecidedFailures(_FailureSlots):
         return sure, lost
 
     def margins(self) -> dict[Need, Margin]:
-        """Return size of an instance -> upper bound of its free slots after each node failure."""
+        """Return for each size the slots that each failure leaves free at most."""
         self._renew()
         left = np.where(self._wanted == ABSENT, ANY_NUMBER, self._others[0] - self._taken)
         return {need: Margin(self._failing, left[size]) for need, size in self._sizes.items()}
@@ -545,7 +571,7 @@ class Margin:
 
 
 class SpareSlots(_FailureSlots):
-    """Counts how many more equal instances keep N+1, on whatever nodes of a group they are."""
+    """Counts how many more equal instances certainly keep N+1, on any nodes of a group."""
 
     def __init__(
         self,
@@ -559,7 +585,7 @@ class SpareSlots(_FailureSlots):
         self._positions: dict[Failure, list[int]] = {}
 
     def count(self, instance: Instance) -> int:
-        """Return how many more instances like `instance` keep N+1, on whatever nodes they are."""
+        """Return how many more instances equal to `instance` certainly keep N+1."""
         known, self._instance = self._instance, instance
         if (
             known is None

@@ -70,19 +70,19 @@ class FailureTolerance:
     rules:
         Which failures must be tolerated, and what may be assumed.
     scope:
-        The nodes over which the scores of the simulation run; the failing nodes with ``strict``.
-        None: those of `group`.
+        The nodes over which simulations compute scores; with ``strict``, also the nodes that fail.
+        None: the nodes of `group`; all nodes if `group` is None too.
     kernels:
         Score and check the nodes in simulations; None: made for `scope`.
     group:
-        The group of which a plan is compared with the initial state.
+        The group for which failures of a plan are compared with the initial state.
     min_disk:
         The share of every node's disk that stays free.
 
     Attributes
     ----------
     state, rules:
-        As given.
+        The state that is checked, and the rules.
     replaced:
         An instance that is not placed because a new one takes its place, and its nodes.
     """
@@ -133,7 +133,9 @@ class FailureTolerance:
         self._rejections: dict[tuple[str, Nodes, Nodes], N1Refuter] = {}
 
     def on(self, state: State) -> FailureTolerance:
-        """Return the N+1 of another `state`, compared with the initial state of this one."""
+        """Return the N+1 checks of another `state`, with the rules and the initial state of this
+        object.
+        """
         if state is self.state:
             return self
         other = type(self)(
@@ -174,7 +176,9 @@ class FailureTolerance:
         return self.rules.of_online(self.state.cluster, self._group)
 
     def tolerated(self, failing: Sequence[Failure]) -> list[Failure]:
-        """Return those of `failing` that are tolerated; none if that stays undecided."""
+        """Return those of `failing` that are tolerated; none if the work is spent before that is
+        known.
+        """
         self._renew()
         try:
             return self._tolerated_before(failing)
@@ -207,7 +211,7 @@ class FailureTolerance:
         return [one for one in failing if kinds[one] != SAFE]
 
     def evacuation(self, failure: Failure) -> Evacuation:
-        """Return the instances that leave after `failure`, and the nodes that can take them."""
+        """Return the instances that leave after `failure`, and the nodes that can receive them."""
         self._renew()
         return self._exact().evacuation(failure)
 
@@ -231,7 +235,8 @@ class FailureTolerance:
     def rejects_all(self, group: Group) -> bool:
         """Return whether bounds prove, with ``strict``, that `group` accepts no instance.
 
-        A failure is not tolerated then, and a new instance takes memory and adds demand.
+        That is proved if a failure is certainly not tolerated now: a new instance cannot improve
+        it.
         """
         if not self.rules.requires_all:
             return False
@@ -278,8 +283,8 @@ class FailureTolerance:
     def first_unrestarted(self, failure: Failure, failures: int = 1) -> UnrestartedInstance | None:
         """Return the first instance that a simulation of `failure` cannot restart, or None.
 
-        If a simulation has already found that the failure is not tolerated, its result is used.
-        `failures`: about how many failures the caller asks about, to choose a method.
+        The result of an earlier simulation is used if there is one. `failures`: about how many
+        failures the caller will simulate; the number determines the method.
 
         Raises
         ------
@@ -293,7 +298,8 @@ class FailureTolerance:
     def all_unrestarted(self, failure: Failure, failures: int = 1) -> list[UnrestartedInstance]:
         """Return all instances that a simulation of `failure` cannot restart.
 
-        The simulation is done once for each state. `failures`: about how many are simulated.
+        The simulation is done once for each state. `failures`: about how many failures the caller
+        will simulate; the number determines the method.
 
         Raises
         ------
@@ -306,7 +312,7 @@ class FailureTolerance:
         return self._all_unrestarted_now[failure]
 
     def _naming(self, failures: int) -> Simulation:
-        """Return a simulation that names instances, for about so many `failures`."""
+        """Return a simulation that names lost instances, for about `failures` failures."""
         if failures == 1:
             return self._simulated()
         state, scope = self.state, self._scope
@@ -355,10 +361,10 @@ class FailureTolerance:
         self._exact_search = None
 
     def allows(self, move: Move) -> bool:
-        """Return whether N+1 holds after `move`. Its instance must not be placed.
+        """Return whether N+1 is kept by `move`. The instance of `move` must not be placed.
 
         `move.before` is empty for an instance that is checked like a new one. The result is False
-        if the work is spent before N+1 is decided; `Deadline.undecided` counts these.
+        if the work is spent before N+1 is decided; `Deadline.undecided` counts such results.
         """
         if self.rules.mode == "off":
             return True
@@ -375,10 +381,11 @@ class FailureTolerance:
         return False
 
     def cleared(self, first: Move, placements: Sequence[Nodes]) -> list[Nodes]:
-        """Return those of `placements` that sums allow; others may be allowed, too.
+        """Return those of `placements` that sums prove allowed; other placements may be allowed,
+        too.
 
-        All are placements in one group of the instance of `first`, from where that moves it.
-        Cost: as one check, and a few comparisons for each placement.
+        `placements`: nodes of one group for the instance of `first`. All of them are checked as
+        moves from ``first.before``. Cost: as one check, and a few comparisons for each placement.
         """
         if self.rules.requires_all or self.rules.namesake is not None:
             return []
@@ -399,9 +406,9 @@ class FailureTolerance:
     def obstacle(self, move: Move) -> UnrestartedInstance | None:
         """Return an instance that cannot be restarted after a failure because of `move`.
 
-        The failure is the one for which `allows` has rejected `move`. If it is not tolerated
-        without `move` either, the result is an instance that could be restarted then. None if there
-        is no such failure, or if that stays undecided.
+        The failure is the one for which `allows` has rejected `move`. If the failure is not
+        tolerated without `move` either, the result is an instance that could be restarted without
+        `move`. The result is None if no failure rejects `move`, or if the work is spent.
         """
         try:
             if self.rules.mode == "off":
@@ -429,9 +436,9 @@ class FailureTolerance:
             return None
 
     def lost_before(self, failure: Failure) -> set[str]:
-        """Return the instances, by name, that `failure` loses before the move that it rejects.
+        """Return the names of the instances that `failure` loses without the move that it rejects.
 
-        Where only failures count that were tolerated before, there are none.
+        The result is empty with ``no-new``, which only checks failures that were tolerated before.
 
         Raises
         ------
@@ -481,7 +488,7 @@ class FailureTolerance:
         return watch.refuter
 
     def _leave(self, move: Move) -> None:
-        """Drop the cached results before another move is checked."""
+        """Drop the results that were cached for the instance of another move."""
         leaving = (move.instance, move.before) if move.before else self.replaced
         if leaving == self._leaving:
             return
@@ -502,7 +509,9 @@ class FailureTolerance:
     def _critical(
         self, watch: FailureWatch, memory: float, primary: int
     ) -> Iterator[tuple[float, Failure]]:
-        """Yield (spare, failure) of failures elsewhere with less spare memory than `memory`."""
+        """Yield (spare memory, failure) for failures without `primary` that `memory` MiB more can
+        break.
+        """
         for spare, failure in watch.movers(memory, self.rules):
             if primary not in failure:
                 yield spare, failure
@@ -520,7 +529,7 @@ class FailureTolerance:
         return lost[0] if lost else None
 
     def _must_tolerate(self, failing: Sequence[Failure]) -> Sequence[Failure]:
-        """Return those of `failing` that must be tolerated with the candidate in place."""
+        """Return those of `failing` that must be tolerated after the candidate is placed."""
         if self._required is not None:
             return [one for one in failing if one in self._required]
         return failing if self.rules.requires_all else self._tolerated_before(failing)
@@ -577,7 +586,7 @@ class FailureTolerance:
         return exact.first_worse(lost, instance, nodes)
 
     def _try_out(self, instance: Instance, nodes: Nodes) -> None:
-        """Place the candidate. By some rules, a moving instance also counts on its old nodes."""
+        """Place the candidate; with some rules, a moving instance also counts on its old nodes."""
         where = self.state.where
         present = where.get(instance.name)
         self.state.place(instance, nodes)
@@ -600,7 +609,9 @@ class FailureTolerance:
         self._comparison = Comparison.begun(self, self._group, now)
 
     def exactly(self) -> FailureTolerance:
-        """Return the N+1 of the state by the rules of ``no-worse``, measured now."""
+        """Return N+1 checks by the rules of ``no-worse``, with the present state as the initial
+        one.
+        """
         if self.rules.exact:
             return self
         rules = Rules("no-worse", self.rules.units, self.rules.effort, plan=self.rules.plan)
@@ -619,9 +630,9 @@ class FailureTolerance:
     # The headroom for equal instances
 
     def accepts(self, instance: Instance, nodes: Nodes) -> bool:
-        """Return whether N+1 holds with a new `instance` on `nodes`, by counting if possible.
+        """Return whether N+1 is kept by a new `instance` on `nodes`, by counting if possible.
 
-        Each placement must be reported to `placed`.
+        After each placement, the caller must call `placed`.
         """
         if len(nodes) == 1:
             counting, exact = self._counting(), self.rules.exact
@@ -637,17 +648,22 @@ class FailureTolerance:
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
         """Return how many of `instances`, from the first, all of `nodes` certainly reject.
 
-        One amount of the instances decreases from one to the next. Only ``strict`` decides.
+        One amount of the instances decreases from one to the next. The result is 0 in other modes
+        than ``strict``, unless no failure is tolerated.
         """
         return self._counting().rejected_down(instances, nodes)
 
     def prepare(self, instances: Sequence[Instance]) -> None:
-        """Simulate in one batch what `accepts` will need for `instances` of one template."""
+        """Simulate in one batch which nodes reject each of `instances`, for later calls of
+        `accepts`.
+
+        The instances are of one template.
+        """
         if not self.rules.exact:
             self._counting().prepare(instances)
 
     def headroom(self, instance: Instance, groups: Sequence[int]) -> int:
-        """Return how many more equal instances keep N+1, wherever in `groups` they are placed."""
+        """Return how many more equal instances certainly keep N+1, on any nodes of `groups`."""
         return self._counting().count(instance, groups) if instance.required_nodes == 1 else 0
 
     def speculation(self, instance: Instance, group: int) -> Speculation | None:
@@ -656,7 +672,10 @@ class FailureTolerance:
         return speculation if speculation is not None and speculation.suits(instance) else None
 
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
-        """Count instances that were placed on their nodes, equal except for names and orders."""
+        """Update the counts after equal instances were placed on their nodes.
+
+        Names and orders of the instances may differ.
+        """
         if any(len(nodes) > 1 for _, nodes in arrivals):
             self._counted = None
         elif self._counted is not None:
@@ -678,7 +697,7 @@ class FailureTolerance:
     # The stages
 
     def _exact(self) -> ExactSearch:
-        """Return the exact search, which is loaded only where the other stages do not decide."""
+        """Return the exact search; it is loaded when the other stages do not decide."""
         if self._exact_search is None:
             from iallocator.n1.exact import ExactSearch
 
@@ -695,10 +714,11 @@ class FailureTolerance:
     def _lost(
         self, failing: Sequence[Failure], one_is_enough: bool = False
     ) -> dict[Failure, UnrestartedInstance | None]:
-        """Return those of `failing` that are not tolerated now; with exact search, undecided ones.
+        """Return those of `failing` that are not tolerated; with exact search, also undecided ones.
 
         Each has its first instance that cannot be restarted, or None if no simulation named it.
-        With `one_is_enough`, the result may be incomplete if bounds prove one of them.
+        With `one_is_enough`, the result may be incomplete if bounds prove that one failure is not
+        tolerated.
         """
         kinds = self._check_bounds(failing)
         lost: dict[Failure, UnrestartedInstance | None] = dict.fromkeys(
@@ -746,7 +766,7 @@ class FailureTolerance:
         return watch
 
     def _simulated(self) -> Simulation:
-        """Return the simulation; with ``strict``, the disk that must stay free counts."""
+        """Return the simulation; with ``strict``, it keeps the required share of disk free."""
         if self._simulation is None:
             from iallocator.n1.simulation import Simulation
 

@@ -12,9 +12,9 @@ of nodes can fail at once, so can every pair of it, and a set that cannot is div
 
 A failover plan says where the instances of each failed node restart.  It covers groups on shared
 storage where memory alone decides.  A node keeps free the memory that the worst failure needs of
-it, and a new instance is itself added to the plan for the failure of its node.  As long as every
-new instance keeps to that, the plan proves that no failure loses more instances or more memory than
-before.  The loss of a failure that is not tolerated stays.
+it, and a new instance is itself added to the plan for the failure of its node.  As long as the plan
+accepts every new instance, no failure loses more instances or more memory than before. A failure
+that was not tolerated keeps its loss.
 
 Cost: a few look-ups per node that takes over, if the sums decide; else a packing or a simulation.
 Pairs: a few sums for each node, each interacting pair, and each set that is checked; memory: a bit
@@ -60,10 +60,10 @@ __all__ = [
 
 
 MOST_BINS = 1_000_000
-"""Bins that all searches of a joint packing look at: about a second."""
+"""The most bins that all packing searches of an `UnrestartedSearch` examine: about a second."""
 
 _size = itemgetter(0, 1)
-"""MiB of memory and of disk of an item."""
+"""Sort key of items: MiB of memory, then MiB of disk."""
 
 
 class UnrestartedSearch:
@@ -114,8 +114,7 @@ class UnrestartedSearch:
     def saves_all(self, failure: Failure) -> bool:
         """Return whether sums or a first fit prove that every instance can be restarted.
 
-        Then every instance can also be restarted if only some of these nodes fail: fewer instances
-        go to more nodes.
+        The proof covers every subset of `failure` as well: fewer instances restart on more nodes.
         """
         if not all(self._need(node).access_alone for node in failure):
             return False
@@ -134,7 +133,12 @@ class UnrestartedSearch:
         return self._need(node).failovers.keys()
 
     def cost(self, node: int) -> tuple[float, float]:
-        """Return the MiB that the failure of `node` requires, with and without its free memory."""
+        """Return the memory in MiB that the failure of `node` takes from the group, and demands of
+        it.
+
+        The first amount is the second plus the free memory of `node`. Failovers to secondaries are
+        not counted.
+        """
         moved = sum(memory for memory, *_ in self._need(node).items)
         return moved + self._state.columns[MEMORY][node], moved
 
@@ -155,7 +159,8 @@ class UnrestartedSearch:
     ) -> tuple[list[Instance], dict[int, float]]:
         """Return the instances that cannot fail over, and the MiB that each secondary has taken.
 
-        A secondary without the memory for all of them rejects as few as possible: the largest.
+        A secondary without the memory for all of its instances rejects as few as possible: the
+        largest.
         """
         lost: list[Instance] = []
         coming: dict[int, list[Instance]] = {}
@@ -293,10 +298,11 @@ class UnrestartedSearch:
         return lost
 
     def _packed(self, lost: list[Instance], failing: Sequence[int]) -> list[Instance]:
-        """Return fewer instances than `lost`, if a packing finds that those are enough.
+        """Return the instances that a joint packing leaves out, if they are fewer than `lost`; else
+        `lost`.
 
-        Failovers, and instances with access to some nodes only, are packed at once.  A packing
-        counts if the limits accept it on the state.
+        Failovers, and instances with access to some nodes only, are packed at once. A packing
+        counts only if the limits accept it on the state.
         """
         if not lost or not self._searching or self._work <= 0:
             return lost
@@ -369,8 +375,8 @@ class _Need:
         MiB of memory, MiB of disk, members, and nodes with access, of each instance that needs
         another node; a colocation group is one item.
     sizes_alone, access_alone:
-        Whether a node accepts any item if it has the memory and the disk; these and access to the
-        pools of the item.
+        Whether memory and disk alone decide whether a node accepts an item; whether memory, disk
+        and access to the pools of the item decide alone.
     """
 
     __slots__ = (
@@ -488,7 +494,10 @@ class InteractingNodes:
         return self._part[first] == self._part[second]
 
     def of(self, index: int) -> int:
-        """Return the nodes that a node interacts with, one bit each; itself may be among them."""
+        """Return the nodes that node `index` interacts with, as a number with a bit for each node.
+
+        The node itself may be among them.
+        """
         near = self._near.get(index)
         return self._bits[self._part[index]] if near is None else _bits_of(near)
 
@@ -505,7 +514,7 @@ class InteractingNodes:
 
 
 class ToleratedPairs:
-    """The pairs of interacting nodes that are certainly tolerated, as found within `deadline`."""
+    """The pairs of interacting nodes that are proved tolerated within `deadline`."""
 
     def __init__(
         self,
@@ -525,8 +534,9 @@ class ToleratedPairs:
         """Find tolerated pairs of one of `some` and one of `others`.
 
         Both are sorted by the cost of their failures, the least first; they are equal or disjoint.
-        If all of them can fail at once, every pair can. If not even the first two can, hardly any
-        pair can, and all are left to be checked one by one. Otherwise the halves are checked.
+        If a failure of all these nodes at once is tolerated, every pair is. If not even the first
+        pair is, hardly any pair is, and the search leaves all of them undecided. Otherwise it
+        divides both sets into halves.
         """
         same = some is others
         nodes = some if same else [*some, *others]
@@ -555,7 +565,9 @@ class ToleratedPairs:
             self._bits[index] = self._bits.get(index, 0) | bits & ~(1 << index)
 
     def left(self, first: int, others: int) -> Iterator[int]:
-        """Yield the nodes above `first`, of the bit set `others`, without a pair with `first`."""
+        """Yield the nodes above `first` in the bit set `others` that form no tolerated pair with
+        `first`.
+        """
         left = (others & ~self._bits.get(first, 0)) >> first + 1
         last = first
         while left:
@@ -565,7 +577,7 @@ class ToleratedPairs:
             yield last
 
     def count(self) -> int:
-        """Return the number of pairs."""
+        """Return the number of tolerated pairs."""
         return sum(bits.bit_count() for bits in self._bits.values()) // 2
 
 
@@ -586,7 +598,7 @@ if TYPE_CHECKING:
 
 
 class FailoverPlan:
-    """The memory that each node of a group keeps free for failures of the others.
+    """The memory that each node of a group keeps free for failures of the other nodes.
 
     A failure in `failovers` that is not tolerated has two entries: the fewest lost instances, and
     the least memory.
@@ -614,9 +626,11 @@ class FailoverPlan:
                 self.kept[index] = max(amount, self.kept.get(index, 0))
 
     def allows(self, index: int, memory: float, access: Access = None) -> bool:
-        """Return whether a new instance of `memory` MiB on a node is compatible with the plan.
+        """Return whether a new instance of `memory` MiB on node `index` is compatible with the
+        plan.
 
         The node must keep its memory free, and another node must have memory for the instance.
+        `access`: the nodes with access to the storage of the instance; None: all.
         """
         if self._memory[index] - memory <= self.kept.get(index, 0):
             return False
@@ -626,7 +640,10 @@ class FailoverPlan:
         )
 
     def add(self, index: int, memory: float, access: Access = None) -> list[int]:
-        """Add a new instance on a node to the plan; return the nodes that keep memory for it."""
+        """Add a new instance on node `index` to the plan; return the nodes that keep memory for it.
+
+        `memory`: MiB; `access`: the nodes with access to the storage of the instance; None: all.
+        """
         chosen = []
         for targets, needed in self._failovers[index]:
             target = self._target(_within(targets, access), needed, memory)
@@ -639,9 +656,10 @@ class FailoverPlan:
         return chosen
 
     def _target(self, targets: frozenset[int], needed: Needed, memory: float) -> int | None:
-        """Return the target that must reserve the least additional memory.
+        """Return the target that must reserve the least additional memory; None: no target has
+        `memory`.
 
-        Of equal targets, it is that with the least memory left.
+        If several must reserve equally much, the result is the target with the least memory left.
         """
         best, least = None, (inf, inf)
         for index in targets:
@@ -681,10 +699,11 @@ def _within(targets: frozenset[int], access: Access) -> frozenset[int]:
 def _restarts(
     state: State, rules: Rules, group: Group, leavers: Sequence[Leaver]
 ) -> Iterator[Needed | None]:
-    """Yield the memory needed of each node so that all items restart, by first fit decreasing.
+    """Yield the memory that each node must keep free so that all items restart; None: not found.
 
-    If some are left over, yield a packing with the fewest lost items, and one with the least lost
-    memory; None instead if the search does not prove one of them.
+    First fit decreasing is tried first. If it leaves items over, yield a packing with the fewest
+    lost items, and one with the least lost memory. If the search does not prove one of them to be
+    the best, yield None instead.
     """
     targets = rules.targets(state.cluster, group)
     free = [state.columns[MEMORY][index] - 1 for index in targets]
