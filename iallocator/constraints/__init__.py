@@ -33,8 +33,9 @@ def relations_of(
     """Return the affinity rules, orders and forbidden nodes of a cluster and of `new` instances.
 
     The result is None if there are none. The tags of this program begin with `prefix`. `settings`
-    decide what scores of nodes mean; without them, finite scores do not count. `optional`: moves
-    that are planned are optional, so that the stickiness of instances counts.
+    define how much scores of nodes count; without settings, finite scores have no effect.
+    `optional`: whether the moves are optional, as in planners; only then the stickiness of
+    instances has effect.
     """
     new = list(new)
     locations: Locations | None = None
@@ -72,10 +73,12 @@ def findings_for(
     shared: bool = True,
     keys: bool = True,
 ) -> Sequence[TagFinding]:
-    """Return what is wrong with tags, see `iallocator.constraints.tag_findings`.
+    """Return the findings for unknown and contradictory tags of the cluster and of `instances`.
 
-    That module is loaded only if some tag of the cluster, of groups, nodes or `instances` begins
-    with `prefix`. A tag of the cluster that is nearly one of htools' is reported, too.
+    The module `iallocator.constraints.tag_findings` is loaded only if a tag of the cluster, a
+    group, a node or one of `instances` begins with `prefix`. Tags of the cluster that look like
+    misspelt tags of htools are reported, too. `settings`: the names of the settings that tags can
+    change. `shared`: check the tags of the cluster, groups and nodes; `keys`: check placement keys.
     """
     findings: Sequence[TagFinding] = ()
     owners: Iterable[Any] = (*cluster.groups, *cluster.nodes, *instances)

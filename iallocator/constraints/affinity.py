@@ -1,7 +1,8 @@
 """The affinity constraints of a cluster on its state: which nodes reject an instance, and why.
 
-`iallocator.constraints.relations.Relations` has the constraints. Here the members of rules are
-counted on the present state, and a colocation group needs a node with room for all of its members.
+`iallocator.constraints.relations.Relations` has the constraints. `LiveAffinity` counts the members
+of rules on the present state, and checks that a node has free capacity for a whole colocation
+group.
 """
 
 from __future__ import annotations
@@ -50,13 +51,15 @@ class LiveAffinity(NoAffinity):
         self._known: dict[str, Instance] = {}
 
     def _now(self) -> RuleCounts:
-        """Return the counts of rules at present; `pending` instances are not counted."""
+        """Return the present counts of rules; `pending` instances are left out."""
         if self._rule_counts is None:
             self._rule_counts = self._relations.live(self._state)
         return self._rule_counts.now(self.pending)
 
     def _named(self, name: str) -> Instance | None:
-        """Return the instance called `name`; one of the request replaces one of the cluster."""
+        """Return the instance called `name`; an instance of the request comes before one of the
+        cluster.
+        """
         if not self._known:
             every = (*self._state.cluster.instances, *self._new)
             self._known = {instance.name: instance for instance in every}
@@ -92,14 +95,14 @@ class LiveAffinity(NoAffinity):
         return {i: f"must be {rejected[i].text}" if i in rejected else crowd for i in node_list}
 
     def _companions(self, instance: Instance) -> list[Instance]:
-        """Return `instance` and the unplaced members of its colocation group; [] if in none."""
+        """Return `instance` and the unplaced members of its colocation group, or []."""
         unit = self._relations.units().get(instance.name, ()) if self.pending else ()
         names = sorted(name for name in unit if name in self.pending and name != instance.name)
         companions = [one for name in names if (one := self._named(name)) is not None]
         return [instance, *companions] if companions else []
 
     def _room_for_all(self, companions: Sequence[Instance], index: int) -> bool:
-        """Return whether node `index` can host all `companions` as primaries, in turn."""
+        """Return whether node `index` can become the primary of all `companions` together."""
         state = self._state
         with state.trial():
             for one in companions:
@@ -114,7 +117,7 @@ class LiveAffinity(NoAffinity):
         return True
 
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
-        """Return by node the penalty of the instance with its unplaced group members."""
+        """Return node -> the penalty of `instance` and its unplaced companions on this node."""
         costs: dict[int, float] = {}
         for one in self._companions(instance) or [instance]:
             node_costs = self._relations.costs(one.name, nodes, self._now())
@@ -156,7 +159,9 @@ class LiveAffinity(NoAffinity):
         return "must be " + " and ".join(dict.fromkeys(map(self._because, rejected.values())))
 
     def _because(self, constraint: Constraint) -> str:
-        """Return a hard constraint in words; add the state of the other's node if not online."""
+        """Return a hard constraint in words, with the state of the other instance's node if not
+        online.
+        """
         nodes = self._state.where.get(constraint.other)
         home = self._state.cluster.nodes[nodes[0]] if nodes else None
         if home is None or home.online:

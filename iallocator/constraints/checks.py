@@ -1,7 +1,7 @@
 """The checks of a node: a formula, the amount that a node lacks, and when a check is enforced.
 
-A `Check` compares a node before and after an instance came (`NodeView`: one node or an array of
-nodes). `iallocator.constraints.table` has the checks of all constraints.
+A `Check` compares a node before and after an instance is placed on it (`NodeView`: one node or an
+array of nodes). `iallocator.constraints.table` has the checks of all constraints.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FREE_MEMORY, DISK_SPACE, VCPUS = "MiB memory", "MiB disk", "virtual cpus"
 OWN_SPINDLES, SHARED_SPINDLES = "spindles of its own", "spindles under the policy's ratio"
 POOL_SPACE = "places in its storage pool"
 SPINDLES_OF_DISKS = "the number of spindles of a disk"
-"""Units of what a node may lack, see `Lack.unit`."""
+"""The units of the amounts that a node can lack; see `Lack.unit`."""
 
 UNLIMITED = inf
 
@@ -36,17 +36,18 @@ class Resource:
     Attributes
     ----------
     name:
-        As transitions and messages name it: ``memory``.
+        The name in transitions and messages: ``memory``.
     unit:
         The unit of an amount, with the name: ``MiB memory``.
     column:
-        Its place in rows of nodes and vectors of instances, see `iallocator.model.columns`.
+        The position of the amount in rows of nodes and vectors of instances; see
+        `iallocator.model.columns`.
     later:
-        The place of the amount once forthcoming instances exist; None if there is none.
+        The position of the amount once forthcoming instances exist; None if there is none.
     rising:
         Whether the columns count what is in use; otherwise they count what is free.
     local:
-        Whether only instances with local disks take it.
+        Whether only instances with local disks use the resource.
     spare:
         ``(amount in the column, node)`` -> how much more the node can give: the largest whole
         amount if instances take whole amounts; `UNLIMITED` if the node has no bound.
@@ -73,7 +74,7 @@ class Resource:
         self.spare = spare
 
     def taken(self, vector: Sequence[float]) -> float:
-        """Return how much of the resource an instance uses in a role, by its `vector` there."""
+        """Return how much of the resource an instance uses if it adds `vector` to a node."""
         return vector[self.column] if self.rising else -vector[self.column]
 
 
@@ -83,14 +84,14 @@ class Lack:
     Attributes
     ----------
     unit:
-        What the node lacks.  Two limits that lack the same unit lack it once, not twice.
+        What the node lacks. If two limits lack the same unit, the lack counts once, not twice.
     amount:
-        ``(before, after, instance)`` -> how much, above 0 where the limit is broken.  It is linear
-        in what instances take, so that N+1 can add it up.
+        ``(before, after, instance)`` -> the amount that is lacking; above 0 where the limit is
+        violated. It is linear in what instances use, so that N+1 can add up amounts.
     purpose:
         What the amount is for, if not for the instance as it runs; else "".
     resource:
-        The `Resource` of which the node has too little; None if the limit is no sum.
+        The `Resource` of which the node has too little; None if the limit is not about a sum.
     """
 
     __slots__ = ("_asked", "amount", "purpose", "resource", "unit")
@@ -115,17 +116,17 @@ class Lack:
 
 
 def _everywhere(group: Group) -> bool:
-    """Return True: the limit may reject instances in any group."""
+    """Return True, for a limit that may reject instances in any group."""
     return True
 
 
 def _where_storage_is_exclusive(group: Group) -> bool:
-    """Return whether a limit may reject instances in `group`: only with exclusive storage."""
+    """Return whether `group` has exclusive storage, for limits that reject instances only then."""
     return group.exclusive
 
 
 class About:
-    """Which instances and nodes a limit concerns; see `Check` for the attributes."""
+    """Which instances and nodes a limit concerns; the arguments are attributes of its `Check`."""
 
     __slots__ = ("access", "applies", "local", "space")
 
@@ -144,7 +145,7 @@ class About:
 
 
 class When:
-    """The conditions under which a limit is enforced; see `Check` for the attributes."""
+    """When a limit is enforced; the arguments are attributes of its `Check`."""
 
     __slots__ = ("forced", "later", "no_worse", "soft")
 
@@ -176,27 +177,30 @@ class Check:
     reason:
         The failure reason of a node that fails the check, one of `REASONS`.
     fails:
-        ``(before, after, instance)`` -> where the limit is broken.
+        ``(before, after, instance)`` -> whether the limit is violated; an array for an array of
+        nodes.
     words:
-        The function of `iallocator.constraints.words` that returns the numbers of a rejection.
+        The name of the function in `iallocator.constraints.words` that returns the numbers of a
+        rejection in words.
     soft:
-        Whether it may be ignored on request.
+        Whether the check may be ignored on request.
     local:
-        Whether it concerns only instances with local disks.
+        Whether the check concerns only instances with local disks.
     forced:
-        Whether it is enforced for forced moves, too.
+        Whether the check is enforced for forced moves, too.
     later:
-        Whether it checks the node as it will be once forthcoming instances exist.
+        Whether the check is about the node as it will be once forthcoming instances exist.
     space:
-        Whether it is about the free disk that the node reports.
+        Whether the check is about the free disk that the node reports.
     access:
-        Whether it is an access constraint: only for instances that may not go everywhere.
+        Whether the check is an access constraint, which concerns only instances that are restricted
+        to some nodes.
     no_worse:
-        Whether it is enforced only where failures must not lose more instances than before.
+        Whether the check is enforced only where failures must not lose more instances than before.
     lacks:
-        The amounts that a node lacks which fails the check.
+        The amount that a node lacks if it fails the check.
     applies:
-        Whether it may reject any instance in a group; by default in every group.
+        ``(group)`` -> whether the check may reject an instance there; by default in every group.
     """
 
     __slots__ = ("access", "applies", "fails", "forced", "lacks", "later", "local", "no_worse",
@@ -225,7 +229,10 @@ class Check:
         self.no_worse = when.no_worse
 
     def numbers(self, before: NodeView, after: NodeView, instance: Instance) -> str:
-        """Return the amounts of a node that fails the check, in words."""
+        """Return, in words, the amounts of a node that fails the check.
+
+        `before`, `after`: the node without and with `instance`.
+        """
         from iallocator.constraints import words
 
         return str(getattr(words, self.words)(before, after, instance, self.later))

@@ -1,8 +1,9 @@
 """List every constraint that a document, its tags, its request and the options express.
 
-The table `iallocator.constraints.table.CONSTRAINTS` says what is listed, and in which order: each
-constraint names its class here. The limits of nodes are listed per instance, by what it requires.
-Placement keys, scores and capacities of nodes are listed only if the strategy of a group uses them.
+The table `iallocator.constraints.table.CONSTRAINTS` determines what is listed, and in which order:
+each constraint names a class of this module. The limits of nodes are listed for each instance, as
+what it requires. Placement keys, scores and capacities of nodes are listed only if the strategy of
+a group uses them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from iallocator.requests import Allocate
 
     class ListedSettings(Protocol):
-        """The settings that are listed as constraints, or that decide how these are listed."""
+        """The settings that are listed as constraints, or that determine which constraints are
+        listed.
+        """
 
         affinity_overhead: int
         ignore_soft_errors: bool
@@ -53,14 +56,14 @@ if TYPE_CHECKING:
 
         @property
         def by_group(self) -> Mapping[int, ListedSettings]:
-            """Group index -> its settings, for groups with tags that set others."""
+            """Return group index -> its settings, for groups with tags that change settings."""
 
 
 __all__ = ["ListingFacts", "list_constraints"]
 
 PACEMAKER = "pacemaker-"
 BLIND = "pacemaker-default"
-"""The one of Pacemaker's strategies that ignores capacities."""
+"""The strategy of Pacemaker that ignores capacities."""
 
 
 class ListingFacts:
@@ -73,14 +76,13 @@ class ListingFacts:
     relations:
         The affinity rules and orders; None if there are none.
     settings:
-        The settings of the request, completed from tags.
+        The settings of the request, with those that tags change.
     problems:
         Tags that cannot be understood are added here, in words.
     everything:
-        Whether to list what every instance has: its size, and the two roles of drbd.
+        Whether to list also what every instance requires: its size, and two nodes for drbd.
     only:
-        The group that is listed, with its nodes and instances;
-        None: all groups.
+        The group that is listed, with its nodes and instances; None: all groups.
     """
 
     def __init__(
@@ -110,7 +112,9 @@ class ListingFacts:
         self.keys_own = ResourceTags(prefix, LEVELS.index("server"), problems)
 
     def settings_of(self, instance: Instance) -> ListedSettings:
-        """Return the settings of the group of `instance`; of a new one those of the request."""
+        """Return the settings for the group of `instance`; for a new instance, those of the
+        request.
+        """
         if not instance.nodes:
             return self.settings
         group = self.cluster.group_of(instance)
@@ -133,12 +137,12 @@ class ListingFacts:
         return any(matches(own.get(one.index, self.settings).strategy) for one in groups)
 
     def tag(self, text: str) -> str:
-        """Return the origin of a constraint that a tag with this text makes."""
+        """Return the origin of a constraint that comes from the tag `text`."""
         return f"tag {self.prefix}{text}"
 
 
 class ConstraintListing:
-    """The listed requirements of one constraint: on nodes, instances, groups and the cluster."""
+    """Lists what one constraint requires of nodes, instances, groups and the cluster."""
 
     def __init__(self, facts: ListingFacts, constraint: PlacementConstraint) -> None:
         self._facts = facts
@@ -162,7 +166,9 @@ class ConstraintListing:
 
 
 def list_constraints(facts: ListingFacts) -> Iterator[Constraint | SharedConstraint]:
-    """Yield the constraints of each node, of the cluster, of each instance, and of sets."""
+    """Yield the constraints of each node, of the cluster, of each instance, and of sets of
+    instances.
+    """
     listings: list[ConstraintListing] = [
         globals()[one.listing](facts, one) for one in CONSTRAINTS if one.listing
     ]
@@ -187,7 +193,7 @@ def list_constraints(facts: ListingFacts) -> Iterator[Constraint | SharedConstra
 
 
 class NodeStateListing(ConstraintListing):
-    """A node that is not online receives no instances."""
+    """Lists that a node that is not online receives no instances."""
 
     def of_node(self, node: Node) -> Iterator[Constraint]:
         if not node.online:
@@ -198,7 +204,7 @@ class NodeStateListing(ConstraintListing):
 
 
 class SizeListing(ConstraintListing):
-    """An instance requires memory, virtual cpus and disk of its nodes."""
+    """Lists the memory, virtual cpus and disk that an instance requires of its nodes."""
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         needs = [("memory", instance.memory, "MiB"), ("vcpus", instance.vcpus, "")]
@@ -211,7 +217,7 @@ class SizeListing(ConstraintListing):
 
 
 class RolesListing(ConstraintListing):
-    """The two roles of an instance must be on different nodes."""
+    """Lists that the two roles of an instance must be on different nodes."""
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         if instance.required_nodes == 2 and self._facts.everything:
@@ -223,7 +229,7 @@ class RolesListing(ConstraintListing):
 
 
 class LocalDisksListing(ConstraintListing):
-    """An instance with disks on one node only must stay there."""
+    """Lists that an instance with disks on one node only must stay there."""
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         if instance.nodes and not instance.kind.relocatable:
@@ -233,7 +239,7 @@ class LocalDisksListing(ConstraintListing):
 
 
 class RequestedNodesListing(ConstraintListing):
-    """A request names the nodes or the group of a new instance."""
+    """Lists the nodes or the group that a request names for a new instance."""
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         name = instance.name
@@ -253,7 +259,9 @@ class RequestedNodesListing(ConstraintListing):
 
 
 class InstanceListing(ConstraintListing):
-    """A constraint allows an instance on some nodes only, or prefers them, as its class says."""
+    """Lists the nodes that a constraint allows or prefers for an instance; see
+    `PlacementConstraint.listed`.
+    """
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         facts = self._facts
@@ -263,9 +271,9 @@ class InstanceListing(ConstraintListing):
 
 
 class PacemakerListing(ConstraintListing):
-    """List the constraints that Pacemaker has, too.
+    """Lists the constraints that Pacemaker also has.
 
-    They are scores of nodes, stickiness of instances, capacities and maintenance of nodes.
+    They are scores of nodes, stickiness of instances, and capacities and maintenance of nodes.
     """
 
     def of_node(self, node: Node) -> Iterator[Constraint]:
@@ -289,7 +297,9 @@ class PacemakerListing(ConstraintListing):
             )  # fmt: skip
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
-        """Yield utilization, scores, and what keeps an instance where it is."""
+        """Yield the utilization and scores of an instance, and the constraints that keep it in
+        place.
+        """
         facts, name = self._facts, instance.name
         own = facts.pacemaker.of(instance)
         used = facts.pacemaker.tagged and facts.uses(_uses_capacities, instance=instance)
@@ -334,7 +344,7 @@ class PacemakerListing(ConstraintListing):
 
 
 class FencingListing(ConstraintListing):
-    """List that an offline node must be fenced before its instances start on other nodes."""
+    """Lists that an offline node must be fenced before its instances start on other nodes."""
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         if not (instance.nodes and instance.uses_memory and instance.kind.survives_failure):
@@ -348,7 +358,7 @@ class FencingListing(ConstraintListing):
 
 
 class LocationTagsListing(ConstraintListing):
-    """The roles of an instance should be in different, desired locations."""
+    """Lists the different, desired locations that the two roles of an instance should have."""
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         name = instance.name
@@ -368,10 +378,10 @@ class LocationTagsListing(ConstraintListing):
 
 
 class PlacementKeysListing(ConstraintListing):
-    """Placement keys and memory ratios, for groups with the strategy that uses them."""
+    """Lists placement keys and memory ratios, for groups with the strategy that uses them."""
 
     def of_node(self, node: Node) -> Iterator[Constraint]:
-        """Yield how much memory may be allocated on a node, if a ratio limits that."""
+        """Yield how much memory may be allocated on a node, if a memory ratio limits the amount."""
         facts = self._facts
         if not facts.uses(_uses_keys, node.group):
             return
@@ -384,7 +394,7 @@ class PlacementKeysListing(ConstraintListing):
             )  # fmt: skip
 
     def of_cluster(self) -> Iterator[Constraint]:
-        """Yield the keys of all instances that do not set others."""
+        """Yield the placement keys that apply to every instance without keys of its own."""
         facts = self._facts
         if facts.uses(_uses_keys):
             tags = facts.keys_above.of_cluster(facts.cluster)
@@ -409,7 +419,9 @@ class PlacementKeysListing(ConstraintListing):
     def _keys(
         self, name: str, tags: Iterable[PlacementKey], origin: str, more: Iterable[PlacementKey]
     ) -> Iterator[Constraint]:
-        """Yield the keys that have effect, one of each class and name; tags come before `more`."""
+        """Yield the keys that have effect, one for each class and name; `tags` take precedence over
+        `more`.
+        """
         tagged, others = list(tags), list(more)
         for system in (True, False):
             word = "system" if system else "customer"
@@ -422,7 +434,9 @@ class PlacementKeysListing(ConstraintListing):
 
 
 class MemoryRatioListing(ConstraintListing):
-    """The memory that may be allocated on a node, where the setting memory-ratio raises it."""
+    """Lists the memory that may be allocated on a node, where the setting memory-ratio increases
+    it.
+    """
 
     def of_node(self, node: Node) -> Iterator[Constraint]:
         if node.lent_memory:
@@ -437,7 +451,7 @@ class MemoryRatioListing(ConstraintListing):
 
 
 class DiskReserveListing(ConstraintListing):
-    """The disk that must stay free on a node."""
+    """Lists the disk that must stay free on a node."""
 
     def of_node(self, node: Node) -> Iterator[Constraint]:
         if node.disk_reserve:
@@ -446,7 +460,9 @@ class DiskReserveListing(ConstraintListing):
 
 
 class ExclusionTagsListing(ConstraintListing):
-    """Instances with an exclusion tag in common must, or should, be apart."""
+    """Lists the instances with an exclusion tag in common, which must, or should, be on separate
+    nodes.
+    """
 
     def of_sets(self) -> Iterator[SharedConstraint]:
         """Yield the sets of instances with an exclusion tag in common.
@@ -479,10 +495,10 @@ class ExclusionTagsListing(ConstraintListing):
 
 
 class AffinityListing(ConstraintListing):
-    """List the affinity rules, start orders and priorities that tags of this program set."""
+    """Lists the affinity rules, start orders and priorities that tags of this program set."""
 
     def of_instance(self, instance: Instance) -> Iterable[Constraint]:
-        """Return the orders and priorities of an instance."""
+        """Return the start orders and priorities of an instance."""
         relations = self._facts.relations
         return () if relations is None else relations.of(instance.name)
 
@@ -503,7 +519,7 @@ class AffinityListing(ConstraintListing):
 
 
 def _uses_capacities(strategy: str) -> bool:
-    """Return whether a strategy uses utilization attributes."""
+    """Return whether a strategy uses utilization attributes of instances and nodes."""
     return strategy.startswith(PACEMAKER) and strategy != BLIND
 
 

@@ -1,17 +1,18 @@
 """Enforce location scores, stickiness, and the maintenance of nodes.
 
-Hard constraints, with every strategy, in requests and in plans: a score of minus infinity keeps an
-instance off a node in either role. It is a tag of the node, or a tag of the instance that names the
-node. A node in maintenance receives no instances, and its running instances stay.
+Hard constraints are enforced with every strategy, in requests and in plans. A score of minus
+infinity keeps an instance off a node in either role; the score is a tag of the node, or a tag of
+the instance that names the node. A node in maintenance receives no instances, and its running
+instances stay.
 
-In groups without one of Pacemaker's strategies, scores count in units of the score of the cluster.
-The score of an instance on a node is that of its tag for the node, plus that of the node, plus its
-stickiness if the node is its present one. An instance that does not run on its best node is a
-violated soft constraint: the penalty is the difference of the two scores. A score of plus infinity
-for a node requires this node, or another such node, as long as one of them is online.
+In groups without one of Pacemaker's strategies, scores have the unit of the cluster score. The
+score of an instance on a node is the score in its tag for the node, plus the score of the node,
+plus its stickiness if the node is its present one. An instance that does not run on its best node
+violates a soft constraint: the penalty is the difference of the two scores. A score of plus
+infinity for a node requires this node, or another such node, as long as one of them is online.
 
-Stickiness counts only where a move is optional: in planners, not in requests. Infinite stickiness
-keeps the primary in place unless its node is not online.
+Stickiness has effect only where a move is optional: in planners, not in requests. Infinite
+stickiness keeps the primary in place unless its node is not online.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
     from iallocator.tags.pacemaker import PacemakerTags
 
     class ScoreSettings(Protocol):
-        """The settings that decide what scores mean, and the stickiness without a tag."""
+        """The settings that define how scores count, and the default stickiness."""
 
         stickiness: float
         strategy: str
 
         @property
         def by_group(self) -> Mapping[int, ScoreSettings]:
-            """Group index -> its settings, for groups with tags that set others."""
+            """Return group index -> its settings, for groups with tags that change settings."""
 
 
 __all__ = ["Locations", "by_pacemaker", "locations_of"]
@@ -45,7 +46,7 @@ PACEMAKER = "pacemaker-"
 
 
 def by_pacemaker(settings: ScoreSettings, group: Group | None = None) -> bool:
-    """Return whether a group, or any if `group` is None, has one of Pacemaker's strategies."""
+    """Return whether `group` has one of Pacemaker's strategies; None: whether any group has one."""
     if group is not None:
         settings = settings.by_group.get(group.index, settings)
         return settings.strategy.startswith(PACEMAKER)
@@ -63,9 +64,9 @@ def locations_of(
 ) -> Locations | None:
     """Return the location constraints that tags and settings express; None if there are none.
 
-    Without `settings`, finite scores and stickiness do not count. `optional`: the moves that are
-    planned are optional, so that stickiness counts; `sticky`: `settings` have some for all
-    instances. Without it and without such tags, no module is loaded.
+    Without `settings`, finite scores and stickiness have no effect. `optional`: whether the moves
+    are optional, so that stickiness has effect. `sticky`: whether `settings` have a stickiness for
+    all instances; if not, and no tag is about scores, no other module is loaded.
     """
     instances = [*cluster.instances, *new]
     maintenance = f"{prefix}maintenance"
@@ -234,18 +235,18 @@ class Locations:
         return self._confined.get(instance)
 
     def stays(self, instance: str) -> bool:
-        """Return whether the primary of `instance` must stay in place."""
+        """Return whether the primary of `instance` must stay where it is."""
         return instance in self._homes
 
     @property
     def pinned(self) -> Collection[str]:
-        """Return the instances with a primary that must stay in place."""
+        """Return the instances with a primary that must stay where it is."""
         return self._homes.keys()
 
     def broken(self, instance: str, node: int) -> list[Constraint]:
         """Return the hard constraints that are violated if the primary of `instance` is on `node`.
 
-        An instance that must stay in place violates no other one there.
+        For an instance that must stay in place, only this constraint is checked.
         """
         pin = self._homes.get(instance)
         confined = self._confined.get(instance)
@@ -276,7 +277,9 @@ class Locations:
         return [0.0] * count if preference is None else list(map(preference.penalty, range(count)))
 
     def violated_soft(self, instance: str, node: int) -> list[Constraint]:
-        """Return the preference that `instance` on `node` violates, or []."""
+        """Return the violated preference of `instance` on `node`, with its penalty; [] if there is
+        none.
+        """
         penalty = self.penalty(instance, node)
         if penalty <= 0:
             return []
@@ -303,11 +306,12 @@ class _Preference:
     Attributes
     ----------
     own:
-        Node -> the score of the instance for it, with its stickiness.
+        Node -> the score in the tag of the instance, plus its stickiness on its present node.
     best_node:
         The node with the highest score, of those that the instance may use.
     home, origin:
-        Its present node, and the tag or setting that makes it stick there; "" if none does.
+        The present node of the instance, and the tag or setting with its stickiness; "" if it has
+        none.
     """
 
     __slots__ = ("_best", "_scored", "_weights", "best_node", "home", "origin", "own")
@@ -336,7 +340,7 @@ class _Preference:
         return self.own.get(node, 0) + self._weights[node]
 
     def penalty(self, node: int) -> float:
-        """Return the difference to the score on the best node; 0 where scores do not count."""
+        """Return how much the score on `node` is below the best; 0 where scores do not count."""
         if not self._scored[node]:
             return 0.0
         return max(0.0, float(self._best - self.score(node)))

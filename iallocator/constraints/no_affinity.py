@@ -1,4 +1,4 @@
-"""The affinity constraints of a cluster that has none, as most clusters."""
+"""The affinity constraints of a cluster without any, as most clusters are."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["NoAffinity"]
 
 
 class NoAffinity:
-    """The affinity constraints of instances if there are none.
+    """The results of affinity checks in a cluster without affinity constraints.
 
-    `iallocator.constraints.affinity.LiveAffinity` has the results if there are some.
+    `iallocator.constraints.affinity.LiveAffinity` overrides the methods for other clusters.
 
     Attributes
     ----------
     relations:
         The constraints between instances, or None.
     pending:
-        Names of instances of the request that rules do not count yet, because their own nodes
-        are not decided.
+        Names of instances of the request that rules do not count yet, because their own nodes are
+        not decided.
     """
 
     __slots__ = ("pending", "relations")
@@ -33,9 +33,10 @@ class NoAffinity:
         self.pending: set[str] = set()
 
     def rejected(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        """Return node -> reason for the nodes of `nodes` that hard rules forbid for `instance`.
+        """Return node -> failure reason, for those of `nodes` that hard constraints forbid for
+        `instance`.
 
-        A node is also rejected if it has no capacity for the undecided instances that must be on
+        A node is also rejected if it lacks the capacity for the undecided instances that must be on
         the same node.
         """
         return {}
@@ -45,22 +46,25 @@ class NoAffinity:
         return [[instance] for instance in instances]
 
     def rejected_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        """Return the nodes that `instance` must not use even for a temporary move, with reasons.
+        """Return node -> reason, for nodes that `instance` must not use even for a temporary move.
 
-        Instances that must be together with it may be on other nodes meanwhile.
+        Instances that must be on the same node may be on other nodes meanwhile.
         """
         return {}
 
     def rejected_secondaries(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        """Return node -> reason for the nodes that must not become the secondary."""
+        """Return node -> reason, for those of `nodes` that must not become the secondary."""
         return {}
 
     def rejection_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        """Return node -> the constraint by which `rejected` rejects it, and its origin."""
+        """Return node -> the constraint that rejects `instance` there, in words."""
         return {}
 
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
-        """Return node -> the penalty of violated soft constraints there; 0 is left out."""
+        """Return node -> the penalty of soft constraints that `instance` violates on this node.
+
+        Nodes without a penalty are left out.
+        """
         return {}
 
     def broken(self, instance: Instance, node: int) -> list[str]:
@@ -68,7 +72,7 @@ class NoAffinity:
         return []
 
     def unmet_orders(self, instance: Instance) -> list[str]:
-        """Return the instances that do not run although `instance` should start after them."""
+        """Return the soft start orders that are violated if `instance` starts, in words."""
         return []
 
     def unsatisfiable(self, instance: Instance) -> str:
@@ -79,15 +83,15 @@ class NoAffinity:
         return ""
 
     def unsupported(self, instances: Sequence[Instance]) -> dict[str, str]:
-        """Return the `instances` that start after one that cannot run, each with the chain."""
+        """Return instance -> chain of orders, for each that starts after one that cannot run."""
         return {}
 
     def dependents_of_failed(
         self, done: Sequence[Instance], failed: Collection[str], ordered: bool
     ) -> dict[str, str]:
-        """Return the instances of `done` that depend on one of `failed`, with the chain in words.
+        """Return instance -> chain in words, for those of `done` that depend on one of `failed`.
 
-        With `ordered`, an instance depends on those that it must start after.
+        With `ordered`, an instance also depends on the instances that must start before it.
         """
         return {}
 

@@ -1,6 +1,6 @@
 """Find the instances that depend on an instance that cannot run, and why.
 
-A chain of hard constraints leads from the dependent instance to the one that cannot run.
+A chain is a list of hard constraints from the dependent instance to the one that cannot run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["dependents_of_failed", "unsupported"]
 
 LINKS = 8
-"""The number of links that a chain shows; of a longer chain, the first and the last."""
+"""The most links of a chain that a message shows; of a longer chain, it shows both ends."""
 
 
 class _Chain:
@@ -59,11 +59,21 @@ class _Chain:
 def unsupported(
     cluster: Cluster, constraints_of: ConstraintsOf, bound: Collection[str], coming: Collection[str]
 ) -> dict[str, str]:
-    """Return the instances that cannot start by their hard orders, with the chain that prevents it.
+    """Return instance -> chain in words, for instances that cannot start by their hard orders.
 
     A chain ends at an instance that does not exist, does not run, or is on an offline node. The
-    shortest chain is returned. `bound` are the instances that have orders. `coming` are the
-    instances that the request creates.
+    shortest chain is returned.
+
+    Parameters
+    ----------
+    cluster:
+        The cluster, with all instances that exist.
+    constraints_of:
+        Name of an instance -> its constraints.
+    bound:
+        The instances that have orders.
+    coming:
+        The instances that the request creates.
     """
     there = {instance.name: instance for instance in cluster.instances}
     dependents: dict[str, list[str]] = {}
@@ -102,11 +112,11 @@ def dependents_of_failed(
     constraints_of: ConstraintsOf,
     members_of: MembersOf,
 ) -> dict[str, str]:
-    """Return the instances of `done` that depend on one of `failed`, with the shortest chain.
+    """Return instance -> chain in words, for instances of `done` that depend on one of `failed`.
 
-    Instances with a hard colocation depend on each other. By its hard orders, which
-    `constraints_of` returns, an instance depends on those that must start before it. Cost: one pass
-    over orders and members.
+    Instances with a hard colocation depend on each other. An instance also depends on those that
+    must start before it, by its hard orders in `constraints_of`. The shortest chain is returned.
+    Cost: one pass over orders and members.
     """
     done = list(done)
     dependents: dict[str, list[tuple[str, str]]] = {}

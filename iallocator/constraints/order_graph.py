@@ -71,7 +71,7 @@ def circular(orders: Sequence[Order]) -> list[list[str]]:
 
 
 def without_cycles(hard: Sequence[Order], soft: Sequence[Order]) -> tuple[list[Order], list[Order]]:
-    """Return the hard orders with the soft orders that close no cycle; and the other soft ones."""
+    """Return the hard orders and the soft orders that close no cycle; and the other soft orders."""
     kept, dropped = list(hard), []
     for order in soft:
         first, second, _ = order

@@ -1,8 +1,8 @@
 """Affinity rules between instances, orders, and forbidden nodes: which a placement violates.
 
 An affinity rule is a set of instances that must, or should, be together or apart. A rule is never
-expanded to pairs, of which large rules have many: a `RuleCounts` counts the members on each node,
-and only messages name single members.
+expanded to pairs, because large rules have too many: a `RuleCounts` counts the members on each
+node, and only messages name single members.
 
 An instance runs on its primary node, so all rules are about primaries. An instance that is not
 placed yet violates no rule.
@@ -46,10 +46,10 @@ __all__ = ["Relations", "in_order", "units_of"]
 
 
 def units_of(rules: Iterable[Rule], domains: bool = False) -> Units:
-    """Return instance -> its colocation group, for instances that must be with others.
+    """Return instance -> its colocation group, for instances that must be on a node with others.
 
-    An instance is in the group if a chain of hard colocations leads to it. With `domains`, hard
-    colocations in a failure domain count, too. Groups and members are in the order of the rules.
+    A chain of hard colocations connects the members of a group. With `domains`, hard colocations in
+    a failure domain count, too. Groups and members are in the order of the rules.
     """
     everywhere: list[list[str]] = []  # members that must be on one node
     counted: list[list[str]] = []
@@ -88,10 +88,21 @@ def in_order(
     constraints_of: Callable[[str], Sequence[Constraint]],
     units: Mapping[str, Sequence[str]],
 ) -> list[Instance]:
-    """Return `instances` by priority, higher first; each follows those that it must start after.
+    """Return `instances` by priority, higher first; each follows those that must start before it.
 
     Instances with equal priorities stay in the given order. The members of a colocation group
     follow each other, unless another instance must start between them.
+
+    Parameters
+    ----------
+    instances:
+        The instances to sort.
+    priorities:
+        Name of an instance -> its priority; 0 if missing.
+    constraints_of:
+        Name of an instance -> its orders.
+    units:
+        Name of an instance -> the members of its colocation group.
     """
     ranked = sorted(instances, key=lambda i: -priorities.get(i.name, 0))
     by_name = {instance.name: instance for instance in instances}
@@ -116,13 +127,15 @@ def in_order(
 
 
 MOST_REPORTED_SINGLY = 10
-"""The most violations of an instance by one tag that are reported singly; more are one sentence."""
+"""The most violations of one tag by one instance that are reported singly. More are reported in one
+sentence."""
 
 
 class Relations:
     """The affinity rules, orders and forbidden nodes of a cluster, and what violates them.
 
-    Methods with `rule_counts` compare an instance with the others as they are counted there.
+    Methods with `rule_counts` compare an instance with the members of rules that `rule_counts` has
+    on each node.
 
     Attributes
     ----------
@@ -133,9 +146,9 @@ class Relations:
     members_of:
         Instance -> rule -> the members of the rule that are this instance, one for each tag.
     keep_running:
-        Instances that are never stopped to free capacity.
+        The instances that are never stopped to free capacity.
     stuck:
-        Instances that cannot be stopped, and must not be stopped by force.
+        The instances that cannot be stopped, and must not be stopped by force.
     locations:
         The nodes that are forbidden for instances; None if there are none.
     preferred:
@@ -190,11 +203,13 @@ class Relations:
     # Which constraints an instance has
 
     def rule_counts(self, where: Where) -> RuleCounts:
-        """Return the members of rules on each node, if instances are where `where` says."""
+        """Return the members of rules on each node; `where` has the nodes of instances, by name."""
         return RuleCounts(self.members_of, where)
 
     def live(self, state: State) -> LiveRuleCounts:
-        """Return the members of rules on each node of `state`, which follow its changes."""
+        """Return the members of rules on each node of `state`; the counts follow changes of the
+        state.
+        """
         return LiveRuleCounts(self.members_of, state)
 
     def of(self, instance: str, kind: str = "") -> list[Constraint]:
@@ -214,11 +229,11 @@ class Relations:
 
     @property
     def binding(self) -> bool:
-        """Return whether some constraint restricts the places of instances."""
+        """Return whether any constraint limits the nodes that instances may use."""
         return bool(self.rules or self.locations or self.preferred)
 
     def binds(self, instance: str) -> bool:
-        """Return whether rules, labels or location constraints concern an instance's places."""
+        """Return whether a rule, label or location constraint limits the nodes of an instance."""
         if instance in self.members_of or self.forbidden(instance):
             return True
         return self.prefers(instance) or self.confined(instance) is not None
@@ -256,7 +271,7 @@ class Relations:
         return self._units
 
     def wide_units(self) -> Units:
-        """Return instance -> the instances that must be on its node, or in its failure domain."""
+        """Return instance -> the instances that must be on its node or in its failure domain."""
         if self._wide is None:
             self._wide = units_of(self.rules, domains=True)
         return self._wide
@@ -264,7 +279,7 @@ class Relations:
     def group_of(self, instance: str, among: Iterable[str]) -> list[str]:
         """Return the members of an instance's colocation group that are in `among`, in order.
 
-        The instance is a member. Colocations in a failure domain do not count.
+        The instance itself is a member. Colocations in a failure domain are ignored.
         """
         group = {instance, *self.units().get(instance, ())}
         return [name for name in among if name in group]
@@ -295,7 +310,7 @@ class Relations:
     ) -> list[int]:
         """Return the nodes of `nodes` that `instance` must not use even for a temporary move.
 
-        Colocations do not count: the other members follow.
+        Colocations are ignored, because the other members follow.
         """
         apart = [o for o in self._violations(instance, rule_counts) if o.member.rule.kind == APART]
         if not apart and self.locations is None:
@@ -307,9 +322,10 @@ class Relations:
         ]
 
     def may_pass(self, instance: Instance, node: int, where: Where) -> bool:
-        """Return whether hard constraints let `instance` be on `node` between two moves.
+        """Return whether hard constraints allow `instance` on `node` for a temporary move.
 
-        `where` has the present nodes of the other instances.
+        Colocations are ignored, because the other members follow. `where`: name of an instance ->
+        its present nodes.
         """
         if self._out(instance.name, node):
             return False
@@ -329,7 +345,7 @@ class Relations:
     def costs(
         self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
     ) -> dict[int, float]:
-        """Return node -> the penalty of the soft constraints that `instance` violates there.
+        """Return node -> the penalty of the soft constraints that `instance` violates on this node.
 
         Nodes without a penalty are left out.
         """
@@ -343,17 +359,17 @@ class Relations:
         return {node: cost for node, cost in sums.items() if cost > 0}
 
     def missing_labels(self, instance: str, node: int) -> list[Constraint]:
-        """Return the soft constraints for labels that `node` does not have."""
+        """Return the soft constraints of `instance` for labels that `node` does not have."""
         own = self.cluster.nodes[node].tags
         return [one for label, one in self.preferred.get(instance, ()) if label not in own]
 
     @property
     def preferring(self) -> bool:
-        """Return whether labels or scores give some instance a penalty on some node."""
+        """Return whether any instance prefers some nodes by labels or scores."""
         return bool(self.preferred or (self.locations is not None and self.locations.preferring))
 
     def prefers(self, instance: str) -> bool:
-        """Return whether labels or scores give `instance` a penalty on some node."""
+        """Return whether `instance` prefers some nodes by labels or scores."""
         if instance in self.preferred:
             return True
         return self.locations is not None and instance in self.locations.preferring
@@ -377,14 +393,17 @@ class Relations:
     def rejections(
         self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
     ) -> dict[int, Constraint]:
-        """Return the nodes that reject `instance`, with the first hard constraint it violates."""
+        """Return node -> the first hard constraint that `instance` violates there, if it violates
+        one.
+        """
         broken = ((node, self.first_broken(instance, node, rule_counts)) for node in nodes)
         return {node: constraint for node, constraint in broken if constraint is not None}
 
     def violated_hard(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
         """Return the hard constraints that `instance` on `node` violates, for messages.
 
-        If one tag is violated with many others, one constraint counts all and names some of them.
+        If a tag is violated with many other instances, one constraint has their number and names
+        some of them.
         """
         violated = self._out(instance, node)
         for one in self._violations(instance, rule_counts):
@@ -410,7 +429,10 @@ class Relations:
         count: int,
         cost: float,
     ) -> list[Constraint]:
-        """Return the `count` hard (`must`) or soft violations of `member` on `node`."""
+        """Return the hard (`must`) or soft violations of `member` on `node`, for messages.
+
+        `count`: their number; many violations are combined in one constraint of penalty `cost`.
+        """
         if not count:
             return []
         if count > MOST_REPORTED_SINGLY:
@@ -424,7 +446,8 @@ class Relations:
     def _in_turn(
         self, member: Member, node: int, rule_counts: RuleCounts, must: bool
     ) -> Iterator[Pair]:
-        """Yield the violations of `member` on `node` in the order of the members.
+        """Yield the hard (`must`) or soft violations of `member` on `node`, in the order of the
+        members.
 
         Cost: the members up to the one at which the caller stops.
         """
@@ -452,9 +475,10 @@ class Relations:
         return not self.group_rules.isdisjoint(self.members_of.get(instance, ()))
 
     def crowded(self, instances: Iterable[str]) -> list[str]:
-        """Return those of `instances`, all in one node group, that must not be in it with others.
+        """Return the instances that must leave their node group because of others of `instances`.
 
-        Of instances that hard constraints separate by group, the first stays.
+        All of `instances` are in one node group. Of instances that hard constraints separate by
+        group, the first may stay.
         """
         names: list[str] = []
         kept: dict[Rule, set[str]] = {}  # the domains that members named which stay
@@ -471,10 +495,10 @@ class Relations:
     def newly_broken(
         self, moved: Mapping[str, int | None], where: Where, rule_counts: RuleCounts
     ) -> Iterator[tuple[str, Constraint]]:
-        """Yield the hard constraints that moves have broken, each with the instance that moved.
+        """Yield each hard constraint that moves have newly violated, with the instance that moved.
 
-        `moved` maps each moved instance to its primary node before; None if it was not placed.
-        All other instances are where they were.
+        `moved`: instance -> its primary before; None if it was not placed. `where`: the nodes of
+        all instances after the moves. Instances that are not in `moved` have not moved.
         """
         for name, before in moved.items():
             if name not in where:
@@ -493,10 +517,10 @@ class Relations:
     def with_fewer_violations(
         self, instance: str, node: int, targets: Iterable[int], rule_counts: RuleCounts
     ) -> dict[int, int]:
-        """Return the nodes of `targets` where `instance` violates fewer hard constraints.
+        """Return node -> change, for `targets` where `instance` violates fewer hard constraints.
 
-        Each has the difference to `node`, which is negative. Nodes where the instance violates a
-        constraint that it satisfies on `node` are left out.
+        The change is the difference to the number of violations on `node`, which is negative. Nodes
+        where the instance violates a constraint that it satisfies on `node` are left out.
         """
         violations = self._violations(instance, rule_counts)
         present = self.hard_violations(instance, node, rule_counts)
@@ -511,7 +535,7 @@ class Relations:
     # Hard separations
 
     def hard_separations(self, instance: str) -> Iterator[Pair]:
-        """Yield the hard separations of an instance, with each other instance."""
+        """Yield (member, other member, domain) for each hard separation of an instance."""
         for member in self.rule_members(instance):
             if member.must and member.rule.kind == APART:
                 for other in member.rule.members:
@@ -520,7 +544,7 @@ class Relations:
                             yield member, other, domain
 
     def apart(self, instances: Iterable[str]) -> list[tuple[str, str, str]]:
-        """Return (instance, instance, domain) of hard separations of `instances`, sorted."""
+        """Return (instance, instance, domain) for each hard separation of `instances`, sorted."""
         pairs = (pair for name in instances for pair in self.hard_separations(name))
         names = {(*sorted((one.instance, other.instance)), domain) for one, other, domain in pairs}
         return sorted((one, other, domain) for one, other, domain in names)
@@ -537,7 +561,7 @@ class Relations:
     # Orders
 
     def unsupported(self, coming: Collection[str] = ()) -> dict[str, str]:
-        """Return the instances that start after one that cannot run, with the chain of orders.
+        """Return instance -> chain of orders, for instances that start after one that cannot run.
 
         `coming` are the instances that the request creates.
         """
@@ -546,15 +570,15 @@ class Relations:
     def dependents_of_failed(
         self, done: Sequence[str], failed: Collection[str], ordered: bool
     ) -> dict[str, str]:
-        """Return the instances of `done` that depend on one of `failed`, with the chain.
+        """Return instance -> chain in words, for those of `done` that depend on one of `failed`.
 
-        With `ordered`, an instance depends on those that it must start after.
+        With `ordered`, an instance also depends on the instances that must start before it.
         """
         constraints_of = self._orders if ordered else lambda name: []
         return dependents_of_failed(done, failed, constraints_of, self.members_of)
 
     def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
-        """Return `instances` in the order in which they are placed; see the function `in_order`."""
+        """Return `instances` in their order of placement: by priority and start orders."""
         return in_order(instances, self.priorities, self._orders, self.units())
 
     def _orders(self, name: str) -> list[Constraint]:

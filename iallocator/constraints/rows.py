@@ -2,7 +2,7 @@
 
 A `PlacementProblem` makes the rows of each constraint of `iallocator.constraints.table`. The rows
 of affinity rules and orders depend on the instances of a request: the caller makes `AffinityRows`
-(hard constraints) and `SoftAffinityRows`. Sums that a `Resource` limits need no code here.
+(hard constraints) and `SoftAffinityRows`. The solver makes the rows for sums of a `Resource`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     """(kind, one instance, other instance, failure domain)."""
 
     class Program(Protocol):
-        """The integer program; see `iallocator.solver.problem.Problem`."""
+        """The integer program, as far as constraints add rows to it; see `iallocator.solver`."""
 
         bounds: dict[Row, tuple[float, float]]
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
             """Bound a row from above."""
 
         def add_amount(self, lowest: float, uses: Mapping[Row, float]) -> None:
-            """Add an amount that no choice decides."""
+            """Add a variable amount, at least `lowest`, that uses rows but belongs to no choice."""
 
         def add_relaxable(
             self, name: str, rows: Iterable[Row], highest: float, penalty: float
@@ -60,18 +60,21 @@ __all__ = ["AffinityRows", "ConstraintRows", "ExclusionRows", "PoolRows", "Reser
 
 
 class ConstraintRows:
-    """The rows of one constraint.
+    """The rows that one constraint adds to an integer program.
 
     Attributes
     ----------
     kinds:
-        The kinds of rows of which `spare` knows the bound; the first member of a row is its kind.
+        The kinds of rows for which `spare` returns the bound. The first member of a row is its
+        kind.
     """
 
     kinds: tuple[str, ...] = ()
 
     def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
-        """Return what `instance` on `nodes`, primary first, uses of the rows."""
+        """Return row -> the amount that `instance` uses on `nodes`, of which the first is the
+        primary.
+        """
         raise NotImplementedError
 
     def spare(self, row: Row) -> float:
@@ -79,7 +82,7 @@ class ConstraintRows:
         raise NotImplementedError
 
     def add_to(self, program: Program, rows: Iterable[Row]) -> None:
-        """Add bounds that need more than one number; `rows` are all rows that choices use."""
+        """Add the bounds that `spare` cannot express; `rows` are all rows that choices use."""
 
 
 class PoolRows(ConstraintRows):
@@ -121,12 +124,12 @@ class ExclusionRows(ConstraintRows):
 class ReserveRows(ConstraintRows):
     """Rows for the memory that nodes keep free for failures.
 
-    A node keeps free what the failure of its worst peer requires. The amount that it keeps is a
-    free variable: at least what each peer requires. Rows: ``("used", node)``, and
+    A node keeps free the memory that the failure of its worst peer requires. This memory is a
+    variable of the program: at least what each peer requires. Rows: ``("used", node)``, and
     ``("peer", node, peer)``.
 
-    A group can give the MiB of `reserves` before a failure that is tolerated no longer is. Row:
-    ``("group", group)``.
+    A group can give up to the MiB in `reserves`; with less memory, a failure that is tolerated now
+    may no longer be tolerated. Row: ``("group", group)``.
     """
 
     kinds = ("group",)
@@ -176,7 +179,8 @@ class ReserveRows(ConstraintRows):
 
 
 MOST_RULE_PAIRS = 2_000
-"""A rule with more pairs is left to the greedy choice: the program would be too large."""
+"""The most pairs of a rule that get rows. A rule with more pairs is left to the greedy search,
+because the program would be too large."""
 
 
 class _Bound:
@@ -185,10 +189,11 @@ class _Bound:
     Attributes
     ----------
     names:
-        The instances, each once, in the order of the members.
+        The names of the instances, each once, in the order of the members.
     asking:
-        Failure domain, "" for none -> the instances with a tag that names it.  The domain binds
-        each of them to every other instance; without a domain they are bound to each other only.
+        Failure domain, "" for none -> the instances with a tag that names the domain. A domain
+        binds each of these instances to every other instance. Without a domain, they are bound to
+        each other only.
     """
 
     __slots__ = ("asking", "kind", "name", "names")
@@ -211,10 +216,11 @@ class _Bound:
 class AffinityRows(ConstraintRows):
     """The hard affinity constraints that bind `instances` to each other.
 
-    Constraints with other instances need no rows: only places that satisfy them are listed.  With
-    a constraint of a kind in `chained` an instance is placed only if the instance that it is bound
-    to is placed.  Of a colocation group that is not chained an instance is placed only if the
-    first one is.  There are as many rows as instances in rules, not as pairs of them.
+    Constraints with other instances need no rows: only placements that satisfy them are choices of
+    the program. With a constraint of a kind in `chained`, an instance is placed only if the
+    instance that it is bound to is placed. In a colocation group that is not chained, an instance
+    is placed only if the first one is placed. The number of rows grows with the instances in rules,
+    not with their pairs.
     """
 
     def __init__(
@@ -247,7 +253,9 @@ class AffinityRows(ConstraintRows):
                         self._chain(name, constraint.other)
 
     def priority(self, instance: Instance) -> int:
-        """Return the priority of `instance`; if not all have a place, the highest come first."""
+        """Return the priority of `instance`; if not all can be placed, higher priorities come
+        first.
+        """
         return self._relations.priorities.get(instance.name, 0) if self._relations else 0
 
     def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
@@ -259,7 +267,7 @@ class AffinityRows(ConstraintRows):
         return uses
 
     def _chain(self, name: str, other: str) -> None:
-        """Allow instance `name` a place only if instance `other` has one."""
+        """Add a row by which instance `name` is placed only if instance `other` is placed."""
         row: Row = ("needs", name, other)
         self._rows[row] = (-inf, 0)
         self._chains.setdefault(name, {})[row] = 1
@@ -268,7 +276,7 @@ class AffinityRows(ConstraintRows):
     def _uses(
         self, bound: _Bound, name: str, node: int, domain: str
     ) -> Iterator[tuple[Row, float]]:
-        """Yield what an instance on `node` uses of the rows of one failure domain."""
+        """Yield (row, amount) for each row of a failure domain that an instance on `node` uses."""
         assert self._relations is not None
         domains, asking = self._relations.domains, bound.asking[domain]
         if not domain and name not in asking:
@@ -276,12 +284,12 @@ class AffinityRows(ConstraintRows):
         members, sites = bound.concerned(domain), domains.sites(node, domain)
         if bound.kind == APART:
             others = len(members) - len(asking)
-            for site in sites:  # one that asks fills it, the others go with each other
+            for site in sites:  # an instance that names the domain fills it; others share it
                 row: Row = (APART, bound.name, domain, site)
                 self._rows[row] = (-inf, max(1, others))
                 yield row, max(1, others) if name in asking else 1
         elif bound.kind == TOGETHER and domains.zones(domain).disjoint:
-            # else it is left to the check
+            # else only the check of the solution enforces the rule
             first = next(iter(asking))
             for other in members if name == first else (name,):
                 if other != first:
@@ -296,9 +304,9 @@ class AffinityRows(ConstraintRows):
 class SoftAffinityRows(ConstraintRows):
     """Rows for the soft affinity constraints between the instances `names`, each pair once.
 
-    `penalty_of` returns what it costs, in the program, to violate a constraint of some weight
-    between two instances.  Each constraint is a kind of its own with two choices: kept, or
-    violated at its penalty, which relaxes its rows.
+    `penalty_of` returns the penalty, in the program, of violating a constraint: (instance, other
+    instance, weight) -> penalty. The program can violate each constraint at this penalty, which
+    relaxes its rows.
     """
 
     def __init__(
@@ -318,7 +326,10 @@ class SoftAffinityRows(ConstraintRows):
                 self._soft.setdefault(name, []).append(key)
 
     def _pairs(self, names: Collection[str]) -> Iterator[tuple[Key, float]]:
-        """Yield the row (kind, one, other, domain) of each soft constraint, with its weight."""
+        """Yield the key of each soft constraint, with its weight.
+
+        A key is (kind, instance, other instance, domain).
+        """
         relations = self._relations
         rules: dict[Rule, None] = {}
         for name in sorted(names) if relations is not None else ():
@@ -344,7 +355,7 @@ class SoftAffinityRows(ConstraintRows):
             kind, _, second, domain = key
             domains = self._relations.domains
             if kind == TOGETHER and not domains.zones(domain).disjoint:
-                continue  # no sum of its own says whether they share one of several domains
+                continue  # a sum cannot express that two nodes share one of several domains
             sign = -1.0 if kind == TOGETHER and name == second else 1.0
             rows = {("soft", key, site): sign for site in domains.sites(node, domain)}
             self._rows.setdefault(key, {}).update(rows)

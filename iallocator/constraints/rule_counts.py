@@ -1,4 +1,4 @@
-"""The members of each affinity rule by node, counted, and the failure domains of nodes.
+"""Counts of the members of each affinity rule by node, and the failure domains of nodes.
 
 The counts of a state are kept up to date: only nodes that have changed are counted again.
 """
@@ -26,16 +26,17 @@ __all__ = ["UNUSED_PREFIX", "Domains", "HardMembers", "LiveRuleCounts", "RuleCou
 
 
 class HardMembers:
-    """Counts of the members of a rule with a hard constraint, on each node.
+    """Counts of the members of a rule that have a hard constraint, on each node.
 
     Attributes
     ----------
     every:
-        Node -> number of members on it.
+        Node -> the number of these members on it.
     by_domain:
-        Prefix of failure domains in the tag ("": none) -> counts of the members with this prefix.
+        Prefix of failure domains that a tag names, "" for none -> node -> the number of members
+        with this prefix.
     named:
-        Failure domains -> counts of all members with a prefix that means these domains.
+        Zones of failure domains -> node -> the number of members with any prefix of these domains.
     """
 
     __slots__ = ("by_domain", "every", "named")
@@ -58,16 +59,17 @@ def _add(sums: Counts, counts: Counts) -> None:
 
 
 class RuleCounts:
-    """The members of rules by the node of their primary.
+    """The members of affinity rules, counted on the node of their primary.
 
-    `members_of`: the rules of each instance.  Instances that are nowhere are not counted.
+    `members_of`: instance -> rule -> its memberships in the rule. Instances that are not placed are
+    not counted.
 
     Attributes
     ----------
     homes:
         Instance -> the node of its primary, for members of rules.
     versions:
-        Rule -> how often its counts have changed.
+        Rule -> the number of changes of its counts.
     """
 
     __slots__ = (
@@ -97,18 +99,20 @@ class RuleCounts:
                 self._put(name, where[name][0])
 
     def counts(self, rule: Rule) -> Mapping[Shape, Counts]:
-        """Shape -> node -> how many members of that shape are there."""
+        """Return shape -> node -> the number of members of `rule` with this weight and failure
+        domain.
+        """
         return self._counts.get(rule, {})
 
     def hard_members(self, rule: Rule, domains: Domains) -> HardMembers:
-        """Return the members of `rule` with a hard constraint, as counted now."""
+        """Return the present counts of the members of `rule` that have a hard constraint."""
         version = self.versions.get(rule, 0)
         return derived(
             self._hard_members, rule, version, lambda: HardMembers(self.counts(rule), domains)
         )
 
     def named(self, rule: Rule, domains: Domains) -> set[Zones]:
-        """Return the failure domains that members of `rule` name, as counted now."""
+        """Return the failure domains that placed members of `rule` name."""
 
         def compute() -> set[Zones]:
             return {domains.zones(domain) for _, domain in self.counts(rule) if domain}
@@ -116,7 +120,10 @@ class RuleCounts:
         return derived(self._named, rule, self.versions.get(rule, 0), compute)
 
     def present(self, rule: Rule) -> Mapping[int, Collection[Member]]:
-        """Node -> the members that are there, in no order; nodes without any may be left out."""
+        """Return node -> the members of `rule` on it, in no order.
+
+        Nodes without members may be missing.
+        """
         return self._present.get(rule, {})
 
     def of(self, name: str, rule: Rule) -> Sequence[Member]:
@@ -150,7 +157,7 @@ class RuleCounts:
 
 
 class LiveRuleCounts(RuleCounts):
-    """Counts of the rules on `state`, kept up to date; `pending` instances are not counted."""
+    """The counts of rules on `state`, without instances that are `pending`. `now` renews them."""
 
     __slots__ = ("_names", "_pending", "_stamps", "state")
 
@@ -162,7 +169,10 @@ class LiveRuleCounts(RuleCounts):
         self._names: list[Set[str]] = [frozenset()] * len(state.primaries)
 
     def now(self, pending: Set[str] = frozenset()) -> LiveRuleCounts:
-        """Return these counts, up to date.  Cost: the changed nodes, and one comparison."""
+        """Bring these counts up to date, without `pending` instances, and return them.
+
+        Cost: the changed nodes, and one comparison.
+        """
         if pending != self._pending:
             # Stop to count those that are pending now; count those that no longer are
             where, after = self.state.where, frozenset(pending)
@@ -190,20 +200,22 @@ class LiveRuleCounts(RuleCounts):
 
 
 UNUSED_PREFIX = ":"
-"""A prefix that no tag has: each node is its own failure domain."""
+"""A prefix of failure domains that no tag has. With it, each node is its own failure domain."""
 
 
 class Zones:
-    """The nodes of a cluster by the failure domains of one prefix.
+    """The nodes of a cluster, divided by the failure domains of one prefix.
+
+    A zone is a set of nodes that are in the same failure domains.
 
     Attributes
     ----------
     of:
-        Per node its zone: nodes in the same failure domains are in one zone.
+        The zone of each node, by index.
     touching:
-        Per zone those that share a failure domain with it, itself among them.
+        For each zone, the zones that share a failure domain with it, itself among them.
     disjoint:
-        Whether every node is in one failure domain.
+        Whether every node is in exactly one failure domain.
     """
 
     __slots__ = ("disjoint", "of", "touching")
@@ -224,10 +236,10 @@ class Zones:
 
 
 class Domains:
-    """The failure domains of a cluster, by their prefix; "": every node is its own.
+    """The failure domains of all nodes of a cluster, by the prefix of their tags.
 
-    The node groups are the domains of the prefix `GROUP`, whatever tags nodes have. Prefixes that
-    no node has all mean the same as "".
+    With the prefix "", every node is its own failure domain. With the prefix `GROUP`, the failure
+    domains are the node groups. A prefix that no node has is treated like "".
     """
 
     __slots__ = ("_known", "_nodes", "_prefixes")
@@ -238,7 +250,7 @@ class Domains:
         self._known: dict[str, Zones] = {}
 
     def zones(self, domain: str) -> Zones:
-        """Return the failure domains of one prefix."""
+        """Return the nodes divided by the failure domains of prefix `domain`."""
         prefix = domain if domain in self._prefixes else ""
         zones = self._known.get(prefix)
         if zones is None:
@@ -248,11 +260,14 @@ class Domains:
         return zones
 
     def known(self, domain: str) -> str:
-        """Return `domain`, or `UNUSED_PREFIX` for a prefix that no node has."""
+        """Return the prefix `domain`, or `UNUSED_PREFIX` if no node has a tag with it."""
         return domain if not domain or domain in self._prefixes else UNUSED_PREFIX
 
     def sites(self, index: int, domain: str) -> list[str]:
-        """Return the failure domains of a node; the node itself for "", or if it has none."""
+        """Return the failure domains of node `index` with prefix `domain`.
+
+        The node itself is the domain if the prefix is "", or if the node has no such tag.
+        """
         node, prefix = self._nodes[index], domain + ":"
         if domain == GROUP:
             return [f"group {node.group.name}"]

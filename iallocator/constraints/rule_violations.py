@@ -1,6 +1,7 @@
-"""The violations of one member of an affinity rule on each node, by counts of the other members.
+"""Find how often one member of an affinity rule violates the rule on each node.
 
-`RuleViolations` needs counts only. The functions name the other members that are involved.
+`RuleViolations` needs only counts of the other members. The functions name the other members that
+are involved in a violation.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["RuleViolations", "breaks", "others_broken"]
 
 
 class _Term:
-    """Counts and penalties of the members of an affinity rule by zone, for one failure domain."""
+    """Members of an affinity rule, counted by zone, with their penalties, for one prefix."""
 
     __slots__ = ("_apart", "_by_zone", "_cost", "_costs", "_total", "_zones")
 
@@ -34,7 +35,7 @@ class _Term:
         self._costs: dict[int, float] = {}
 
     def add(self, counts: Mapping[int, int], weight: float) -> None:
-        """Add members: `counts` maps nodes to numbers, and a violation costs `weight` for each."""
+        """Add members: node -> their number; each violation with one of them costs `weight`."""
         for node, count in counts.items():
             zone, cost = self._zones.of[node], weight * count
             self._by_zone[zone] = self._by_zone.get(zone, 0) + count
@@ -43,13 +44,13 @@ class _Term:
             self._cost += cost
 
     def broken(self, node: int) -> int:
-        """Return the number of members with which the rule is violated on `node`."""
+        """Return with how many of these members an instance on `node` violates the rule."""
         zones, by_zone = self._zones, self._by_zone
         near = sum(by_zone.get(zone, 0) for zone in zones.touching[zones.of[node]])
         return near if self._apart else self._total - near
 
     def cost(self, node: int) -> float:
-        """Return the penalty of the violations on `node`."""
+        """Return the penalty of the violations of an instance on `node` with these members."""
         if not self.broken(node):
             return 0.0
         zones, costs = self._zones, self._costs
@@ -57,7 +58,7 @@ class _Term:
         return near if self._apart else self._cost - near
 
     def parts(self, before: int, now: int) -> bool:
-        """Return whether node `now` violates the rule with a member with which `before` did not."""
+        """Return whether a move from `before` to `now` violates the rule with another member."""
         zones, by_zone = self._zones, self._by_zone
         near, far = zones.touching[zones.of[now]], zones.touching[zones.of[before]]
         if not self._apart:
@@ -66,11 +67,12 @@ class _Term:
 
 
 class RuleViolations:
-    """The violations of one member of a rule on any node, as the other members are counted now.
+    """The violations of one member of a rule on any node, with the other members where they are
+    now.
 
-    Cost: for hard constraints, the kinds of failure domains times the nodes once, then the kinds
-    for each node. For soft constraints, the shapes of members instead of the kinds. Each part is
-    computed when it is first used.
+    Cost: for hard constraints, once O(d n) for *d* prefixes of failure domains and *n* nodes, then
+    O(d) for each node. For soft constraints, *d* is the number of different weights and prefixes.
+    Each part is computed when it is first used.
     """
 
     __slots__ = ("_domains", "_hard_terms", "_rule_counts", "_soft_terms", "member")
@@ -107,7 +109,9 @@ class RuleViolations:
         return sum(term.broken(node) for term in self._hard)
 
     def parts(self, before: int, now: int) -> bool:
-        """Return whether `now` violates a hard constraint that `before` satisfies."""
+        """Return whether the member violates a constraint on node `now` that it satisfies on
+        `before`.
+        """
         return any(term.parts(before, now) for term in self._hard)
 
     def soft(self, node: int) -> int:
@@ -120,10 +124,10 @@ class RuleViolations:
 
 
 def _hard_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> Iterator[_Term]:
-    """Yield the other members with a hard constraint, one term for each kind of failure domain.
+    """Yield terms that count the other members with a hard constraint, one for each failure domain.
 
-    If `member` names a kind, the rule applies in it to all others. Another member that names a
-    kind applies the rule in that kind, too.
+    If `member` names a failure domain, the rule applies in it with all other members. If another
+    member names a failure domain, the rule applies in it, too.
     """
     rule, domain = member.rule, member.domain
     home = rule_counts.homes.get(member.instance)
@@ -150,7 +154,7 @@ def _hard_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> It
 
 
 def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> dict[Zones, _Term]:
-    """Return zones -> the other members with a soft constraint in these failure domains."""
+    """Return zones -> a term that counts the other members with a soft constraint in them."""
     rule = member.rule
     home = rule_counts.homes.get(member.instance)
     own = [one.shape for one in rule_counts.of(member.instance, rule)] if home is not None else []
@@ -173,7 +177,9 @@ def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> di
 
 
 def breaks(one: Member, other: Member, nodes: tuple[int, int], domains: Domains) -> Iterator[str]:
-    """Yield the failure domains in which two members on these `nodes` violate their rule."""
+    """Yield the failure domains in which `one` and `other`, on these two `nodes`, violate their
+    rule.
+    """
     apart = one.rule.kind == APART
     for domain in domains_between(one.domain, other.domain):
         if domains.zones(domain).share(*nodes) == apart:
@@ -183,7 +189,7 @@ def breaks(one: Member, other: Member, nodes: tuple[int, int], domains: Domains)
 def others_broken(
     member: Member, node: int, rule_counts: RuleCounts, domains: Domains
 ) -> Iterator[Pair]:
-    """Yield the violations of `member` on `node` with each other member, in no order.
+    """Yield (member, other member, domain) for each violation of `member` on `node`, in no order.
 
     Cost: the nodes with members, and the members on nodes with a violation.
     """
@@ -207,8 +213,9 @@ def newly_parted(
 ) -> Iterator[Pair]:
     """Yield the violations of `member` on node `now` that it did not have on node `before`.
 
-    `moved` maps the other instances that moved to their nodes before; None if they were not
-    placed. Cost: as `others_broken`.
+    `moved`: other instance that moved -> its primary before; None if it was not placed. A violation
+    is (member, other member, domain). Cost: the nodes with members, and the members on nodes with a
+    violation.
     """
     rule, apart = member.rule, member.rule.kind == APART
     zone_sets = _asked(member, rule_counts, domains)
@@ -242,7 +249,10 @@ def _new(
     others: tuple[int | None, int],
     domains: Domains,
 ) -> Iterator[Pair]:
-    """Yield the new violations of two members, each with its nodes before and now."""
+    """Yield the violations of two members on their nodes now that they did not have before.
+
+    `own`, `others`: the node of `member`, and of `other`, before and now.
+    """
     was: Sequence[str] = ()
     if own[0] is not None and others[0] is not None:
         was = list(breaks(member, other, (own[0], others[0]), domains))
@@ -252,7 +262,7 @@ def _new(
 
 
 def _asked(member: Member, rule_counts: RuleCounts, domains: Domains) -> set[Zones]:
-    """Return all failure domains that apply between `member` and other members of its rule."""
+    """Return the failure domains in which the rule of `member` applies to it."""
     zone_sets = set(rule_counts.named(member.rule, domains))
     if member.domain or any(not domain for _, domain in rule_counts.counts(member.rule)):
         zone_sets.add(domains.zones(member.domain))

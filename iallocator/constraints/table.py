@@ -1,8 +1,8 @@
-"""The table of the constraints on the places of instances.
+"""The table of the constraints on the placement of instances.
 
 Each constraint is a class, and `CONSTRAINTS` has one object of each. `PlacementConstraint` is the
 contract: what a class offers to requests, planners, N+1, the solver, transitions and messages. The
-functions at the end ask all constraints at once; the paths call them rather than one class.
+functions at the end of the module apply a method of the contract to all constraints of the table.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
     class AffinitySettings(ScoreSettings, Protocol):
-        """The settings by which tags of the program are read."""
+        """The settings that determine how tags of this program are read."""
 
         tag_prefix: str
 
@@ -122,9 +122,9 @@ _CPUS = Resource(
 
 
 class AccessCheck(Check):
-    """The check of one access constraint: the node is open to the instance.
+    """The check of one access constraint: whether the constraint allows the instance on the node.
 
-    Only instances that are not allowed everywhere are checked (`Instance.restricted`).
+    Only instances that are restricted to some nodes are checked (`Instance.restricted`).
     """
 
     __slots__ = ("_by",)
@@ -138,15 +138,16 @@ class AccessCheck(Check):
         return False if a.at is None else a.at.bars(i, self._by)
 
     def numbers(self, before: NodeView, after: NodeView, instance: Instance) -> str:
-        """Return what the node does not have or do, in words."""
+        """Return, in words, the property that the node lacks for `instance`."""
         return "" if after.at is None else after.at.why(instance, self._by)
 
 
 class PlacementConstraint:
-    """A constraint on the places of instances: the contract of all classes.
+    """A constraint on the placement of instances: the contract of all classes of constraints.
 
-    Each attribute and method has a value for constraints that do not need it. The parts that only
-    some paths need are in modules of their own, which are loaded when they are needed.
+    The attributes and methods of this class have the values for constraints that do not override
+    them. Parts that only some paths need are in separate modules, which are loaded when they are
+    needed.
 
     Attributes
     ----------
@@ -155,14 +156,15 @@ class PlacementConstraint:
     primary, secondary:
         The checks of a node that would get this role, in the order in which they are tested. A
         check is one formula for one node and for an array of nodes, with the amount that is
-        missing. If that is a sum, its `Resource` is a bound, a row of integer programs, and a
-        dimension of transitions and proofs.
+        missing. If the check has a `Resource`, the resource is also used in bounds, integer
+        programs, transitions and proofs.
     rows:
-        The class of `iallocator.constraints.rows` that adds the constraint to integer programs;
-        "" if its `Resource` does, or if single placements that violate it are not listed.
+        The class of `iallocator.constraints.rows` that adds the constraint to integer programs; ""
+        if its `Resource` is enough, or if single placements that violate the constraint are not
+        choices of the program.
     listing:
         The class of `iallocator.constraints.listing` that lists what the constraint requires, and
-        which tag, option or member of the document says so; "" if it is not listed.
+        which tag, option or member of the document requires it; "" if the constraint is not listed.
         ``InstanceListing`` lists what `listed` yields.
     """
 
@@ -175,7 +177,7 @@ class PlacementConstraint:
     def listed(
         self, cluster: Cluster, instance: Instance, prefix: str
     ) -> Iterable[tuple[str, str, float]]:
-        """Return the requirement on the nodes of `instance`, its origin, and its penalty.
+        """Return (requirement, origin, penalty) for each requirement on the nodes of `instance`.
 
         The penalty is 0 for a hard constraint. The tags of the program begin with `prefix`.
         """
@@ -184,17 +186,18 @@ class PlacementConstraint:
     def closes(
         self, cluster: Cluster, group: Group, instance: Instance, named: bool = False
     ) -> str:
-        """Return why no node of `group` may have `instance`, whatever runs there; "" if some may.
+        """Return why `group` cannot host `instance`, regardless of other instances; "" if it can.
 
-        The words go on from the name of the group. `named`: they name the instance.
+        The words follow the name of the group. `named`: the words include the name of the instance.
         """
         return ""
 
     def entry_rejection(self, group: Group, instance: Instance, exclusive: bool) -> str:
-        """Return the part that forbids `instance` to enter `group`: ``FailMem``, say; "" if none.
+        """Return the failure reason, such as ``FailMem``, if `instance` must not enter `group`; or
+        "".
 
         An instance enters a group if it is new, is created again, or comes from another group.
-        `exclusive`: its nodes have exclusive storage.
+        `exclusive`: whether the nodes have exclusive storage.
         """
         return ""
 
@@ -203,34 +206,35 @@ class PlacementConstraint:
     ) -> str:
         """Return why `instance` must not enter the group of node `index`; "" if it may.
 
-        The words have the numbers, unless they are to be `brief`.
+        The words include amounts, unless `brief`.
         """
         return ""
 
     def move_rejections(
         self, cluster: Cluster, source: int, targets: Iterable[int]
     ) -> dict[int, str]:
-        """Return target -> reason for the `targets` that running instances of `source` must avoid.
+        """Return target -> reason, for those of `targets` that must not receive instances of
+        `source`.
 
-        The constraint does not apply to instances that are created again, or copied to
-        another group.
+        The constraint applies to running instances that migrate. It does not apply to instances
+        that are created again, or copied to another group.
         """
         return {}
 
     def move_words(self, cluster: Cluster, source: int, target: int) -> str:
-        """Return why `target` rejects instances of `source`; "" if it does not."""
+        """Return why `target` rejects running instances of `source`; "" if it accepts them."""
         return ""
 
 
 class ListedConstraint(PlacementConstraint):
-    """A constraint that is enforced where tags, requests or strategies are read, and listed."""
+    """A constraint that this table only lists; it is enforced where tags and options are read."""
 
     def __init__(self, listing: str) -> None:
         self.listing = listing
 
 
 class NodeLimit(PlacementConstraint):
-    """A limit of what a node holds: memory, for example, or the ratio of virtual cpus."""
+    """A limit of a node, for example of its memory, or of the ratio of virtual cpus."""
 
     def __init__(
         self, primary: tuple[Check, ...] = (), secondary: tuple[Check, ...] = (), about: str = ""
@@ -241,17 +245,17 @@ class NodeLimit(PlacementConstraint):
 
 
 class AccessConstraint(PlacementConstraint):
-    """A constraint that allows an instance on some nodes only, whatever runs on these nodes.
+    """A constraint that allows an instance on some nodes only, regardless of other instances.
 
-    It is enforced for both roles, in every request and plan, also after a failure. The order of
-    the checks is the order of the classes in `CONSTRAINTS`.
+    It is enforced for both roles, in every request and plan, also after a failure. The order of the
+    checks is the order of the classes in `CONSTRAINTS`.
 
     Attributes
     ----------
     name:
-        Its key in `Cluster.restrictions`.
+        The key of the constraint in `Cluster.restrictions`.
     unit:
-        What a node that it rejects lacks, in the words for the nearest candidate.
+        What a rejected node lacks, in the words for the nearest candidate.
     """
 
     name: str
@@ -270,9 +274,9 @@ class AccessConstraint(PlacementConstraint):
 
 
 class StoragePools(AccessConstraint):
-    """A node must have access to the storage pools of an instance, and free space in its own.
+    """A node must have access to the storage pools of an instance, and free space in its own pools.
 
-    `iallocator.model.storage.Storage` has the nodes.
+    `iallocator.model.storage.Storage` has the nodes with access.
     """
 
     name = "pools"
@@ -284,7 +288,7 @@ class StoragePools(AccessConstraint):
     def listed(
         self, cluster: Cluster, instance: Instance, prefix: str
     ) -> Iterator[tuple[str, str, float]]:
-        """Yield the pools, with the tag or the members that name them."""
+        """Yield each storage pool of `instance`, with the tag or the members that name it."""
         storage = cluster.storage
         if storage is None or storage.nodes_for(instance) is None:
             return
@@ -304,25 +308,26 @@ class TaggedAccess(AccessConstraint):
     Attributes
     ----------
     verbs:
-        The verb before `words`, after "not" and in the third person: ``("have", "has")``.
+        The verb that precedes `words`, in the infinitive and in the third person:
+        ``("have", "has")``.
     """
 
     verbs: tuple[str, str]
 
     def required(self, instance: Instance, prefix: str) -> Hashable | None:
-        """Return what `instance` requires of its nodes, by its tags; None for nothing."""
+        """Return what the tags of `instance` require of its nodes; None: nothing."""
         raise NotImplementedError
 
     def accepts(self, node: Node, required: Hashable, prefix: str) -> bool:
-        """Return whether `node` has what is `required`."""
+        """Return whether `node` meets the requirement `required`."""
         raise NotImplementedError
 
     def words(self, required: Hashable) -> str:
-        """Return what is `required`, in words that follow `verbs`."""
+        """Return the requirement `required` in words that follow one of `verbs`."""
         raise NotImplementedError
 
     def origin(self, required: Hashable, prefix: str) -> str:
-        """Return the tag of the instance that states the value `required`."""
+        """Return the tag of the instance that states the requirement `required`."""
         raise NotImplementedError
 
     def listed(
@@ -384,13 +389,13 @@ class NodeLabels(TaggedAccess):
 
 
 def _labels(required: Hashable) -> tuple[str, ...]:
-    """Return the labels that `NodeLabels.required` found."""
+    """Return `required`, which `NodeLabels.required` has returned, as a tuple of labels."""
     assert isinstance(required, tuple)
     return required
 
 
 class _Nodes:
-    """The nodes that one constraint allows for each instance; a `Restriction` of a cluster."""
+    """The nodes that one access constraint allows for each instance; see `Cluster.restrictions`."""
 
     __slots__ = ("_allowed", "_constraint", "_nodes", "_prefix")
 
@@ -413,13 +418,14 @@ class _Nodes:
         return None
 
     def why(self, index: int, instance: Instance) -> str:
-        """Return why node `index` is not among the nodes for `instance`."""
+        """Return why the constraint does not allow node `index` for `instance`."""
         return f"does not {self.words(instance, third=False)}"
 
     def words(self, instance: Instance, third: bool, brief: bool = False) -> str:
-        """Return what a node must do or have for `instance`: a verb, and the rest.
+        """Return, in words, what a node must do or have for `instance`, with a verb at the
+        beginning.
 
-        `third`: the verb is in the third person.
+        `third`: the verb is in the third person. `brief`: the words are as short as possible.
         """
         required = next(value for one, value in instance.requires if one is self._constraint)
         return f"{self._constraint.verbs[third]} {self._constraint.words(required)}"
@@ -462,8 +468,8 @@ class InstancePolicy(PlacementConstraint):
     ) -> str:
         """Return why the policy rejects `instance`; "" if it accepts the instance.
 
-        On a node with exclusive storage the spindles of the disks count, otherwise
-        ``spindle_use``.
+        On a node with exclusive storage, the policy limits the spindles of the disks, otherwise
+        ``spindle_use``. The words include amounts, unless `brief`.
         """
         from iallocator.constraints.words import policy_breach
 
@@ -474,7 +480,7 @@ class InstancePolicy(PlacementConstraint):
 
 
 class MigrationTags(PlacementConstraint):
-    """A node must receive the migration tags of the node that an instance migrates from."""
+    """A node must accept the migration tags of the node from which an instance is migrated."""
 
     reason = "FailMig"
     listing = "InstanceListing"
@@ -487,7 +493,7 @@ class MigrationTags(PlacementConstraint):
             yield f"moves only to nodes that receive {tag}", f"cluster tag {MIGRATION}...", 0.0
 
     def missing(self, cluster: Cluster, source: int, target: int) -> frozenset[str]:
-        """Return the migration tags of node `source` that node `target` does not receive."""
+        """Return the migration tags of node `source` that node `target` does not accept."""
         return cluster.nodes[source].migration - cluster.nodes[target].receives
 
     def move_rejections(
@@ -506,9 +512,10 @@ class MigrationTags(PlacementConstraint):
 
 
 class LocationTags(PlacementConstraint):
-    """Roles of an instance should be in different locations, on nodes with its desired tags.
+    """The two roles of an instance should be in different locations, on nodes with its desired
+    tags.
 
-    The statistic ``location`` of the score counts the violations.
+    The statistic ``location`` of the cluster score counts the violations.
     """
 
     listing = "LocationTagsListing"
@@ -612,9 +619,9 @@ _FAILOVER_LIMIT = NodeLimit(secondary=(
 
 
 class ReservedMemory(PlacementConstraint):
-    """N+1 of a node: it keeps the memory free that the failure of a peer requires.
+    """N+1 of a node: it must keep the memory free that the failure of any one peer requires.
 
-    A node that fails N+1 already may lack more, except where nothing may become worse.
+    A node that fails N+1 already may lack more memory after a move, except with ``no-worse``.
     """
 
     rows = "ReserveRows"
@@ -661,9 +668,9 @@ class ExclusionTags(PlacementConstraint):
 class Affinity(PlacementConstraint):
     """Instances must be together, apart, in order, or not on a node, as tags of this program say.
 
-    The tests, the penalties and the words depend on where the other instances are: `on` has them.
-    The rows are `iallocator.constraints.rows.AffinityRows`, which depend on the instances of a
-    request.
+    The results depend on the placement of other instances: `on` returns the object that checks
+    them. The rows are `iallocator.constraints.rows.AffinityRows`, which depend on the instances of
+    a request.
     """
 
     reason = "FailTags"
@@ -677,12 +684,21 @@ class Affinity(PlacementConstraint):
         fits: Callable[[Instance, int], bool],
         optional: bool = False,
     ) -> NoAffinity:
-        """Return the constraint on `state`, by the tags of the program and `settings`.
+        """Return the affinity checks on `state`, by the tags of this program and `settings`.
 
-        `new` are instances that a request creates. `optional`: moves are optional, so that the
-        stickiness of instances counts. `fits` returns whether the limits of a node
-        allow it to be the primary of an instance that is not placed. The module for a cluster
-        with such tags is loaded only for such a cluster.
+        Parameters
+        ----------
+        state:
+            The state with the present placement.
+        new:
+            The instances that a request creates.
+        settings:
+            The settings that determine how tags are read.
+        fits:
+            ``(instance, node)`` -> whether the limits of the node allow it to be the primary of the
+            instance, which is not placed.
+        optional:
+            Whether moves are optional, so that the stickiness of instances has effect.
         """
         prefix = settings.tag_prefix
         relations = relations_of(state.cluster, new, prefix, settings, optional)
@@ -696,7 +712,8 @@ class Affinity(PlacementConstraint):
 class FailureSafety(PlacementConstraint):
     """Global N+1: the instances of a failed node, or of nodes that fail together, can restart.
 
-    `iallocator.n1.tolerance.FailureTolerance` decides it, because it depends on all instances.
+    `iallocator.n1.tolerance.FailureTolerance` checks the constraint, because it depends on all
+    instances.
     """
 
     reason = "FailN1"
@@ -710,9 +727,10 @@ class FailureSafety(PlacementConstraint):
         why: str,
         shown: Callable[[str], str] = str,
     ) -> str:
-        """Return which instance could not be restarted if the nodes of `failure` failed, and why.
+        """Describe that `instance` could not be restarted if the nodes of `failure` failed, and
+        why.
 
-        `shown` returns the name that is written for a node or instance.
+        `shown`: name of a node or instance -> the name that is written.
         """
         failing = " and ".join(map(shown, cluster.node_names(failure)))
         return (
@@ -754,13 +772,13 @@ CONSTRAINTS: tuple[PlacementConstraint, ...] = (
     AFFINITY,
     FAILURE_SAFETY,
 )
-"""The table. Constraints are listed, and the checks of a node are tested, in this order."""
+"""All constraints, in the order in which they are listed and the checks of a node are tested."""
 
 _TAGGED = tuple(one for one in CONSTRAINTS if isinstance(one, TaggedAccess))
 
 
 def _with_own(method: str) -> tuple[PlacementConstraint, ...]:
-    """Return the constraints of the table that override a method of the contract."""
+    """Return the constraints of the table that override `method` of `PlacementConstraint`."""
     default = getattr(PlacementConstraint, method)
     return tuple(one for one in CONSTRAINTS if getattr(type(one), method) is not default)
 
@@ -788,9 +806,9 @@ for _one in CONSTRAINTS:
 
 
 def group_obstacle(cluster: Cluster, group: Group, instance: Instance, named: bool = False) -> str:
-    """Return why no node of `group` may have `instance`, whatever runs there; "" if some may.
+    """Return why `group` cannot host `instance`, regardless of other instances; "" if it can.
 
-    The words begin with the group. `named`: they name the instance, too.
+    The words begin with the name of the group. `named`: the words include the name of the instance.
     """
     for one in _CLOSING:
         words = one.closes(cluster, group, instance, named)
@@ -800,9 +818,10 @@ def group_obstacle(cluster: Cluster, group: Group, instance: Instance, named: bo
 
 
 def entry_rejection(group: Group, instance: Instance, exclusive: bool = False) -> str:
-    """Return why `instance` must not enter `group`; "" if it may.
+    """Return the first failure reason that forbids `instance` to enter `group`; "" if none.
 
-    See `PlacementConstraint.entry_rejection`. The first constraint that rejects it counts.
+    An instance enters a group if it is new, is created again, or comes from another group.
+    `exclusive`: whether the nodes have exclusive storage.
     """
     reasons = (one.entry_rejection(group, instance, exclusive) for one in _ON_ENTRY)
     return next(filter(None, reasons), "")
@@ -811,9 +830,10 @@ def entry_rejection(group: Group, instance: Instance, exclusive: bool = False) -
 def entry_rejections(
     cluster: Cluster, group: Group, instance: Instance, reason: str = ""
 ) -> dict[int, str]:
-    """Return node -> reason for the nodes of `group` that `instance` must not enter.
+    """Return node -> failure reason, for the nodes of `group` that `instance` must not enter.
 
-    The reason is `reason`; if that is "", that of `entry_rejection`.
+    `reason`: the reason for all of these nodes; "": the reason of the constraint that rejects the
+    instance.
     """
     reasons: dict[bool, str] = {}
     rejections: dict[int, str] = {}
@@ -829,14 +849,17 @@ def entry_rejections(
 def entry_words(cluster: Cluster, instance: Instance, index: int, brief: bool = False) -> str:
     """Return why `instance` must not enter the group of node `index`; "" if it may.
 
-    The words have the numbers, unless they are to be `brief`.
+    The words include amounts, unless `brief`.
     """
     words = (one.entry_words(cluster, instance, index, brief) for one in _ON_ENTRY)
     return next(filter(None, words), "")
 
 
 def move_rejections(cluster: Cluster, source: int, targets: Iterable[int]) -> dict[int, str]:
-    """Return target -> reason for the `targets` that running instances of `source` must avoid."""
+    """Return target -> reason, for those of `targets` that must not receive instances of `source`.
+
+    Migration constraints apply to running instances, which are migrated.
+    """
     rejections: dict[int, str] = {}
     for one in _ON_MOVES:
         rejections = one.move_rejections(cluster, source, targets) | rejections
@@ -849,10 +872,10 @@ def move_words(cluster: Cluster, source: int, target: int) -> str:
 
 
 def read_access(cluster: Cluster, instances: Iterable[Instance], prefix: str) -> None:
-    """Set what tags of `instances` require of their nodes, by all `TaggedAccess` constraints.
+    """Set, for each of `instances`, the nodes to which its tags restrict it.
 
-    Call it for the instances of a cluster, and for new ones, after their storage pools are set,
-    and before a state is made.
+    All `TaggedAccess` constraints are read. Call this function for the instances of a cluster, and
+    for new instances, after their storage pools are set and before a state is made.
     """
     if not _TAGGED:
         return
@@ -872,7 +895,7 @@ def read_access(cluster: Cluster, instances: Iterable[Instance], prefix: str) ->
 
 
 def closed_nodes(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> dict[int, str]:
-    """Return the nodes of `nodes` that an access constraint closes, with the first reason."""
+    """Return node -> failure reason, for those of `nodes` that an access constraint forbids."""
     reasons = {one.name: one.reason for one in CONSTRAINTS if isinstance(one, AccessConstraint)}
     closed: dict[int, str] = {}
     for name, restriction in cluster.restrictions.items():
@@ -887,10 +910,10 @@ def closed_nodes(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> 
 def out_of_reach(
     cluster: Cluster, nodes: Iterable[int], instance: Instance, third: bool = False
 ) -> str:
-    """Return what no node of `nodes` does or has although `instance` requires it; else "".
+    """Return the requirement of `instance` that no node of `nodes` meets; "" if there is none.
 
-    The words begin with a verb: ``have access to storage pool external/a``; in the third person
-    if `third`.
+    The words begin with a verb: ``have access to storage pool external/a``. `third`: the verb is in
+    the third person.
     """
     reach = cluster.reach(instance)
     if reach is None or not reach.isdisjoint(nodes):

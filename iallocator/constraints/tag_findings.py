@@ -1,6 +1,6 @@
-"""Report unknown and contradictory tags, and keys that some nodes lack.
+"""Report unknown and contradictory tags, and placement keys that some nodes lack.
 
-Requests, `check` and `constraints` show the same list.
+Requests and the commands `check` and `constraints` show the same findings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 ONCE = ("priority", "stickiness", "ram-contention", "cpu-contention")
-"""Kinds of tags that can have only one value for each object."""
+"""The kinds of tags that can have only one value for each object."""
 
 
 def tag_findings(
@@ -52,10 +52,22 @@ def tag_findings(
 ) -> list[TagFinding]:
     """Return the findings for the tags of `instances`.
 
-    `settings` are the names of the settings that tags may change. With `shared`, the tags of the
-    cluster, its groups and its nodes are checked, too. `keys` says that a strategy uses placement
-    keys and utilization attributes. `whole` says that scores must be whole numbers, as Pacemaker's
-    strategies require; None: as `keys`.
+    Parameters
+    ----------
+    cluster, instances:
+        The cluster, and the instances with the tags to check.
+    prefix:
+        The beginning of the tags of this program.
+    relations:
+        The affinity rules and orders; None if there are none.
+    settings:
+        The names of the settings that tags can change.
+    shared:
+        Whether to check also the tags of the cluster, its groups and its nodes.
+    keys:
+        Whether a strategy uses placement keys and utilization attributes.
+    whole:
+        Whether scores must be whole numbers, as Pacemaker's strategies require; None: like `keys`.
     """
     findings = list(misspelt(cluster, instances, prefix, settings))
     if not shared:
@@ -83,9 +95,10 @@ def all_findings(
     settings: Collection[str],
     whole: bool = True,
 ) -> list[TagFinding]:
-    """Return the findings for this program's tags and for those of Ganeti's own tools.
+    """Return the findings for tags of this program and for tags of htools.
 
-    `whole` is as for `tag_findings`.
+    `settings`: the names of the settings that tags can change. `whole`: whether scores must be
+    whole numbers, as Pacemaker's strategies require.
     """
     ours = tag_findings(cluster, instances, prefix, relations, settings, whole=whole)
     return [*ours, *misspelt_foreign(cluster, instances)]
@@ -94,9 +107,10 @@ def all_findings(
 def _amounts(
     cluster: Cluster, instances: Iterable[Instance], prefix: str, keys: bool, whole: bool
 ) -> Iterator[TagFinding]:
-    """Yield tags with an invalid number, and scores for unknown nodes.
+    """Yield a finding for each tag with an invalid number, and for each score of an unknown node.
 
-    Without `keys`, yield only scores and stickiness, which count with every strategy.
+    Without `keys`, only tags of scores and stickiness are checked, which have effect with every
+    strategy.
     """
     facts = PacemakerTags(cluster, (), [], prefix, whole)
     for instance in instances:
@@ -110,7 +124,7 @@ def _amounts(
 def _unknown_labels(
     cluster: Cluster, instances: Iterable[Instance], prefix: str
 ) -> Iterator[TagFinding]:
-    """Yield tags with an empty label, or with a label that no node has."""
+    """Yield a finding for each tag with an empty label, or with a label that no node has."""
     known: set[str] | None = None
     for instance in instances:
         for tag in instance.tags:
@@ -140,7 +154,7 @@ def _contradictions(
     settings: Collection[str],
     shared: bool,
 ) -> Iterator[TagFinding]:
-    """Yield tags that contradict another tag of the same object."""
+    """Yield a finding for each tag that contradicts another tag of the same object."""
     owners: list[tuple[str, Iterable[str]]] = []
     if shared:
         owners.append(("the cluster", cluster.tags))
@@ -176,7 +190,7 @@ def _contradictions(
 
 
 def _cycles(relations: Relations, names: Collection[str]) -> Iterator[TagFinding]:
-    """Yield instances that must start after themselves, by a cycle of hard orders."""
+    """Yield a finding for each of the instances `names` in a cycle of hard start orders."""
     constraints = [
         constraint
         for name in relations.bound
@@ -195,7 +209,9 @@ def _cycles(relations: Relations, names: Collection[str]) -> Iterator[TagFinding
 
 
 def _parted_units(relations: Relations, names: Collection[str]) -> Iterator[TagFinding]:
-    """Yield instances that hard constraints both separate and colocate."""
+    """Yield a finding for each of the instances `names` that hard constraints separate and
+    colocate.
+    """
     units = relations.units()
     together = [(rule, _named_domains(rule)) for rule in relations.rules if rule.kind == TOGETHER]
     special = {domain for _, domains in together for domain in domains}
@@ -218,10 +234,10 @@ def _named_domains(rule: Rule) -> set[str]:
 
 
 def _pairs(rule: Rule, units: Units) -> dict[str, list[tuple[Member, Member]]]:
-    """Return pairs of members that `rule` separates, and that are in one colocation group.
+    """Return domain -> pairs of members that `rule` separates but that are in one colocation group.
 
-    The pairs are listed by the failure domains that the two members name. Each member with a hard
-    constraint has at most one partner before it.
+    The domain is the one that the two members name. Each member with a hard constraint is paired
+    with at most one earlier member.
     """
     first: dict[int, list[Member]] = {}
     pairs: dict[str, list[tuple[Member, Member]]] = {}
@@ -253,9 +269,9 @@ def _of_each(
 def _unknown_domains(
     relations: Relations, names: Collection[str], prefix: str
 ) -> Iterator[TagFinding]:
-    """Yield failure domains that members of rules name, and that some nodes have no tag of.
+    """Yield a finding for each failure domain of a rule that is missing in the tags of some nodes.
 
-    Each node without such a tag is its own failure domain.
+    A node without such a tag is a failure domain of its own.
     """
     nodes = relations.cluster.nodes
     seen: set[str] = set()
@@ -273,7 +289,7 @@ def _unknown_domains(
 
 
 def _lacking(cluster: Cluster, instances: Iterable[Instance], prefix: str) -> Iterator[TagFinding]:
-    """Yield placement keys and utilization attributes that instances need and some nodes lack."""
+    """Yield a finding for each placement key or utilization attribute that some nodes lack."""
     has: dict[str, set[str]] = {}
     for node in cluster.nodes:
         for tag in (*node.tags, *node.group.tags):
@@ -297,7 +313,7 @@ def _lacking(cluster: Cluster, instances: Iterable[Instance], prefix: str) -> It
 
 
 def _named(tag: str, prefix: str, kinds: Sequence[str]) -> Iterator[str]:
-    """Yield ``key NAME`` or ``utilization NAME`` if the kind of `tag` is in `kinds`."""
+    """Yield ``key NAME`` or ``utilization NAME`` if `tag` is of one of `kinds`."""
     if tag.startswith(prefix):
         kind, _, rest = tag[len(prefix) :].partition(":")
         name = rest.partition(":")[0]
@@ -306,7 +322,10 @@ def _named(tag: str, prefix: str, kinds: Sequence[str]) -> Iterator[str]:
 
 
 def _some(names: Sequence[str], count: int) -> str:
-    """Return the subject and verb of a finding: "node1, node2, node3 and 2 more have"."""
+    """Return subject and verb for nodes with these `names`: "node1, node2, node3 and 2 more have".
+
+    The subject is "all nodes" if `count`, the number of nodes of the cluster, is reached.
+    """
     if len(names) == count:
         return "all nodes have"
     return f"{named(names, FEW_NAMES)} {'has' if len(names) == 1 else 'have'}"

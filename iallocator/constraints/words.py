@@ -1,9 +1,9 @@
-"""The words of constraints, with the numbers, and amounts with their units.
+"""Describe violated limits in words, and amounts with their units.
 
-Each limit has one function. Its parameters are the node before and after the instance came, the
-instance, and whether forthcoming instances count. It returns what the instance needs, and what the
-node has. `policy_breach` names the first bound of each interval of a policy that an instance
-violates.
+Each limit has one function. The parameters are the node before and after the instance is placed,
+the instance, and whether forthcoming instances count. The function returns, in words, what the
+instance requires and what the node has. `policy_breach` names the first bound of each interval of a
+policy that an instance violates.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SINGULAR = {
     "own spindles": "own spindle", "shared spindles": "shared spindle", "disks": "disk",
     "places": "place",
 }  # fmt: skip
-"""Nouns with which units begin -> the same for one of them."""
+"""Noun in the plural, with which a unit begins -> the noun in the singular."""
 
 
 def quantity(amount: float, unit: str) -> str:
     """Return an amount with its unit: ``3 virtual cpus``, ``1 virtual cpu``, ``0.5 virtual cpus``.
 
-    `unit` begins with a noun of `SINGULAR`, or is the same for one.  What begins with ``the`` is
-    not counted.
+    `unit` begins with a noun of `SINGULAR`, or has no plural. A unit that begins with ``the`` is
+    returned without the amount.
     """
     if unit.startswith("the "):
         return unit
@@ -105,13 +105,16 @@ def failover(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
 
 
 def _free_memory(b: NodeView, later: bool) -> str:
-    """Return the free memory of a node, with the part that its memory ratio adds."""
+    """Return, in words, the free memory of a node, including the part that its memory ratio adds.
+
+    `later`: whether forthcoming instances count.
+    """
     free = b.memory_later if later else b.memory
     return f"{free:.12g} free{_when(later)}{_lent(b)}"
 
 
 def _lent(view: NodeView) -> str:
-    """Return the words for the MiB that the memory ratio adds to a node; "" if it adds none."""
+    """Return, in words, the MiB that the memory ratio adds to a node; "" if it adds none."""
     return f" ({view.lent_memory:.12g} of them by memory-ratio)" if view.lent_memory else ""
 
 
@@ -120,9 +123,10 @@ def _when(later: bool) -> str:
 
 
 def policy_breach(policy: Policy, instance: Instance, exclusive: bool) -> str:
-    """Return why `policy` rejects `instance`; "" if it accepts the instance.
+    """Return why `policy` rejects `instance`, in words; "" if it accepts the instance.
 
-    With `exclusive` storage the spindles of the disks count, otherwise ``spindle_use``.
+    With `exclusive` storage, the policy limits the spindles of the disks, otherwise
+    ``spindle_use``.
     """
     breaches = [_interval_breach(one, instance, exclusive) for one in policy.intervals]
     if "" in breaches:
@@ -153,7 +157,7 @@ def _interval_breach(interval: Interval, instance: Instance, exclusive: bool) ->
 def _measures(
     instance: Instance, bound: Spec, exclusive: bool
 ) -> Iterator[tuple[int | None, int, str]]:
-    """Yield (size of the instance, bound of the policy, unit), in the order of the checks."""
+    """Yield (size of the instance, bound of the policy, unit) for each check, in order."""
     disks = instance.disk_sizes if TEMPLATES[instance.template].has_disks else ()
     yield instance.memory, bound.memory, "MiB memory"
     for size in disks:

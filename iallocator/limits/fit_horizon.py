@@ -1,8 +1,7 @@
-"""Test whether one more of equal instances fits on a node, and for how many more that is certain.
+"""Test whether one more of equal instances fits on a node, and how many more certainly fit.
 
 Every limit is tested on amounts that only increase, or only decrease, with each such instance.
-Therefore a node that accepts one more after many others need not be tested again before those have
-been placed.
+Therefore a node that accepts one more after many others accepts all of the others, too.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Horizon", "Standpoint"]
 
 FAR = (256, 32, 4)
-"""The numbers of further instances for which a node is tested; the first that fits counts."""
+"""The numbers of further instances that are tried on a node, in this order, until one fits."""
 
 
 class Standpoint:
@@ -32,13 +31,13 @@ class Standpoint:
     Attributes
     ----------
     primary, secondary:
-        Whether the node may have one more instance in that role; as a secondary, while it reserves
-        nothing for the primary.
+        Whether the node accepts one more instance in this role; as a secondary, if it reserves no
+        memory for that primary yet.
     failing:
-        Whether the node could not take over the instances of its worst peer.
+        Whether the node lacks the memory for the failure of one of its peers.
     ahead:
-        For how many more instances in any role `primary` and `secondary` stay true and `failing`
-        stays false, whatever memory the node reserves for each primary.
+        The number of further instances, in any role, for which `primary` and `secondary` certainly
+        stay true, and `failing` false.
     """
 
     __slots__ = ("ahead", "failing", "primary", "secondary")
@@ -51,9 +50,10 @@ class Standpoint:
 
 
 class Horizon:
-    """Tests nodes of `state` for more of `instance`, which has no tags and is not placed.
+    """Tests nodes of `state` for further instances equal to `instance`.
 
-    `fixed` holds the capacities of all nodes, see `iallocator.model.node_view.capacities`.
+    `instance` must have no tags and must not be placed. `fixed`: the capacities of all nodes, see
+    `iallocator.model.node_view.capacities`. `limits`: the limits that are enforced.
     """
 
     def __init__(
@@ -85,7 +85,9 @@ class Horizon:
         return Standpoint(primary, self._accepts_as_secondary(now), bool(now.fails_n1), 0)
 
     def takes_after(self, index: int, count: int) -> bool:
-        """Return whether node `index` certainly accepts one more after `count` in every role."""
+        """Return whether node `index` certainly accepts one more instance after `count` in every
+        role.
+        """
         return self._takes_after(self._view(index), count)
 
     def _takes_after(self, now: NodeView, count: int) -> bool:
@@ -103,7 +105,9 @@ class Horizon:
         return NodeView(state.row(index), self._fixed[index], state.reserved[index])
 
     def _accepts_as_secondary(self, view: NodeView) -> bool:
-        """Return whether a node like this, which reserves nothing yet, may be a secondary."""
+        """Return whether the node in `view` may be a secondary, for a primary without reserve
+        there.
+        """
         if not self._on_secondary:
             return False
         after = after_secondary(view, self._instance, 0, max)

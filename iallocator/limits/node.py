@@ -1,6 +1,6 @@
-"""The limits of a node: the checks of all constraints, in order, and which are enforced when.
+"""The limits of a node: the checks of all constraints, in order, and when each is enforced.
 
-The checks are those of `iallocator.constraints.table`. The first one that fails is the reason of
+The checks are those of `iallocator.constraints.table`. The first check that fails is the reason of
 the rejection. Soft checks are skipped by ``--ignore-soft-errors``.
 """
 
@@ -51,27 +51,27 @@ class RoleLimits:
 
 
 def _limits_of(role: str) -> RoleLimits:
-    """Return the checks of all constraints for a `role`; those that look ahead come last."""
+    """Return the checks of all constraints for `role`; checks of later amounts come last."""
     checks = [check for one in CONSTRAINTS for check in getattr(one, role)]
     now, later = [c for c in checks if not c.later], [c for c in checks if c.later]
     return RoleLimits(*now, *later)
 
 
 PRIMARY = _limits_of("primary")
-"""For a node that would become the primary."""
+"""The limits of a node that would become the primary."""
 
 SECONDARY = _limits_of("secondary")
-"""For a node that would become the secondary of a drbd instance."""
+"""The limits of a node that would become the secondary of a drbd instance."""
 
 STAYING = RoleLimits(*RESERVED_MEMORY.primary)
-"""For a secondary that stays while the primary changes: memory is kept for each primary."""
+"""The limits of a secondary that stays while the primary changes: only its reserved memory."""
 
 ABANDONED = RoleLimits(*(check for check in SECONDARY.checks if check.reason != "FailDisk"))
-"""For an old primary that is not online and becomes the secondary: its disk does not matter."""
+"""The limits of an old primary that is not online and becomes the secondary: all but its disk."""
 
 
 class LimitSet:
-    """A choice of limits to enforce; the choices in use are defined below the class."""
+    """A choice of the limits to enforce; the constants below are the choices in use."""
 
     __slots__ = ("name", "no_worse", "spares_soft", "spares_unforced")
 
@@ -92,7 +92,7 @@ class LimitSet:
 
     @property
     def spares(self) -> bool:
-        """Return whether some limits are not enforced."""
+        """Return whether this choice leaves out some limits."""
         return self.spares_soft or self.spares_unforced
 
     def holds(self, check: Check) -> bool:
@@ -103,38 +103,40 @@ class LimitSet:
 
 
 ALL_LIMITS = LimitSet("all")
-"""Every limit."""
+"""The choice of every limit, except those only for ``no-worse``."""
 
 HARD_LIMITS = LimitSet("hard", spares_soft=True)
-"""For a new instance where soft limits are ignored."""
+"""The choice for a new instance if soft limits are ignored: only hard limits."""
 
 FORCED_LIMITS = LimitSet("forced", spares_unforced=True)
-"""For moves when a node fails, off nodes that are not online, or that ignore soft limits."""
+"""The choice for moves after a failure, off nodes that are not online, or without soft checks."""
 
 NO_WORSE_LIMITS = LimitSet("all, and no-worse", no_worse=True)
-"""For moves with ``--n1 no-worse``: failovers that lack memory must not lack more."""
+"""The choice for moves with ``--n1 no-worse``: a node that lacks memory for a failover must not
+lack more."""
 
 
 def resources_of(limits: LimitSet) -> tuple[Resource, ...]:
-    """Return the resources that `limits` bound, in the order in which they are tested."""
+    """Return the resources that `limits` check on a primary, in the order of the checks."""
     resources = (check.lacks.resource for check in PRIMARY.checks if limits.holds(check))
     return tuple(dict.fromkeys(resource for resource in resources if resource is not None))
 
 
 RESOURCES = resources_of(ALL_LIMITS)
-"""Every resource of nodes."""
+"""Every resource of nodes that a limit checks."""
 
 RESERVE = "disk_reserve"
-"""The words of the checks of the disk that must stay free."""
+"""The value of `Check.words` for the checks of the disk that must stay free."""
 
 _KNOWN: dict[tuple[object, ...], tuple[Check, ...]] = {}
-"""Role, kind of instance and limits -> the result of `checks_for`; there are few of them."""
+"""Role, kind of instance and limits -> the checks to enforce; a cache with few entries."""
 
 
 def checks_for(role: RoleLimits, instance: Instance, limits: LimitSet) -> tuple[Check, ...]:
-    """Return the checks of `role` that concern `instance`, of those that `limits` enforce.
+    """Return the checks of `role` that `limits` enforce and that concern `instance`.
 
-    A forthcoming instance takes nothing yet.
+    A forthcoming instance uses nothing yet, so only checks of later amounts and of access concern
+    it.
     """
     instance_kind = instance.local, instance.restricted, instance.counts_disk, instance.forthcoming
     checks = _KNOWN.get((role, instance_kind, limits))
@@ -153,14 +155,20 @@ def checks_for(role: RoleLimits, instance: Instance, limits: LimitSet) -> tuple[
 
 
 def without_reserve(checks: tuple[Check, ...], node: Node) -> tuple[Check, ...]:
-    """Return `checks` without the disk reserve of `node`: the disks of the instance are there."""
+    """Return `checks` without the check of the disk reserve of `node`.
+
+    Use it for an instance with disks on `node` already: its move needs no new disk there.
+    """
     if not node.kept_by:
         return checks
     return tuple(check for check in checks if check.words != RESERVE)
 
 
 def failover_checks(instance: Instance) -> tuple[Check, ...]:
-    """Return the checks of a secondary that `instance` fails over to: it has the disks already."""
+    """Return the checks of a secondary to which `instance` fails over.
+
+    Disks and access are not checked, because the secondary has the disks already.
+    """
     return tuple(
         check
         for check in checks_for(PRIMARY, instance, FORCED_LIMITS)
@@ -169,11 +177,11 @@ def failover_checks(instance: Instance) -> tuple[Check, ...]:
 
 
 def other_limits(group: Group, *known: str) -> tuple[Check, ...]:
-    """Return the limits that can keep instances off nodes of `group` when a node fails.
+    """Return the limits, other than `known`, that can keep instances off nodes when a node fails.
 
-    All but those of `known`, which are units of `Lack`.  A calculation with only some resources
-    proves that instances can be placed only if this set is empty. A calculation with `POOL_SPACE`
-    uses `Cluster.reach`, which has all access constraints.
+    `known`: units of `Lack`. A calculation that only takes `known` resources into account proves
+    that instances can be placed only if no other limit applies in `group`. `POOL_SPACE` in `known`
+    covers all access constraints, because such a calculation uses `Cluster.reach`.
     """
     return tuple(
         check

@@ -1,4 +1,4 @@
-"""The rejection of an instance by a node: the counted reason, and the numbers."""
+"""The rejection of an instance by a node or a group: the failure reason, and the numbers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Rejection:
         The failure reason, one of `iallocator.constraints.table.REASONS`; ``FailGroup`` if the
         whole group is rejected.
     text:
-        The numbers, or the rule, in words; it goes on from the name of the node or group.
-        If it is a function, it is called when the text is read: most rejections are not.
+        The amounts, or the constraint, in words that follow the name of the node or group. A
+        function is called when the text is read, because most texts are never read.
     node:
-        The index of the node that rejects; None for a whole group.
+        The index of the node that rejects the instance; None for a whole group.
     step:
-        The step of a move that fails, in words; "" if it is just the role.
+        The step of a move that fails, in words; "" if the node is rejected in its role.
     """
 
     __slots__ = ("_text", "node", "reason", "step")
@@ -55,7 +55,7 @@ class Rejection:
 
     @property
     def text(self) -> str:
-        """The numbers, or the rule."""
+        """The amounts, or the constraint, in words."""
         if not isinstance(self._text, str):
             self._text = self._text()
         return self._text
@@ -65,18 +65,17 @@ class Rejection:
 
     @property
     def wording(self) -> str:
-        """Return the reason and the text in one line, with the step in which it occurs."""
+        """Return the reason and the text in one line, with the step of the move that fails."""
         return f"{self.reason} {self.step}: {self.text}" if self.step else str(self)
 
 
 def group_rejections(
     cluster: Cluster, group: Group, instance: Instance, nodes: Iterable[int], by_policy: str
 ) -> dict[int, Rejection]:
-    """Return those of `nodes` of `group` that reject `instance` regardless of free capacity.
+    """Return node -> rejection, for `nodes` of `group` that reject `instance` even if empty.
 
-    If the whole group rejects the instance, these are all nodes. `by_policy` is the reason that is
-    counted where the policy rejects the instance; if it is "", the part of the policy is the
-    reason.
+    If the whole group rejects the instance, all nodes are rejected. `by_policy`: the failure reason
+    if the policy rejects the instance; "": the part of the policy is the reason.
     """
     obstacle = group_obstacle(cluster, group, instance)
     if obstacle:
@@ -90,6 +89,6 @@ def group_rejections(
 
 
 def migration_rejection(cluster: Cluster, source: int, target: int) -> Rejection | None:
-    """Return the rejection if instances of `source` must not migrate to `target`, or None."""
+    """Return the rejection if instances of node `source` must not migrate to `target`, or None."""
     reason = move_rejections(cluster, source, (target,)).get(target)
     return Rejection(reason, move_words(cluster, source, target), target) if reason else None
