@@ -1,1 +1,1 @@
-"""Check the structure of the package: imports, start-up, caches, and the pages that describe it."""
+"""Test the structure of the package: imports, start-up, caches, and the pages about it."""

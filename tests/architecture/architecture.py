@@ -1,4 +1,4 @@
-"""Read the tables and the picture of ARCHITECTURE.md."""
+"""Read the tables and the picture of imports in ARCHITECTURE.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = list[str]
 
 
 def rows() -> dict[str, Row]:
-    """Return the row of each package, module or folder that a table has in its first column."""
+    """Return the row of each package, module or folder in the first column of a table."""
     found: dict[str, Row] = {}
     for line in ARCHITECTURE.splitlines():
         if line.startswith("| `"):
@@ -27,7 +27,7 @@ def rows() -> dict[str, Row]:
 
 
 def package_imports() -> dict[str, tuple[str, ...]]:
-    """Return the packages that each package imports, in the order of the table of packages."""
+    """Return the packages that each package imports, in the order of ARCHITECTURE.md."""
     return {name: tuple(cells[3].split()) for name, cells in rows().items() if len(cells) == 4}
 
 

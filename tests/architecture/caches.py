@@ -2,15 +2,16 @@
 
 Values that follow from a state are kept by `iallocator.model.state.derived`, under a change
 counter. A cache that renews itself step by step instead is listed in `caches.toml` with the line
-that renews it and the measurement that justifies it. Without the counter, or the line, the cache
-goes stale, and a test that compares kept values with new ones must fail:
+that renews it and the measurement that justifies it. Without the counter or the line, the cache has
+outdated values, and a test that compares kept values with new ones must fail:
 
-    python -m tests.architecture.caches [WORD ...]
+python -m tests.architecture.caches [WORD ...]
 
 runs these tests on the program as it is. Then it breaks one cache after another, in memory, and
 runs the test of that cache. This takes four minutes of processor time; with words, only caches of
-files with one of them in the name are broken. Exit status 1: a test did not fail. `test_caches.py`
-checks that the list and the code agree.
+files with one of them in the name are broken. Exit status 1: a test did not fail.
+
+`test_caches.py` checks that the list and the code agree.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ PACKAGE = Path(__file__).parents[2] / "iallocator"
 
 
 class Cache(NamedTuple):
-    """`what` is kept in `file`; `line` is there once, `broken` in its place leaves it stale.
+    """A cache of the program, and how to break it.
 
-    `test`: file in `tests`, and a word that picks the test (of pytest's ``-k``). `measured`: why
-    the cache does not use `derived`: a command, its processor time with the cache, and its
-    processor time when the value is computed again after each change.
+    `what` is kept in `file`; `line` is in the file once, and `broken` in its place leaves the cache
+    outdated. `test` is a file in `tests`, with a word that selects the test (pytest's ``-k``).
+    `measured` is why the cache does not use `derived`: a command, its processor time with the
+    cache, and its processor time when the value is computed again after each change.
     """
 
     file: str
@@ -46,7 +48,7 @@ class Cache(NamedTuple):
 
 
 def derived_values(file: str, test: str) -> list[Cache]:
-    """Return a cache for each call of `derived` in `file`; broken, its counter never changes."""
+    """Return a cache for each call of `derived` in `file`; a broken one never counts changes."""
     source = (PACKAGE / file).read_bytes()
     lines = [0]
     for text in source.splitlines(keepends=True):
@@ -76,7 +78,7 @@ DERIVED = [cache for file, test in LIST["derived"].items() for cache in derived_
 
 
 def listed_caches(table: str) -> list[Cache]:
-    """Return the caches of one table of the list."""
+    """Return the caches of one table of caches.toml."""
     files = LIST[table].items()
     return [Cache(f, what, **entry) for f, entries in files for what, entry in entries.items()]
 
@@ -86,10 +88,10 @@ RENEWED_BY_HAND = listed_caches("caches")
 CACHES = DERIVED + listed_caches("counters") + RENEWED_BY_HAND
 
 MEMOS: dict[str, str] = LIST["memos"]
-"""File -> what is kept there for good, and why it stays true."""
+"""File -> the values that it keeps for good, and why they stay true."""
 
 BOUNDS: dict[str, str] = LIST["bounds"]
-"""File -> what is kept there of bounds."""
+"""File -> the bounds that it keeps."""
 
 
 def main(words: list[str]) -> int:
@@ -110,7 +112,7 @@ def main(words: list[str]) -> int:
 
 
 def run_broken(cache: Cache) -> int:
-    """Run the test of `cache` on the program without its line; pytest's exit status."""
+    """Return pytest's exit status for the test of `cache` on the program without its line."""
     import pytest
 
     path = str(PACKAGE / cache.file)

@@ -1,4 +1,4 @@
-"""Read the imports of the package from its source without running it."""
+"""Read the imports of the package from its source, without running it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Import(NamedTuple):
 
 @cache
 def sources() -> dict[str, Path]:
-    """Yield every module of the package, with its file."""
+    """Return the file of each module of the package, by the module's name."""
     return {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
@@ -50,7 +50,7 @@ def tree(module: str) -> ast.Module:
 
 @cache
 def nodes() -> tuple[tuple[str, ast.AST], ...]:
-    """Yield every node of the syntax of every module, with the module's name."""
+    """Return every node of the syntax of every module, with the module's name."""
     return tuple((module, node) for module in sources() for node in ast.walk(tree(module)))
 
 
@@ -77,7 +77,10 @@ def imports() -> tuple[Import, ...]:
 def _found(
     above: ast.AST, module: str, typing: bool = False, late: bool = False
 ) -> Iterator[Import]:
-    """Yield the imports below `above`, which is for the type checker only, or inside a function."""
+    """Yield the imports below the syntax node `above`.
+
+    `typing`: they are for the type checker only. `late`: they are inside a function.
+    """
     for node in ast.iter_child_nodes(above):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -97,7 +100,10 @@ def _found(
 
 
 def _targets(node: ast.ImportFrom) -> list[str]:
-    """Return the modules that ``from X import a, b`` loads: X, and a and b if they are modules."""
+    """Return the modules that an import ``from X import a, b`` loads.
+
+    These are X, and a and b if they are modules.
+    """
     base = node.module or ""
     below = [f"{base}.{alias.name}" for alias in node.names]
     return [base, *(name for name in below if name in sources())]

@@ -1,4 +1,4 @@
-"""Check that names in strings, aliases and re-exports do not bypass the tables of imports."""
+"""Test that names in strings, aliases and re-exports do not bypass the tables of imports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .imports import imports, nodes, package_of, sources, tree
 from .test_kernel import MAKERS, MAY_ASK, QUESTIONS
 
 ELSEWHERE_TOO = {"pairs", "secondaries", "singles"}
-"""Methods of kernels with names that other classes use too: only calls of them are counted."""
+"""Names of kernel methods that other classes use too; only calls of these are counted."""
 
 
 MAY_CHOOSE_LIMITS = {
@@ -33,7 +33,7 @@ MAY_CHOOSE_LIMITS = {
 
 
 def _entry(module: str, table: Mapping[str, str]) -> str:
-    """Return the entry of `table` that applies to `module`, or ""."""
+    """Return the entry of `table` that applies to `module`; "" if there is none."""
     name = module.removeprefix("iallocator.")
     return next((one for one in table if name == one or name.startswith(one + ".")), "")
 
@@ -43,7 +43,7 @@ def _may_ask(module: str) -> bool:
 
 
 def test_limits_are_chosen_only_where_the_table_permits() -> None:
-    """Other modules ask an evaluator, which chooses the limits."""
+    """Only modules in the table choose the limits that are enforced; others ask an evaluator."""
     chosen = {found.module for found in imports() if "checks_for" in found.given}
     wrong = {module for module in chosen if not _entry(module, MAY_CHOOSE_LIMITS)}
     assert wrong == set()
@@ -53,12 +53,15 @@ def test_limits_are_chosen_only_where_the_table_permits() -> None:
 
 
 def _outside() -> Iterator[tuple[str, ast.AST]]:
-    """Yield the syntax of all modules that may not use the kernel."""
+    """Yield module and syntax of all modules that must not use the kernel."""
     yield from ((module, node) for module, node in nodes() if not _may_ask(module))
 
 
 def test_kernels_are_made_only_by_permitted_modules() -> None:
-    """Neither directly nor under another name. Imports for types are allowed."""
+    """Only permitted modules create kernels, directly or under another name.
+
+    Imports for types are permitted.
+    """
     wrong = [
         str(found)
         for found in imports()
@@ -68,7 +71,7 @@ def test_kernels_are_made_only_by_permitted_modules() -> None:
 
 
 def test_queries_of_the_kernel_are_not_stored() -> None:
-    """The rule covers methods that are not called, and names in strings."""
+    """No module stores a method of a kernel, or names one in a string, to call it later."""
     names = (QUESTIONS - ELSEWHERE_TOO) | MAKERS
     wrong = [
         f"{module} names {ast.unparse(node)}"
@@ -80,7 +83,7 @@ def test_queries_of_the_kernel_are_not_stored() -> None:
 
 
 def test_modules_named_in_strings_are_in_the_package_that_loads_them() -> None:
-    """A module that is chosen by name is loaded lazily, by its own package."""
+    """A module that is named in a string belongs to the package that loads it."""
     wrong = [
         f"{module} loads {start}"
         for module, start in _loaded_by_name()
@@ -90,7 +93,7 @@ def test_modules_named_in_strings_are_in_the_package_that_loads_them() -> None:
 
 
 def _loaded_by_name() -> Iterator[tuple[str, str]]:
-    """Yield module, and the constant start of the name that it loads."""
+    """Yield module, and the constant beginning of each name that it loads."""
     for module, node in nodes():
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
             ("import_module", "__import__")
@@ -102,7 +105,7 @@ def _loaded_by_name() -> Iterator[tuple[str, str]]:
 
 
 def test_loading_by_name_is_found() -> None:
-    """The loaders of strategies, handlers and commands are found, so the test above can fail."""
+    """The search for names in strings finds the loaders of strategies, handlers and commands."""
     packages = {package_of(module) for module, start in _loaded_by_name() if start}
     assert {"ranking", "handlers", "commands", "compat"} <= packages
 
@@ -114,7 +117,7 @@ def test_names_are_imported_from_their_definition() -> None:
 
 
 def _handed_on(module: str) -> set[str]:
-    """Return the names in ``__all__`` that a module imports from elsewhere."""
+    """Return the names in ``__all__`` that a module imports from outside its package."""
     public: set[str] = set()
     for node in tree(module).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
@@ -163,28 +166,28 @@ def _reads() -> Iterator[tuple[str, int]]:
 
 
 def _reader(module: str) -> str:
-    """Return the entry of the table that applies to `module`, or ""."""
+    """Return the entry of the table that applies to `module`; "" if there is none."""
     package = module.partition(".")[0]
     return next((name for name in (module, package) if name in MAY_READ), "")
 
 
 def test_tags_are_read_only_where_the_table_permits() -> None:
-    """Handlers, planners and strategies consult constraints and no tag directly."""
+    """Only modules in the table read tags; handlers, planners and strategies do not."""
     wrong = [f"{module}:{line} reads tags" for module, line in _reads() if not _reader(module)]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("entry", MAY_READ)
 def test_every_reader_in_the_table_reads_tags(entry: str) -> None:
-    """A module that no longer reads tags is not in the table."""
+    """Every module in the table of readers reads tags."""
     assert entry in {_reader(module) for module, _ in _reads()}
 
 
 COMPARED = {*TEMPLATES} - {"file"}
-"""Names of disk templates that are no other words of the program."""
+"""Names of disk templates that occur as no other words in the program."""
 
 CONSTANTS = {"DISKLESS", "DRBD", "EXT", "PLAIN"}
-"""The constants of `iallocator.model.templates` for templates that are created."""
+"""The constants of `iallocator.model.templates` for templates of new instances."""
 
 
 def _asks_for_a_template(node: ast.AST) -> bool:
@@ -205,7 +208,7 @@ def _asks_for_a_template(node: ast.AST) -> bool:
 
 
 def test_names_of_disk_templates_are_compared_only_in_their_table() -> None:
-    """Other modules read a property of the row."""
+    """Only the table of disk templates compares names of templates; others read its columns."""
     assert [
         f"{module}:{node.lineno}"
         for module, node in nodes()
@@ -219,5 +222,5 @@ def test_names_of_disk_templates_are_compared_only_in_their_table() -> None:
     "code", ["kind == 'drbd'", "kind in ('x', 'y') or kind != DISKLESS", "('rbd', 'ext')"]
 )
 def test_compared_name_of_a_disk_template_is_found(code: str) -> None:
-    """The test before can fail."""
+    """The search finds a compared name of a disk template."""
     assert any(map(_asks_for_a_template, ast.walk(ast.parse(code))))

@@ -20,7 +20,7 @@ MARKS = re.compile(
 
 @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: f"{cache.file}: {cache.what}")
 def test_cache_has_an_invalidation_and_a_test(cache: Cache) -> None:
-    """The line occurs once, so that it can be removed; the test exists."""
+    """Each cache has a line that renews it, which occurs once, and an existing test."""
     source = (PACKAGE / cache.file).read_text(encoding="utf-8")
     assert source.count(cache.line) == 1
     file, _, word = cache.test.partition(" ")
@@ -29,7 +29,7 @@ def test_cache_has_an_invalidation_and_a_test(cache: Cache) -> None:
 
 
 def test_every_file_with_a_cache_is_listed() -> None:
-    """The file is in the list as a cache, as a memo of facts, or as a bound."""
+    """Each file with a cache is listed: as a cache, as values kept for good, or as a bound."""
     listed = {cache.file for cache in CACHES} | MEMOS.keys() | BOUNDS.keys()
     files = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py")}
     keeping = {name for name, path in files.items() if MARKS.search(path.read_text("utf-8"))}
@@ -38,6 +38,6 @@ def test_every_file_with_a_cache_is_listed() -> None:
 
 
 def test_every_cache_updated_by_hand_has_a_measurement() -> None:
-    """The measurement shows that the change counters are too slow."""
+    """Each cache that is updated by hand has a measurement that shows why."""
     lacking = [f"{cache.file}: {cache.what}" for cache in RENEWED_BY_HAND if not cache.measured]
     assert not lacking, "\n".join(lacking)

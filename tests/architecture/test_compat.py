@@ -1,4 +1,4 @@
-"""Check that deviations of ``--compat`` are named facts, not comparisons with a program name."""
+"""Test that deviations of ``--compat`` are named facts, not comparisons with a program's name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READS_OPTION = {
     "iallocator.commands.planner_options": "its machine-readable form is hcheck's",
     "iallocator.commands.show": "config says where a value comes from",
 }
-"""Modules that may see the value of the option."""
+"""Modules that may read the value of the option."""
 
 
 def _names() -> Iterator[tuple[str, str]]:
@@ -34,7 +34,7 @@ def _names() -> Iterator[tuple[str, str]]:
 
 
 def test_compat_is_read_only_by_permitted_modules() -> None:
-    """Code that deviates reads one named fact, not ``like_hail`` or the value of the option."""
+    """Only permitted modules read ``like_hail`` or the option; others read a named deviation."""
     wrong = {
         f"{module}: {name}"
         for module, name in _names()
@@ -44,13 +44,13 @@ def test_compat_is_read_only_by_permitted_modules() -> None:
 
 
 def test_every_deviation_is_used() -> None:
-    """A deviation that no code reads has no effect."""
+    """Every deviation is read by some code."""
     asked = {name for module, name in _names() if not module.startswith("iallocator.compat")}
     assert {name for name in vars(Behaviour) if not name.startswith("_")} <= asked
 
 
 def test_behaviour_of_hail_differs_in_every_listed_deviation() -> None:
-    """A behaviour equal to the default is not listed."""
+    """The behaviour of hail differs from the default in every listed deviation."""
     output = {
         name: value for name, value in vars(HailBehaviour).items() if not name.startswith("_")
     }

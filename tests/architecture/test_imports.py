@@ -1,4 +1,4 @@
-"""Check the imports between packages, and where JSON, output and slow libraries are used."""
+"""Test the imports between packages, and where JSON, output and slow libraries are used."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ This is the table of packages in ARCHITECTURE.md, in its order, from the top to 
 """
 
 MAY_PRINT = {"errors", "files", "process", "cli", "commands", "compat/htools", "render"}
-"""The packages that write to stdout or stderr."""
+"""The packages that may write to stdout or stderr."""
 
 MAY_HOLD_JSON = {"wire", "live", "commands", "explain", "render", "replay"}
-"""The packages that read or write raw JSON: the boundary, and those that store or show answers."""
+"""The packages that may read or write JSON: those at the boundary, and some that show answers."""
 
 EVERYWHERE = ("aliases", "tolerances", "units")
 """Modules that every package may import."""
 
 ENTRIES = {"iallocator.n1", "iallocator.n1.tolerance"}
-"""The modules of `n1` for other packages: the rules, and `FailureTolerance`."""
+"""The modules of `n1` that other packages may import."""
 
 RESULTS = {
     "FailoverPlan", "InteractingNodes", "PassingGuard", "PlanGuard", "Speculation",
     "UnrestartedInstance",
 }  # fmt: skip
-"""Classes that methods of `FailureTolerance` return; other packages import them for types."""
+"""Classes of results of `FailureTolerance`, which other packages import for types."""
 
 VERIFIER = {f"iallocator.planners.{name}" for name in ("outcome", "restarts", "verify")}
 """The modules of the verifier."""
@@ -47,11 +47,11 @@ ONLY_IN = {
     "jsonschema": {"wire"},  # needed for --validate
     "rich": {"commands"},  # needed for a bar on the terminal
 }
-"""Third-party package, slow to load -> the packages that may load it."""
+"""Third-party package that loads slowly -> the packages that may load it."""
 
 
 def test_imports_between_packages_are_those_of_the_architecture() -> None:
-    """The column "imports" of ARCHITECTURE.md names exactly what each package imports."""
+    """The table in ARCHITECTURE.md names exactly the packages that each package imports."""
     used: dict[str, dict[str, Import]] = {package_of(module): {} for module in sources()}
     for found in imports():
         here, there = package_of(found.module), package_of(found.imported)
@@ -73,12 +73,12 @@ def test_imports_between_packages_are_those_of_the_architecture() -> None:
 
 
 def test_table_of_packages_names_every_package() -> None:
-    """A package or module without a row fails."""
+    """Every package and module has a row in the table of ARCHITECTURE.md."""
     assert {package_of(module) for module in sources()} == set(MAY_IMPORT)
 
 
 def test_table_of_packages_is_in_layers() -> None:
-    """A package imports only packages in lower rows, so the table allows no cycle."""
+    """A package imports only packages in lower rows of the table."""
     rows = list(MAY_IMPORT)
     wrong = [
         f"{package} imports {other}, which is not below it in the table"
@@ -90,14 +90,14 @@ def test_table_of_packages_is_in_layers() -> None:
 
 
 def test_imports_at_run_time_form_no_cycle() -> None:
-    """No module depends on itself through other modules, not even by imports inside functions."""
+    """No module imports itself through other modules, also not inside functions."""
     graph = _graph(late=True)
     cycles = [module for module in graph if module in _reachable(graph, module)]
     assert not cycles, f"in a cycle: {', '.join(cycles)}"
 
 
 def test_imports_for_types_form_no_cycle() -> None:
-    """A type that two modules need is defined below both."""
+    """No module imports itself through other modules, also not for types."""
     graph = _graph(late=True, typing=True)
     reached = {module: _reachable(graph, module) for module in graph}
     circular = {module for module in graph if module in reached[module]}
@@ -107,7 +107,7 @@ def test_imports_for_types_form_no_cycle() -> None:
 def _graph(late: bool, typing: bool = False) -> dict[str, set[str]]:
     """Return the imported modules of the package by module.
 
-    `late`: inside functions, too. `typing`: for the type checker, too.
+    With `late`, imports inside functions are included; with `typing`, those for the type checker.
     """
     graph: dict[str, set[str]] = {module: set() for module in sources()}
     for found in imports():
@@ -129,7 +129,7 @@ def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
 
 
 def test_imports_for_types_repeat_no_import_at_run_time() -> None:
-    """A name that a module imports at run time is not imported again for the type checker."""
+    """No import for types repeats an import at run time."""
     at_once = [found for found in imports() if not found.typing and not found.late]
     loaded = {(found.module, found.imported, name) for found in at_once for name in found.names}
     twice = [
@@ -143,7 +143,10 @@ def test_imports_for_types_repeat_no_import_at_run_time() -> None:
 
 
 def test_n1_is_used_only_through_its_entry_points() -> None:
-    """Only the verifier knows exact search, because it must not use `FailureTolerance`."""
+    """Other packages use `n1` only through its entry points; the verifier uses exact search.
+
+    The verifier must not use `FailureTolerance`, which planners use.
+    """
     exact = {"iallocator.n1", "iallocator.n1.exact"}
     wrong = [
         str(found)
@@ -158,14 +161,14 @@ def test_n1_is_used_only_through_its_entry_points() -> None:
 
 @pytest.mark.parametrize(("package", "packages"), ONLY_IN.items())
 def test_slow_packages_are_imported_only_where_needed(package: str, packages: set[str]) -> None:
-    """Only the packages that become faster by it load the third-party package."""
+    """Only permitted packages import a slow third-party package."""
     wrong = [str(found) for found in _loads(package) if package_of(found.module) not in packages]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("package", ONLY_IN)
 def test_slow_package_is_not_loaded_at_start_up(package: str) -> None:
-    """The program and the handlers import it only inside functions."""
+    """The program and the handlers import slow packages only inside functions."""
     graph = _graph(late=False)
     handlers = [module for module in graph if package_of(module) == "handlers"]
     needed = set().union(*(_reachable(graph, start) for start in ("iallocator.cli", *handlers)))
@@ -179,7 +182,7 @@ def _loads(package: str) -> list[Import]:
 
 
 def test_json_is_read_and_written_only_at_the_boundary() -> None:
-    """Code that makes decisions does not depend on the form of a document."""
+    """Only packages at the boundary read and write JSON."""
     wrong = [
         str(found)
         for found in imports()
@@ -190,7 +193,7 @@ def test_json_is_read_and_written_only_at_the_boundary() -> None:
 
 
 def test_output_is_written_only_by_cli_commands_and_report() -> None:
-    """No other package prints, or uses stdout or stderr."""
+    """Only permitted packages print, or use stdout or stderr."""
     wrong = [
         f"{module}:{line} writes output"
         for module, line in _writes()
@@ -200,7 +203,7 @@ def test_output_is_written_only_by_cli_commands_and_report() -> None:
 
 
 def _writes() -> Iterator[tuple[str, int]]:
-    """Yield modules and lines that call print, or name sys.stdout or sys.stderr."""
+    """Yield module and line of each call of print, and of each use of stdout or stderr."""
     for module, node in nodes():
         printed = isinstance(node, ast.Name) and node.id == "print"
         stream = isinstance(node, ast.Attribute) and ast.unparse(node) in STREAMS

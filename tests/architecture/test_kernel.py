@@ -1,4 +1,4 @@
-"""Check that only a few modules use the kernel directly; all others ask an evaluator."""
+"""Test that only a few modules use the kernel directly; all others ask an evaluator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUESTIONS = {
     "singles", "pairs", "secondaries", "secondary_rejections", "checker", "primary_rejection",
     "secondary_rejection", "failing_primary", "failing_secondary",
 }  # fmt: skip
-"""Methods of kernels that decide where instances may be."""
+"""Methods of kernels that decide where instances can be."""
 
 MAKERS = {"Kernels", "ScalarKernel", "ArrayKernel"}
 """Functions that create kernels."""
@@ -31,7 +31,7 @@ MAY_ASK = {
 
 
 def _asks() -> Iterator[tuple[str, int]]:
-    """Yield module and line of every query of a kernel, and of every construction of one."""
+    """Yield module and line of each call of a kernel, and of each construction of one."""
     for module, node in nodes():
         if not isinstance(node, ast.Call):
             continue
@@ -41,17 +41,17 @@ def _asks() -> Iterator[tuple[str, int]]:
 
 
 def _entry(module: str) -> str:
-    """Return the entry of the table that applies to `module`, or ""."""
+    """Return the entry of the table that applies to `module`; "" if there is none."""
     return next((one for one in MAY_ASK if module == one or module.startswith(one + ".")), "")
 
 
 def test_kernel_is_used_only_where_the_table_permits() -> None:
-    """Handlers, constraints, strategies and planners ask an evaluator."""
+    """Only modules in the table use the kernel; others ask an evaluator."""
     wrong = [f"{module}:{line} asks the kernel" for module, line in _asks() if not _entry(module)]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("entry", MAY_ASK)
 def test_every_entry_of_the_table_uses_the_kernel(entry: str) -> None:
-    """A module that no longer uses the kernel is not in the table."""
+    """Every module in the table uses the kernel."""
     assert entry in {_entry(module) for module, _ in _asks()}

@@ -1,4 +1,4 @@
-"""Check that ARCHITECTURE.md describes every package, and that sub-packages form no cycle."""
+"""Test that ARCHITECTURE.md describes every package, and that sub-packages form no cycle."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ SUB_PACKAGES = [name for name in PACKAGES if name.count(".") > 1]
 
 
 def _below(parent: str, module: str) -> str:
-    """Return the sub-package of `parent` that contains `module`, or ""."""
+    """Return the sub-package of `parent` that contains `module`; "" if there is none."""
     name = ".".join(module.split(".")[: parent.count(".") + 2])
     return name if name in PACKAGES and name.startswith(parent + ".") else ""
 
 
 @pytest.mark.parametrize("name", SUB_PACKAGES)
 def test_sub_package_is_named_in_the_row_of_its_package(name: str) -> None:
-    """The column "contents" describes each folder."""
+    """Each sub-package is named in the row of its package in ARCHITECTURE.md."""
     assert f"`{name.rpartition('.')[2]}/`" in rows()[package_of(name)][2]
 
 
 @pytest.mark.parametrize("folder", BESIDE)
 def test_folder_beside_the_package_has_a_row(folder: str) -> None:
-    """The row names an existing folder and says what is in it."""
+    """Each folder beside the package has a row in ARCHITECTURE.md."""
     assert (ROOT / folder).is_dir()
     assert rows()[folder][1]
 
 
 def test_every_package_has_a_question_and_contents() -> None:
-    """A package answers one question; a module has a description."""
+    """Each package has a question and contents in ARCHITECTURE.md; a module has a description."""
     packages = {package_of(name) for name in PACKAGES if name.count(".") == 1}
     assert [name for name in packages if not rows()[name][1].endswith("?")] == []
     assert [name for name in MAY_IMPORT if not rows()[name][2]] == []
@@ -49,12 +49,12 @@ def test_every_package_has_a_question_and_contents() -> None:
 
 @pytest.mark.parametrize(("page", "longest"), [("ARCHITECTURE.md", 200), ("CONTRIBUTING.md", 80)])
 def test_page_for_contributors_is_short(page: str, longest: int) -> None:
-    """Details belong to docs/design."""
+    """ARCHITECTURE.md is short; details are in docs/design."""
     assert len((ROOT / page).read_text(encoding="utf-8").splitlines()) <= longest
 
 
 def test_picture_of_imports_shows_every_package_above_what_it_imports() -> None:
-    """The picture and the table of imports agree."""
+    """In the picture of imports, each package is above those that it imports."""
     floors = {package: floor for floor, names in enumerate(layers()) for package in names}
     assert set(floors) == set(MAY_IMPORT)
     wrong = [
@@ -68,7 +68,7 @@ def test_picture_of_imports_shows_every_package_above_what_it_imports() -> None:
 
 @pytest.mark.parametrize("parent", [name for name in PACKAGES if name != "iallocator"])
 def test_sub_packages_of_a_package_import_each_other_in_one_direction(parent: str) -> None:
-    """Code that two planners share is in one of them, or below both."""
+    """Sub-packages of a package import each other in one direction only."""
     needs: dict[str, set[str]] = {}
     for found in imports():
         here, there = _below(parent, found.module), _below(parent, found.imported)
@@ -83,17 +83,17 @@ def test_sub_packages_of_a_package_import_each_other_in_one_direction(parent: st
 # Constructors take few arguments; arguments that belong together are one object.
 
 MOST = 8
-"""Parameters of a constructor beside ``self``; the fields of dataclasses are not counted."""
+"""Largest number of parameters of a constructor beside ``self``, except of dataclasses."""
 
 
 def parameters(constructor: ast.FunctionDef) -> int:
-    """Return the number of arguments that a caller may give."""
+    """Return the number of arguments that a caller may give to a constructor."""
     found = constructor.args
     return len(found.posonlyargs) + len(found.args) + len(found.kwonlyargs) - 1
 
 
 def test_constructors_take_at_most_eight_arguments() -> None:
-    """A reader of a call can distinguish the arguments."""
+    """A constructor takes at most eight arguments."""
     wrong = [
         f"{path.relative_to(PACKAGE)}: {one.name} takes {parameters(made)}"
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -107,7 +107,7 @@ def test_constructors_take_at_most_eight_arguments() -> None:
 
 
 def test_all_kinds_of_parameters_are_counted() -> None:
-    """Every kind of parameter is counted, so the test above can fail."""
+    """The count of parameters includes every kind of parameter."""
     (made,) = ast.parse("def __init__(self, a, /, b, *, c, d=1): ...").body
     assert isinstance(made, ast.FunctionDef)
     assert parameters(made) == 4
@@ -116,11 +116,11 @@ def test_all_kinds_of_parameters_are_counted() -> None:
 # Small numbers have a name: no calculation has a tolerance of its own.
 
 LARGEST = 1e-4
-"""Numbers up to this, but 0, count as tolerances."""
+"""Numbers up to this value, except 0, count as tolerances."""
 
 
 def nameless(tree: ast.Module) -> Iterator[tuple[int, float]]:
-    """Yield line and value of each small number that is not of a constant with a docstring."""
+    """Yield line and value of each small number outside constants with a docstring."""
     named = {id(part) for one in documented(tree) for part in ast.walk(one)}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Constant) or id(node) in named:
@@ -130,7 +130,7 @@ def nameless(tree: ast.Module) -> Iterator[tuple[int, float]]:
 
 
 def documented(tree: ast.Module) -> list[ast.stmt]:
-    """Return the assignments of the module that a docstring follows, alone or in a block."""
+    """Return the assignments of the module that have a docstring, alone or in a block."""
     found: list[ast.stmt] = []
     block: list[ast.stmt] = []
     for one in tree.body:
@@ -146,7 +146,7 @@ def documented(tree: ast.Module) -> list[ast.stmt]:
 
 
 def is_number(value: ast.expr | None) -> bool:
-    """Return whether an expression consists of numbers only, not of names."""
+    """Return whether an expression consists of numbers only."""
     parts = [part for part in ast.walk(value) if isinstance(part, ast.expr)] if value else []
     numbers = [part.value for part in parts if isinstance(part, ast.Constant)]
     allowed = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
@@ -158,7 +158,7 @@ def is_number(value: ast.expr | None) -> bool:
 
 
 def undocumented(tree: ast.Module) -> list[int]:
-    """Return the lines of constants of the module that are numbers without a docstring."""
+    """Return the lines of numeric constants of the module without a docstring."""
     known = documented(tree)
     return [
         one.lineno
@@ -169,11 +169,11 @@ def undocumented(tree: ast.Module) -> list[int]:
 
 
 CONVERSIONS = (1024, 2**20, 3600, 86400)
-"""The factors of units, which `iallocator.units` names."""
+"""The factors of units that `iallocator.units` names."""
 
 
 def conversions(tree: ast.Module) -> list[int]:
-    """Return the lines that multiply or divide by the factor of a unit."""
+    """Return the lines that multiply or divide by a factor in `CONVERSIONS`."""
     return [
         node.lineno
         for node in ast.walk(tree)
@@ -185,7 +185,7 @@ def conversions(tree: ast.Module) -> list[int]:
 
 @pytest.mark.parametrize("wrong", [undocumented, conversions])
 def test_numbers_have_names_and_reasons(wrong: Callable[[ast.Module], list[int]]) -> None:
-    """A constant of a module has a docstring; units are converted by `iallocator.units`."""
+    """Each constant has a docstring, and `iallocator.units` converts all units."""
     found = [
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -195,14 +195,14 @@ def test_numbers_have_names_and_reasons(wrong: Callable[[ast.Module], list[int]]
 
 
 def test_constants_without_docstring_and_conversions_are_found() -> None:
-    """Constants and conversions are found, so the test above can fail."""
+    """The search finds constants without a docstring, and conversions."""
     text = 'A = 1\nB = (2, 3)\n"""Why."""\n\nC = -4.0\nD = x / 1024\nE = 1024\n'
     assert undocumented(ast.parse(text)) == [5, 7]
     assert conversions(ast.parse(text)) == [6]
 
 
 def test_every_small_number_is_a_constant_with_a_reason() -> None:
-    """A constant has a docstring with its purpose and unit."""
+    """Each small number is a constant with a docstring."""
     found = [
         f"{path.relative_to(PACKAGE)}:{line}: {value}"
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -212,6 +212,6 @@ def test_every_small_number_is_a_constant_with_a_reason() -> None:
 
 
 def test_number_within_a_calculation_is_found() -> None:
-    """A number inside a calculation is found, so the test above can fail."""
+    """The search finds a small number within a calculation."""
     text = 'GOOD = 1e-9\n"""Why."""\n\ndef f(x):\n    return x > 2e-9\n'
     assert list(nameless(ast.parse(text))) == [(5, 2e-9)]

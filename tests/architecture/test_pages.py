@@ -1,4 +1,4 @@
-"""Check that every file that a page of the project names exists."""
+"""Test that every file exists that a page of the project names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELSEWHERE = {
     "external/": "is a prefix of volume groups, as Ganeti has them",
     "iallocator/ranking/longest_name.py": "is the worked example, which is not there yet",
 }
-"""Name on a page that the project does not contain -> the reason, in words."""
+"""Name on a page that the project does not contain -> the reason."""
 
 PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:py|md|jsonl?|svg|cfg|toml|html)))`")
 
@@ -37,7 +37,7 @@ def paths() -> tuple[str, ...]:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_that_a_page_names_exist(path: Path) -> None:
-    """A page names no file that was moved or removed."""
+    """A page of the project names only files and folders that exist."""
     named = set(PATH.findall(path.read_text(encoding="utf-8"))) - ELSEWHERE.keys()
     missing = [
         name for name in named if not any(one.endswith("/" + name.strip("/")) for one in paths())

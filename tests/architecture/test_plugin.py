@@ -1,4 +1,7 @@
-"""Test the installed plugin of `tools/write-plugin`, with a valid, an invalid and no bundle."""
+"""Test the plugin that `tools/write-plugin` installs, with a valid, an invalid and no bundle.
+
+The bundle is a file with the compiled modules that a small request loads.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +71,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(installed: Path, tmp_path: Path) -> Path:
-    """Return a copy of the installed plugin that a test may change."""
+    """Return a copy of the installed plugin, which a test may change."""
     shutil.copytree(installed, tmp_path / "copy")
     return tmp_path / "copy"
 
 
 def run(folder: Path, *arguments: str) -> bytes:
-    """Return what the installed executable prints for `REQUEST`."""
+    """Return the output of the installed executable for `REQUEST`."""
     done = subprocess.run(
         [folder / PLUGIN, *arguments], input=REQUEST, capture_output=True, check=True
     )
@@ -83,7 +86,7 @@ def run(folder: Path, *arguments: str) -> bytes:
 
 
 def inspected(folder: Path) -> Any:
-    """Return the modules that a small `allocate` loads, as the installed executable loads them."""
+    """Return the modules that the installed executable loads for a small `allocate`."""
     start, _, _ = (folder / PLUGIN).read_text().partition("from iallocator.process")
     script = f"__file__ = {str(folder / PLUGIN)!r}\n{start}{INSPECT}"
     done = subprocess.run(
@@ -94,13 +97,13 @@ def inspected(folder: Path) -> Any:
 
 
 def test_modules_of_a_small_allocate_are_loaded_from_the_bundle(installed: Path) -> None:
-    """Every module of a small `allocate` is in the bundle."""
+    """Every module that a small `allocate` loads is in the bundle."""
     modules, *_ = inspected(installed)
     assert {name for name, (loader, *_) in modules.items() if loader != "Loader"} == set()
 
 
 def test_bundled_modules_have_the_attributes_of_modules_from_files(copied: Path) -> None:
-    """Paths, specifications, sources, places in tracebacks and resources do not differ."""
+    """Modules from the bundle have the paths, sources and resources of modules from files."""
     bundled, *others = inspected(copied)
     (copied / LIBRARY / bundle.NAME).unlink()
     normal, *expected = inspected(copied)
@@ -128,7 +131,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_invalid_bundle_is_ignored(copied: Path, installed: Path, kind: str) -> None:
-    """All modules are loaded from their files; the answer is the same."""
+    """If the bundle is invalid, modules are loaded from files, and the answer is unchanged."""
     file = copied / LIBRARY / bundle.NAME
     file.write_bytes(DAMAGE[kind](file.read_bytes()))
     assert run(copied) == run(installed)
@@ -137,13 +140,13 @@ def test_invalid_bundle_is_ignored(copied: Path, installed: Path, kind: str) -> 
 
 
 def test_answer_needs_no_bundle(copied: Path, installed: Path) -> None:
-    """Without the bundle the answer is the same."""
+    """Without the bundle, the answer is unchanged."""
     (copied / LIBRARY / bundle.NAME).unlink()
     assert run(copied) == run(installed)
 
 
 def test_damaged_code_is_not_loaded(copied: Path, installed: Path) -> None:
-    """Modules with damaged code are loaded from their files, also where the bundle is cut off."""
+    """Modules with damaged or missing code in the bundle are loaded from files."""
     file = copied / LIBRARY / bundle.NAME
     data = bytearray(file.read_bytes())
     begin = bundle.HEAD + int.from_bytes(data[12 : bundle.HEAD], "little")
@@ -157,7 +160,7 @@ def test_damaged_code_is_not_loaded(copied: Path, installed: Path) -> None:
 
 @pytest.mark.parametrize("kept", ["size", "time"])
 def test_edited_source_takes_effect(copied: Path, kept: str) -> None:
-    """A source file with another size or another modification time replaces the bundled module."""
+    """A source file with another size or modification time replaces its bundled module."""
     file = copied / LIBRARY / "iallocator/__init__.py"
     before = file.stat()
     longer = "" if kept == "size" else "\n"
@@ -168,7 +171,7 @@ def test_edited_source_takes_effect(copied: Path, kept: str) -> None:
 
 
 def test_edited_source_outside_the_bundle_takes_effect(copied: Path) -> None:
-    """A module that is not in the bundle is compiled again if its source file was edited."""
+    """An edited module outside the bundle is compiled again."""
     file = copied / LIBRARY / "iallocator/commands/plans.py"
     time = file.stat().st_mtime
     file.write_text('raise SystemExit("edited")\n')
@@ -178,7 +181,10 @@ def test_edited_source_outside_the_bundle_takes_effect(copied: Path) -> None:
 
 
 def test_new_package_replaces_a_bundled_module(copied: Path, installed: Path) -> None:
-    """A later version may make a package of a module; its file is missing then."""
+    """A package replaces a bundled module with its name.
+
+    The source file of the module is missing then, as after an upgrade.
+    """
     folder = copied / LIBRARY / "iallocator/reply"
     folder.mkdir()
     (copied / LIBRARY / "iallocator/reply.py").rename(folder / "__init__.py")
@@ -189,7 +195,7 @@ def test_new_package_replaces_a_bundled_module(copied: Path, installed: Path) ->
 def test_closed_standard_descriptors_are_not_mistaken_for_the_bundle(
     installed: Path, tmp_path: Path, closed: str
 ) -> None:
-    """The bundle does not take the number of a closed standard descriptor."""
+    """If a standard descriptor is closed, the bundle is not opened under its number."""
     request = tmp_path / "request.json"
     request.write_bytes(REQUEST)
     words = ["sh", "-c", f'exec "$0" "$1" {closed}', str(installed / PLUGIN), str(request)]

@@ -1,4 +1,4 @@
-"""Check the recipes of ARCHITECTURE.md: each place that they name exists."""
+"""Test the recipes of ARCHITECTURE.md: each place that they name exists."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLACES = [
 
 
 def names(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
-    """Yield the names that the statements define, those of classes with their class before them."""
+    """Yield the names that statements define; those in classes have the class before them."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield prefix + node.name
@@ -53,7 +53,7 @@ def names(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
 
 
 def test_everything_that_is_often_added_has_a_recipe() -> None:
-    """Each recipe but that of a package names at least one place."""
+    """Each frequent addition has a recipe, which names at least one place."""
     often = {"constraint", "statistic", "strategy", "request type", "disk template", "planner"}
     assert often | {"command", "option", "package"} == set(RECIPES)
     assert {title for title, *_ in PLACES} == set(RECIPES) - {"package"}
@@ -61,7 +61,7 @@ def test_everything_that_is_often_added_has_a_recipe() -> None:
 
 @pytest.mark.parametrize(("title", "file", "symbol"), PLACES)
 def test_place_that_a_recipe_names_exists(title: str, file: str, symbol: str) -> None:
-    """A module defines the symbol; a schema has it as a word."""
+    """Each place that a recipe names is a symbol of a module, or a word of a schema."""
     text = (ROOT / file).read_text(encoding="utf-8")
     if file.endswith(".py"):
         assert symbol in set(names(ast.parse(text).body)), f"update the recipe for a {title}"
@@ -90,23 +90,23 @@ def pages() -> str:
 
 
 def named(word: str) -> bool:
-    """Return whether a page contains `word`, and not only as a part of another word."""
+    """Return whether a page contains `word` as a word of its own."""
     return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", pages()) is not None
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_command_is_named_in_the_manual(command: str) -> None:
-    """Every command is in the manual."""
+    """The manual names every command."""
     assert named(f"iallocator {command}")
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_common_option_is_named_in_the_manual(option: str) -> None:
-    """Every option of requests is in the manual."""
+    """The manual names every option of requests."""
     assert named(option)
 
 
 @pytest.mark.parametrize(("command", "option"), OF_COMMANDS)
 def test_option_of_a_command_is_named_in_the_manual(command: str, option: str) -> None:
-    """Every option of a single command is in the manual."""
+    """The manual names every option of a single command."""
     assert named(option), f"{option} of {command}"

@@ -1,4 +1,4 @@
-"""Test the locked requirements: they fit pyproject.toml, and have hashes and no address."""
+"""Test that locked requirements fit pyproject.toml, and have hashes and no address."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FILES = {
     "development": [*DESCRIBED["build-system"]["requires"], *EXTRAS["dev"]],
     "plugin": [*EXTRAS["exact"], *EXTRAS["html"]],
 }
-"""Locked file -> what it is made for, beside the dependencies of the project."""
+"""Locked file -> what it contains beside the dependencies of the project."""
 
 PYTHONS = ("3.11", "3.12", "3.13")
 
 
 def needed(words: list[str]) -> Iterator[Requirement]:
-    """Return these requirements, with those of the extras of the project that they name."""
+    """Yield the requirements `words`; names of extras are replaced by their requirements."""
     for one in map(Requirement, words):
         if one.name == PROJECT["name"]:
             for extra in one.extras:
@@ -35,7 +35,7 @@ def needed(words: list[str]) -> Iterator[Requirement]:
 
 
 def locked(file: str) -> list[tuple[Requirement, list[str]]]:
-    """Return each requirement of a locked file with its hashes; there is nothing else in it."""
+    """Return each requirement of a locked file with its hashes; assert that it has no more."""
     found = []
     text = (ROOT / f"requirements/{file}.txt").read_text().replace("\\\n", "")
     for line in text.splitlines():
@@ -60,7 +60,10 @@ def versions(file: str, python: str) -> dict[str, str]:
 
 
 def test_every_dependency_has_a_lowest_version_and_a_highest_major_version() -> None:
-    """A new major version may break: it is tried by `make test-newest` before it is allowed."""
+    """Each dependency has a lowest version and a highest major version.
+
+    `make test-newest` tries a new major version before it is permitted.
+    """
     for one in needed([*PROJECT["dependencies"], *FILES["development"]]):
         bounds = {bound.operator: bound.version for bound in one.specifier}
         assert bounds.keys() == {">=", "<"}, one
@@ -69,7 +72,7 @@ def test_every_dependency_has_a_lowest_version_and_a_highest_major_version() -> 
 
 @pytest.mark.parametrize("file", FILES)
 def test_locked_requirements_have_hashes_and_no_address(file: str) -> None:
-    """The installation then uses the package index that it is configured for."""
+    """Locked requirements have hashes and no address, so that any package index can be used."""
     assert all(hashes for _, hashes in locked(file))
     text = (ROOT / f"requirements/{file}.txt").read_text()
     assert not re.search(r"://|^-|/", text, re.MULTILINE)
@@ -78,7 +81,7 @@ def test_locked_requirements_have_hashes_and_no_address(file: str) -> None:
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("file", FILES)
 def test_locked_requirements_fit_what_the_project_needs(file: str, python: str) -> None:
-    """`make requirements` renews them after a change of pyproject.toml."""
+    """Locked requirements fit pyproject.toml; `make requirements` renews them."""
     known = versions(file, python)
     for one in needed([*PROJECT["dependencies"], *FILES[file]]):
         assert known[one.name] in one.specifier, one

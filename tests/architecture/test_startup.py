@@ -16,7 +16,7 @@ SLOW = (
     "numpy", "orjson", "jsonschema", "dataclasses", "inspect", "typing", "argparse", "asyncio",
     "email", "logging", "pathlib", "subprocess", "tempfile", "unittest", "urllib", "socket",
 )  # fmt: skip
-"""Modules that a small request must not load; json itself loads re and enum."""
+"""Modules that a small request must not load; json would load re and enum."""
 
 SCRIPT = """
 import sys
@@ -39,7 +39,7 @@ def loaded(raw: bytes, *arguments: str) -> set[str]:
 
 @pytest.mark.parametrize("command", [*COMMANDS])
 def test_help_loads_nothing_that_only_the_command_itself_needs(command: str) -> None:
-    """The options of a command are declared without the modules that do its work."""
+    """The help of a command loads no modules that only its work needs."""
     words = [sys.executable, "-S", "-c", SCRIPT, command, "--help"]
     done = subprocess.run(words, capture_output=True, check=True, cwd=PACKAGE.parent)
     modules = {module.split(".")[0] for module in done.stderr.decode().split()}
@@ -48,13 +48,13 @@ def test_help_loads_nothing_that_only_the_command_itself_needs(command: str) -> 
 
 @pytest.mark.parametrize("template", ["plain", "drbd", "rbd"])
 def test_small_allocate_loads_nothing_slow(template: str) -> None:
-    """Answering a request about a few nodes loads none of the modules that take long."""
+    """A small allocate loads no module that takes long to load."""
     modules = loaded(as_bytes(allocate(cluster(nodes=4), disk_template=template)))
     assert not {module.split(".")[0] for module in modules} & {*SLOW, "importlib"}
 
 
 def test_small_allocate_loads_only_its_own_handler() -> None:
-    """Handlers of other request types, and the modules of explain and replay, are not loaded."""
+    """A small allocate loads no handlers of other requests, and nothing of explain and replay."""
     modules = loaded(as_bytes(allocate(cluster(nodes=4))))
     handlers = {m.split(".")[2] for m in modules if m.startswith("iallocator.handlers.")}
     assert handlers == {"allocate"}
@@ -75,14 +75,14 @@ def test_small_allocate_loads_only_its_own_handler() -> None:
 
 @pytest.mark.parametrize("template", ["plain", "drbd"])
 def test_small_allocate_loads_no_simulation_of_failures(template: str) -> None:
-    """Bounds decide N+1 in a cluster with enough free memory."""
+    """A small allocate with enough free memory loads no simulation of failures."""
     modules = loaded(as_bytes(allocate(cluster(nodes=4), disk_template=template)))
     stages = {m.split(".")[2] for m in modules if m.startswith("iallocator.n1.")}
     assert stages <= {"bounds", "failure_watch", "tolerance"}
 
 
 def test_check_of_healthy_cluster_loads_nothing_slow() -> None:
-    """Sums prove all failures tolerated: no arrays, no request handlers, no transitions."""
+    """The check of a healthy cluster loads no arrays, request handlers or transitions."""
     command = [sys.executable, "-S", "-c", SCRIPT, "check", "--machine-readable", "-"]
     held = {f"i{k}": instance("node1", "node2") for k in range(3)}
     raw = as_bytes(cluster(nodes=4, instances=held))
@@ -95,7 +95,7 @@ def test_check_of_healthy_cluster_loads_nothing_slow() -> None:
 
 
 def test_installed_script_loads_no_regular_expressions() -> None:
-    """The script that starts the program does not import `re`, unlike the script of pip."""
+    """The installed script does not import `re`, unlike the script that pip makes."""
     command = [sys.executable, "-S", "-X", "importtime", str(PACKAGE.parent / "bin/iallocator")]
     raw = as_bytes(allocate(cluster(nodes=4)))
     environment = {"PYTHONPATH": str(PACKAGE.parent)}
@@ -106,7 +106,7 @@ def test_installed_script_loads_no_regular_expressions() -> None:
 
 
 def test_large_allocate_loads_the_array_library() -> None:
-    """With many nodes, numpy is loaded, so the test above can fail."""
+    """An allocate on many nodes loads NumPy, so the tests of small requests can fail."""
     document = allocate(cluster(nodes=400))
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, input=as_bytes(document), capture_output=True, check=True)

@@ -1,4 +1,7 @@
-"""Follow the recipes of ARCHITECTURE.md with small examples, and test that each path uses them."""
+"""Follow the recipes of ARCHITECTURE.md with toys, and test that each path uses them.
+
+A toy is a small example of an addition, such as a limit or a strategy.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,13 @@ LEFT_OUT = list(chain.from_iterable([(toy, place) for place in toy.places] for t
 
 
 def name(value: Toy | Place) -> str:
-    """Return the name of a toy, by its script, or of a place, for the names of tests."""
+    """Return the name of a toy, or of a place in a recipe, for the names of tests."""
     return value.script[: -len("_paths.py")] if isinstance(value, Toy) else ": ".join(value)
 
 
 @pytest.mark.parametrize("toy", TOYS, ids=name)
 def test_toy_acts_on_every_path(toy: Toy, tmp_path: Path) -> None:
-    """The script of the toy checks every path."""
+    """Each toy has effect on every path, which its script checks."""
     done = toy.check(toy.copy(tmp_path))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
@@ -48,14 +51,14 @@ def test_toy_acts_on_every_path(toy: Toy, tmp_path: Path) -> None:
 def test_toy_without_one_place_of_its_recipe_fails(
     toy: Toy, left_out: Place, tmp_path: Path
 ) -> None:
-    """The script fails without any one place of the recipe."""
+    """The script of a toy fails if any place of the recipe is left out."""
     done = toy.check_without(toy.copy(tmp_path, left_out), left_out)
     assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("toy", TOYS, ids=name)
 def test_toy_follows_its_recipe(toy: Toy) -> None:
-    """The recipe names each place that the toy changes. An addition changes few files."""
+    """The recipe names each place that the toy changes, and these are few files."""
     text = recipe(toy.recipe)
     for (file, symbol), (before, _) in toy.places.items():
         if before:
@@ -66,12 +69,12 @@ def test_toy_follows_its_recipe(toy: Toy) -> None:
 
 
 def test_recipe_for_a_statistic_names_no_more_places_than_the_toy_needs() -> None:
-    """Each entry of the recipe is a place that the toy changes."""
+    """The toy changes each place that the recipe for a statistic names."""
     assert recipe("statistic").count("\n* `") == len(statistic.PLACES)
 
 
 def test_plan_of_a_toy_planner_that_breaks_a_limit_is_rejected(tmp_path: Path) -> None:
-    """The check of every plan does not depend on the planner."""
+    """A plan of a toy planner that breaks a limit is rejected by the verifier."""
     toy = command.without_checks()
     done = toy.check(toy.copy(tmp_path))
     assert done.returncode == 1
@@ -79,7 +82,7 @@ def test_plan_of_a_toy_planner_that_breaks_a_limit_is_rejected(tmp_path: Path) -
 
 
 def test_toy_limit_equals_brute_force_on_generated_clusters(tmp_path: Path) -> None:
-    """Requests, planners and N+1 allow nothing that breaks the limit, and reject nothing else."""
+    """A toy limit is enforced by requests, planners and N+1 as by brute force."""
     every = seeds(10, 300)
     script = Path(limit.__file__).with_name("limit_clusters.py")
     done = run(limit.TOY.copy(tmp_path), str(script), str(every.start), str(len(every)))
@@ -94,6 +97,6 @@ def test_toy_limit_equals_brute_force_on_generated_clusters(tmp_path: Path) -> N
 
 
 def _outcome(line: str) -> tuple[str, str]:
-    """Return the count and the words of a line of `limit_clusters.py`."""
+    """Return the count and the words of a line of output of `limit_clusters.py`."""
     count, _, words = line.strip().partition(" ")
     return count, words

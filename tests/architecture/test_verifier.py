@@ -12,7 +12,7 @@ STAGES = {
     "batched_simulation", "bounds", "comparison", "counting", "failure_watch", "pools",
     "simulation", "simulation_arrays", "slots", "tolerance", "unrestarted",
 }  # fmt: skip
-"""The modules of `n1` in which planners check N+1; an error in one of them must not pass a plan."""
+"""Modules of `n1` with which planners check N+1; the verifier must not use them."""
 
 
 FAST = {
@@ -20,14 +20,14 @@ FAST = {
     "scoring.incremental_pairs", "scoring.least_spread", "scoring.proportional_statistics",
     "solver.optimum",
 }  # fmt: skip
-"""Other modules with bounds, counting and arrays by which planners decide."""
+"""Other modules with bounds, counts and arrays, by which planners decide."""
 
 PROPOSING = {"n1.exact", "scoring"}
-"""Modules that only propose restarts, and may use arrays and packing; the limits accept them."""
+"""Modules that only propose restarts, which the limits then accept or reject."""
 
 
 def reached(starts: Iterable[str], without: Iterable[str] = ()) -> dict[str, str]:
-    """Return each module that `starts` import, directly or not, and a module that imports it.
+    """Return each module that `starts` import, directly or not, with one that imports it.
 
     The imports of modules in `without` are not followed. Imports for types alone do not count.
     """
@@ -50,7 +50,7 @@ def reached(starts: Iterable[str], without: Iterable[str] = ()) -> dict[str, str
 
 
 def test_verifier_reaches_no_fast_check_of_planners() -> None:
-    """No module that it imports, directly or not, is a stage of N+1, a bound or a count."""
+    """The verifier imports no check of N+1, bound or count of planners, also not indirectly."""
     found = reached(VERIFIER)
     forbidden = {f"iallocator.n1.{name}" for name in STAGES}
     forbidden |= {f"iallocator.{name}" for name in FAST}
@@ -61,7 +61,7 @@ def test_verifier_reaches_no_fast_check_of_planners() -> None:
 
 
 def test_verifier_uses_arrays_and_packing_only_to_propose_restarts() -> None:
-    """Without exact search and the choice of kernels, it reaches no array, solver or packing."""
+    """The verifier uses arrays and packing only for proposing restarts."""
     found = reached(VERIFIER, without=PROPOSING)
     wrong = [
         f"{name}, by {by}"

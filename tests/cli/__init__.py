@@ -1,1 +1,1 @@
-"""Test the command line, as administrators and Ganeti start it."""
+"""Test the command line as administrators and Ganeti start it."""

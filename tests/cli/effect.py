@@ -1,4 +1,4 @@
-"""Describe an option's effect, and build small clusters on which options have effects."""
+"""Describe the effect of an option, and build small clusters on which options have effects."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 @dataclass(frozen=True)
 class Effect:
-    """Represent an option and the input on which it changes the output.
+    """An option and the input on which it changes the output.
 
     Attributes
     ----------
     document:
-        What is read; None: nothing, the cluster comes from elsewhere.
+        The document to read; None if the cluster is read from elsewhere.
     option:
-        The option, with its value.
+        The option with its value.
     words:
-        Given with and without it.
+        The arguments given with and without the option.
     files:
-        Name -> what stands in that file of the folder.
+        Name -> content of a file in the folder of the test.
     """
 
     document: Json | None
@@ -37,7 +37,7 @@ class Effect:
 
 
 def stored(case: str, option: str, *words: str) -> Effect:
-    """Return a test case that applies `option` to a request or cluster in ``fixtures``."""
+    """Return the effect of `option` on a request or cluster stored in ``fixtures``."""
     request, text = FIXTURES / case / "request.json", FIXTURES / case / "cluster.data"
     if request.exists():
         return Effect(json.loads(request.read_text()), option, words)
@@ -59,6 +59,6 @@ CROWDED = cluster(
         **{f"r{k}": rbd("node1", memory=512 + 128 * k) for k in range(3)},
     },
 )
-"""Nearly everything is on the first node."""
+"""A cluster with nearly all instances on the first node."""
 
 TEXT = (FIXTURES / "balance/crowded-pair/cluster.data").read_text()

@@ -1,4 +1,4 @@
-"""For every option of every command, define a document on which the option changes the output.
+"""Define for every option of every command a document on which the option changes the output.
 
 A case is a document, the fixed arguments, and the option as typed. ``{folder}`` in an argument is
 replaced by a folder with the files to read or write.
@@ -28,7 +28,7 @@ NEEDS_A_SERVER = {
     "--fenced", "--undo", "--watch", "--state", "--probes", "--most-nodes", "--boot-id", "--until",
     *(option.names[0] for option in (*Execution.options, BOOT)),
 }  # fmt: skip
-"""Options that need a running cluster; tests/live and tests/execution have one."""
+"""Options that need a running cluster; tests/live and tests/execution test them."""
 
 FEWER = "".join(line for line in TEXT.splitlines(True) if not line.startswith("db1|"))
 
@@ -51,7 +51,7 @@ READ_FROM = {
 
 
 def from_file(document: Json, *words: str) -> Effect:
-    """Return the effect of reading the document from a file instead of an empty cluster."""
+    """Return the effect of reading `document` from a file instead of an empty cluster."""
     other = {**document, "instances": {}}
     if "request" in document:
         other = allocate(cluster(1), disk_template="plain")
@@ -60,7 +60,7 @@ def from_file(document: Json, *words: str) -> Effect:
 
 
 def measured(document: Json) -> str:
-    """Return reports of monitoring daemons about the nodes of `document`: one of them is busy."""
+    """Return reports of monitoring daemons about the nodes of `document`, with one busy node."""
     return json.dumps(
         [
             {"node": name, "reports": [
@@ -75,7 +75,7 @@ def measured(document: Json) -> str:
 
 
 def measuring(document: Json, *words: str) -> dict[str, Effect]:
-    """Return the effects of the options for monitoring daemons, with reports from files."""
+    """Return the effects of the options for monitoring daemons, which read reports from files."""
     files = {"mond.json": measured(document), "none.json": "[]"}
     reported = "--mond-data={folder}/mond.json"
     return {
@@ -96,7 +96,7 @@ ROOMY = allocate_rbd(
                           "c": rbd("node3", memory=4500)}),
     memory=6000,
 )  # fmt: skip
-"""Without N+1, one migration makes the room for the request."""
+"""A request that fits after one migration, without N+1."""
 
 LOCAL = allocate(cluster(3), disk_template="plain")
 
@@ -153,7 +153,7 @@ NOTED = {
     "--capture-days": Effect(NEW, "--capture-days=0", ("--capture={folder}",),
                              {"000007.args": ""}),
 }  # fmt: skip
-"""Without the option, the older call stays."""
+"""Files of recorded calls; the option deletes the older one of two calls."""
 
 CALLS = {
     "000001.request.json.gz": json.dumps(NEW),
@@ -173,7 +173,7 @@ GROUPED = cluster(
     instances={"e": rbd("node1", memory=512), "w": rbd("node3", memory=1024)},
     changes={"node3": {"tags": ["iallocator:maintenance"]}},
 )
-"""Two groups with an instance each."""
+"""A cluster of two groups with an instance each."""
 GROUPED["nodegroups"]["uuid-east"]["tags"] = ["iallocator:top:3"]
 GROUPED_NEW = allocate_rbd(GROUPED)
 
@@ -256,7 +256,7 @@ SHOWN_ALWAYS = ("--json", "--print-commands", "--graph", "--verbose", "--version
 
 
 def planned(document: Json, *words: str) -> dict[str, Effect]:
-    """Return the options of every planner."""
+    """Return the effects of the options that every planner has, for `document`."""
     return {
         **{name: Effect(document, name, words) for name in SHOWN_ALWAYS},
         "--validate": Effect(document, "--validate"),
@@ -275,7 +275,7 @@ def planned(document: Json, *words: str) -> dict[str, Effect]:
 
 
 QUICKLY = ("--tiered-alloc=10g,1g,1", "-l3")
-"""For `capacity`: without bounds in the policy, the largest size needs many steps."""
+"""Options that shorten `capacity`: without limits in the policy, it tries many sizes."""
 
 LOADED = measuring(CROWDED, "--print-instances")
 """Options of planners that use the load of instances."""
@@ -366,7 +366,7 @@ ASKED = {
                       "--mode=secondary-only", document=EVACUATED),
     "--html": asking("--html={folder}/page.html", *PLAIN),
 }  # fmt: skip
-"""Options of `ask` that `explain` does not have; it shares the others."""
+"""Options of `ask` with their effects; options that it shares with `explain` are not listed."""
 ASKED["--ialloc-src"] = Effect(
     None,
     "--ialloc-src={folder}/it",
@@ -385,7 +385,7 @@ NODES_OF_KVM = stored(KVM, "").document or {}
 
 APART = rbd("node1", tags=["iallocator:separate:must:db"])
 SEPARATED = cluster(2, instances={"a": APART, "b": APART})
-"""Two separated instances on one node."""
+"""A cluster with two separated instances on one node."""
 
 _add("ask", ASKED)
 WITH_SCORES = ("--n1=off", "--json")
@@ -394,7 +394,7 @@ ROOMY_IN_EAST = allocate_rbd(
     cluster({"east": 3, "west": 1}, instances=ROOMY["instances"]),
     memory=6000,
 )  # fmt: skip
-"""The request fits in one group, and in the other after a migration."""
+"""A request that fits in one group, and in the other group after a migration."""
 
 ROOMY_APART = {
     **ROOMY,
@@ -504,7 +504,7 @@ LOST["nodegroups"]["uuid-default"]["ipolicy"]["vcpu-ratio"] = 0.01
 
 
 def lost(memory: int = 512, /, **others: Json) -> Json:
-    """Return an instance on an offline node, beside other instances; the repair may recreate it."""
+    """Return an instance on an offline node that repair may recreate, beside others."""
     mine = instance("node3", disk_template="plain", memory=memory)
     return cluster(
         3, instances={"lost": mine, **others}, changes={"node3": {"offline": True}},
@@ -513,11 +513,11 @@ def lost(memory: int = 512, /, **others: Json) -> Json:
 
 
 TIGHT = lost(5000, r=rbd("node2", memory=5000))
-"""Recreated, the instance leaves no capacity for the other one if its node fails."""
+"""A cluster where the recreated instance leaves no failover capacity for another one."""
 QUIET = lost(r=rbd("node2", memory=16))
-"""Without load, the instance goes to the first node."""
+"""A cluster where the instance is recreated on the first node if no loads are known."""
 EITHER = lost(q=rbd("node1", memory=8), r=rbd("node2", memory=16))
-"""If loads are measured, the first node may be the busier one."""
+"""A cluster where measured loads decide on which node the instance is recreated."""
 BUSY = lost(
     large=instance("node1", memory=2048, vcpus=24, disk_template="plain"),
     **{f"t{k}": instance("node2", memory=16, disk_template="plain") for k in range(6)},

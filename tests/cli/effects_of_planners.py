@@ -1,4 +1,4 @@
-"""For the options of planners, define clusters on which each option changes the plan."""
+"""Define clusters on which each option of a planner changes the plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = {"east": 2, "west": 2}
 AWAY = {"node1": {"offline": True}}
 
 RACKS = cluster(2, changes={"node1": {"tags": ["rack:a"]}}, tags=("htools:nlocation:rack",))
-"""One of two nodes is in a failure domain."""
+"""A cluster of two nodes, one of which is in a failure domain."""
 
 LOADED = {"loads": "d0 5 1 1 1\nr0 9 9 9 9\n"}
 """A file of dynamic utilisation."""
@@ -28,16 +28,16 @@ LOADS = "--dynu-file={folder}/loads"
 
 
 def four(**members: object) -> dict[str, Json]:
-    """Return a cluster with four equal instances on the first node."""
+    """Return four equal instances on the first node; `members` change all of them."""
     return {f"a{k}": rbd("node1", **members) for k in range(4)}
 
 
 SICK = cluster(2, instances=four(tags=["x:1"]), tags=("htools:iextags:x",))
-"""Instances that exclude each other are on one node."""
+"""A cluster with instances on one node that an exclusion tag must separate."""
 
 
 def changed(document: Json, *path: str, **members: object) -> Json:
-    """Return a copy of `document` with other members in the object at `path`."""
+    """Return a copy of `document` in which the object at `path` has the given members."""
     copy: Json = json.loads(json.dumps(document))
     place = copy
     for name in path:
@@ -47,7 +47,7 @@ def changed(document: Json, *path: str, **members: object) -> Json:
 
 
 def of_kvm(document: Json) -> Json:
-    """Return `document` with kvm: nodes need memory for themselves, so memory is short."""
+    """Return `document` with kvm as hypervisor, so that nodes need memory for themselves."""
     copy = changed(document, enabled_hypervisors=["kvm"])
     for node in copy["nodes"].values():
         node |= {"total_memory": 5200}
@@ -79,7 +79,7 @@ def strict_ratio(document: Json, group: str, ratio: float) -> Json:
 
 
 def occupied(**away: object) -> Json:
-    """Return two instances of which the first occupies the only node that fits the second."""
+    """Return two instances; the first one is on the only node where the second one fits."""
     instances = {
         "a": instance("node1", memory=3000, disk_template="ext", storage_pool="nas1"),
         "b": instance("node1", memory=3000, disk_template="ext", storage_pool="nas2"),
@@ -98,7 +98,7 @@ def occupied(**away: object) -> Json:
 
 
 PAIR = strict_ratio(cluster(2, cpus=2, instances=four(vcpus=4, memory=512)), "default", 3)
-"""All on one node, and the ratio lets one go to the other."""
+"""A cluster with all instances on one node, of which the cpu ratio permits to move one."""
 
 PACKED = cluster(
     4,
@@ -110,13 +110,13 @@ PACKED = cluster(
         "i4": rbd("node1", memory=3072),
     },
 )
-"""One more node can be freed if all instances are placed at once."""
+"""A cluster in which one more node can be freed if all instances are placed jointly."""
 
 PACKED_TIGHTLY = ("--n1=off", "--target-resources=1", "--minimal-resources=0.5")
 
 EAST = cluster(TWO, instances=four())
 IN_USE = cluster(TWO, instances=four() | {"stays": instance("node3")})
-"""Both groups hold instances; one of them cannot leave."""
+"""A cluster of two groups with instances, of which one cannot leave its group."""
 
 EAST_AWAY = cluster(TWO, instances=four(), changes=AWAY)
 KVM = of_kvm(EAST)
@@ -129,7 +129,7 @@ TWO_TROUBLES = cluster(
     instances={"e": rbd("node1"), "w": rbd("node3")},
     changes={"node1": {"offline": True}, "node3": {"offline": True}},
 )
-"""Each group has an instance on an offline node."""
+"""A cluster of two groups, each with an instance on an offline node."""
 
 BALANCING = {
     "--evac-mode": Effect(CROWDED, "--evac-mode"),
@@ -166,9 +166,9 @@ VERIFIED = {"--verify-plan": Effect(CROWDED, "--verify-plan")}
 
 
 def history_of_loads(elsewhere: str = "") -> dict[str, str]:
-    """Return files with the loads of `CROWDED`, and its history of a day and 3 hours.
+    """Return files with the loads of `CROWDED`, and a history of 27 hours.
 
-    `elsewhere`: an instance that was on another node until the last sample.
+    `elsewhere` is an instance that was on another node until the last sample.
     """
     nodes = {name: list(one["nodes"]) for name, one in CROWDED["instances"].items()}
     lines: dict[str, list[str]] = {"01": [], "02": []}
@@ -226,7 +226,7 @@ BALANCE = {
 }
 
 TIMED = "--bandwidth=7", ("--html={folder}/page.html",)
-"""Bandwidth, on the page of a plan with steps."""
+"""The option --bandwidth, with the page of a plan on which it changes the times."""
 
 CHECK = {
     "--metrics": Effect(CROWDED, "--metrics={folder}/file"),
@@ -257,10 +257,10 @@ def of_drbd(document: Json) -> Json:
 def between(
     document: Json, hindered: Json, kvm: Json, marked: Json, loaded: Json
 ) -> dict[str, Effect]:
-    """Return the effects that the commands between groups have in common.
+    """Return the effects of the options that all commands between groups have.
 
-    `hindered`: moves need to exceed a soft limit; `kvm`: short of memory; `marked`: with tags of
-    iallocator; `loaded`: with placement keys.
+    In `hindered`, moves exceed a soft limit; `kvm` is short of memory; `marked` has tags of
+    iallocator, and `loaded` placement keys.
     """
     keys = ("--strategy=affinity",)
     return {
@@ -299,7 +299,7 @@ ALIKE = cluster(
     instances={name: rbd(name, tags=["rack:1"]) for name in ("node1", "node2")},
     tags=("htools:iextags:rack",),
 )
-"""Instances that an exclusion tag keeps apart."""
+"""A cluster with instances that an exclusion tag keeps apart."""
 
 BALANCE_GROUPS = {
     "--group": Effect(
@@ -321,7 +321,7 @@ SHOWN_LOADS = ("--print-nodes=name,cload",)
 STICKY = ("--strategy=pacemaker-balanced",)
 
 SIMULATED = compress_case(119, "shared")._replace(n1="strict", lenient=False, cpu_ratio=64).text()
-"""A group that exact search proves to be impossible to empty, if strict N+1 rejects the moves."""
+"""A group that exact search proves impossible to empty if strict N+1 rejects the moves."""
 
 COMPRESS = {
     "--optimal": Effect(
@@ -359,7 +359,10 @@ PLACED = ("--strategy=pacemaker-default",)
 
 
 def hard_to_place() -> str:
-    """Return a cluster with an offline node. All instances fit, but in few placements."""
+    """Return a cluster with an offline node, as text.
+
+    All instances fit, but in few placements.
+    """
     rng = Random("pl5 1250")
     machines = [Machine(f"node{k}", 16384, 1 << 20, 64) for k in range(rng.randint(4, 5))]
     count = len(machines)
@@ -400,7 +403,7 @@ PLACE = {
 }
 
 MANY_SETS = cluster_of("squeeze", 4, "shared").text()
-"""Many sets of two nodes that exact search proves to be impossible to free, one by one."""
+"""A cluster with many sets of two nodes, which exact search proves impossible to free."""
 
 SQUEEZE = {
     "--optimal": Effect(
@@ -436,7 +439,7 @@ SQUEEZE = {
 
 
 def small(**members: object) -> Json:
-    """Return two groups, and a policy of small instances."""
+    """Return a cluster of two groups with a policy that permits small instances only."""
     instances: Json = members.pop("instances", {})  # type: ignore[assignment]
     document = cluster(TWO, memory=4096, instances=instances)
     sizes = policy(high=spec(1024, 2, 10240, 4, 4)) | {"spindle-ratio": 4}
@@ -457,14 +460,14 @@ SICK = small(
 SLOTS = cluster(
     2, changes={f"node{k}": {"tags": ["iallocator:utilization:slots:1"]} for k in (1, 2)}
 )
-"""Nodes that say of how many they may hold, which only some strategies hear."""
+"""A cluster with capacities in tags of nodes, which only some strategies read."""
 
 RESERVED = cluster(3, memory=8000, instances={"a": instance("node1", "node2", memory=3000)})
-"""Three more pairs of 2500 MiB fit where the score is best, and four elsewhere."""
+"""A cluster for three more pairs of 2500 MiB by score, and four by other placements."""
 
 
 def totals(step: int) -> dict[str, str]:
-    """Return a history of totals in which the memory of the group east grows by `step` a day."""
+    """Return a history of totals in which the memory of group east grows by `step` MiB a day."""
     groups = [
         {"uuid-east": {"instances": k, "memory": k * step, "disk": 0, "vcpus": k}}
         for k in range(1, 21)
@@ -489,13 +492,13 @@ ARCHIVED = {
             "OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "i1"}}],
     })
 }  # fmt: skip
-"""An instance that existed from 2026-01-15 to 2026-01-20."""
+"""An archived job list of an instance that existed from 2026-01-15 to 2026-01-20."""
 
 MANY_FIT = as_text(
     [Machine(f"node{k}", 49152 + 16384 * (k % 2), 1 << 20, 64) for k in range(5)],
     [Home(f"inst{k}", 1500 + 433 * k, 2048, 1, "rbd", (k % 5,)) for k in range(10)],
 )
-"""More than 300 instances of 500 MiB fit."""
+"""A cluster with capacity for more than 300 instances of 500 MiB."""
 
 MANY_SMALL = ("--standard-alloc=1g,500,1", "--disk-template=rbd", "--static-kvm-node-memory=0")
 
@@ -611,12 +614,12 @@ ROUNDS = cluster(
         "e": instance("node4", "node3", memory=512),
     },
 )
-"""Nodes to reboot, with everything that can be on them."""
+"""A cluster of nodes to reboot, with all kinds of instances on them."""
 
 SHARED_ROUNDS = cluster(
     3, instances={f"s{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
 )
-"""Two nodes could be away, if the third might be alone."""
+"""A cluster in which two nodes can be rebooted at once if N+1 is ignored."""
 
 UNEVEN = cluster(
     3,
@@ -626,7 +629,7 @@ UNEVEN = cluster(
         **{f"t{k}": instance("node2", memory=16, disk_template="plain") for k in range(6)},
     },
 )
-"""By memory there is most room where most are busy."""
+"""A cluster in which free memory is largest on the nodes with the most load."""
 
 FORCE = ("--force",)
 
@@ -640,7 +643,7 @@ HARD_TO_DRAIN = cluster(
         )
     },
 )  # fmt: skip
-"""Few sets of nodes can be drained together, and a proof of that needs many plans."""
+"""A cluster for which few sets of nodes can be drained together, and a proof takes long."""
 
 REBOOT = {
     "--optimal": Effect(HARD_TO_DRAIN, "--optimal", FORCE),
@@ -723,7 +726,7 @@ DEAD = cluster(
         "i4": instance("node2", "node3", memory=512, vcpus=4),
     },
 )
-"""A node with instances that have a choice of new nodes; one choice costs N+1."""
+"""A dead node with instances that can move to several nodes, one of which violates N+1."""
 
 DEAD_OF_KVM = cluster(
     4,
@@ -774,4 +777,4 @@ BY_COMMAND = {
     "rescue": RESCUE,
     "squeeze": SQUEEZE,
 }
-"""Command -> option -> where it acts; what every planner has is not in it."""
+"""Command -> option -> effect, for options that not every planner has."""

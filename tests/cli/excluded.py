@@ -1,4 +1,4 @@
-"""For every command, define a cluster in which an exclusion tag changes the output."""
+"""Define for every command a cluster in which an exclusion tag changes the output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CROWDED: Json = cluster(
         "w": rbd("node4", tags=["srv:b"], memory=256),
     },
 )
-"""Two pairs of instances that an exclusion tag would separate if the cluster had it."""
+"""A cluster of two pairs of instances that the exclusion tag would separate."""
 
 LOST: Json = cluster(
     3,
@@ -27,7 +27,7 @@ LOST: Json = cluster(
     changes={"node1": {"offline": True}},
     tags=("ganeti:watcher:autorepair:reinstall",),
 )
-"""``p`` would be recreated on the second node."""
+"""A cluster in which instance ``p`` would be recreated on the second node."""
 
 AWAY: Json = cluster(
     {"east": 1, "west": 2},
@@ -38,7 +38,7 @@ AWAY: Json = cluster(
     },
     changes={"node1": {"offline": True}},
 )
-"""A whole group that must be evacuated, with instances that a tag would separate."""
+"""A group to be evacuated, with instances that the exclusion tag would separate."""
 
 FULL: Json = allocate_rbd(
     cluster(3, instances={"a": rbd("node1", memory=3000, tags=["srv:a"]),
@@ -46,7 +46,7 @@ FULL: Json = allocate_rbd(
                           "c": rbd("node3", memory=4500, tags=["srv:a"])}),
     memory=6000,
 )  # fmt: skip
-"""Room would be made by moving ``a`` to ``b``."""
+"""A request that fits if instance ``a`` moves to the node of ``b``."""
 
 NEW = allocate_rbd(CROWDED, tags=["srv:b"], memory=512)
 

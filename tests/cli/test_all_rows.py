@@ -1,4 +1,4 @@
-"""Test for each command that what a terminal does not show is printed with the named option."""
+"""Test that the named option prints the rows that are omitted on a terminal."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ LINES = (
     "reboot --force --print-moves", "redistribute", "repair", "rescue node1", "show",
     "show -p --print-instances", "squeeze --minimal-resources=0 --target-resources=0",
 )  # fmt: skip
-"""A command line for each command that prints tables."""
+"""One command line for each command that prints tables."""
 
 NOT_CUT = {
     "balance-groups", "capacity --tiered-alloc=1g,1g,1", "compress", "make-room",
     "show",
 }  # fmt: skip
-"""Lines with short tables."""
+"""Command lines with tables that are too short to be cut."""
 
 MORE = re.compile(r"(?:\b\d+ more|names above are shortened)(?: \(|: )(.*)$", re.MULTILINE)
 
 
 def large() -> Json:
-    """Return 26 nodes with a request; one node is offline, two nodes have 25 instances each."""
+    """Return 26 nodes with a request; one node is offline, two have 25 instances each."""
     tags = ["iallocator:separate:should:x"]
     held = {
         f"i{k:02}": instance("node1", memory=200, disk_template="rbd", tags=tags)
@@ -69,7 +69,7 @@ def on_terminal(words: list[str], capsys: Capture, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_command_with_tables_is_tested() -> None:
-    """A new command needs a line."""
+    """Each command that prints tables has a command line in this module."""
     assert {words.split()[0] for words in LINES} == COMMANDS.keys() - WITHOUT_TABLES
 
 
@@ -77,7 +77,7 @@ def test_every_command_with_tables_is_tested() -> None:
 def test_what_is_cut_is_printed_with_the_named_option(
     line: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the option, no list is cut, and the text is longer."""
+    """The option that a cut list names prints the complete list."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(large()))
     words = [*line.split(), str(path)]
@@ -94,7 +94,7 @@ def test_what_is_cut_is_printed_with_the_named_option(
 def test_campaign_of_many_groups_is_short_on_a_terminal(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The work of the first groups is listed, and the number of the others."""
+    """On a terminal, the page of a campaign lists the first groups and counts the others."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(cluster({"east": 40})))
     words = ["maintain", "--force", "--parallel=1", str(path)]

@@ -1,4 +1,4 @@
-"""Test the effects and the errors of the configuration file."""
+"""Test the configuration file: its effects and its errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 class Desk:
-    """Represent a folder with a request and a configuration file, and run commands on them."""
+    """A folder with a request and a configuration file, in which commands run."""
 
     def __init__(self, folder: Path, capsys: Capture) -> None:
         self.request = folder / "request.json"
@@ -25,20 +25,20 @@ class Desk:
         self.put()
 
     def put(self, **changes: Any) -> None:
-        """Replace the request by one about a cluster with these members."""
+        """Replace the request by one on a cluster with the members `changes`."""
         old = {"old": rbd("node1")}
         document = {**allocate_rbd(cluster(3, instances=old)), **changes}
         self.request.write_bytes(as_bytes(document))
 
     def output_of(self, text: str, *words: str) -> tuple[int, str, str]:
-        """Return exit status and both streams of a command line with this configuration."""
+        """Return the exit status, stdout and stderr of a command with this configuration."""
         self.file.write_text(text)
         status = main([*words, f"--config={self.file}"])
         streams = self._capsys.readouterr()
         return status, streams.out, streams.err.replace(str(self.file), "FILE")
 
     def settings(self, text: str, *words: str) -> dict[str, tuple[Any, str]]:
-        """Return what ``config`` shows: name -> value and origin."""
+        """Return the settings that ``config`` prints: name -> value and origin."""
         status, out, _ = self.output_of(text, "config", "--json", str(self.request), *words)
         assert status == 0
         rows = json.loads(out.replace(str(self.file), "FILE"))["settings"]
@@ -47,12 +47,12 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, capsys: Capture) -> Desk:
-    """Return a desk in a folder of its own."""
+    """Return a desk in the folder of the test."""
     return Desk(tmp_path, capsys)
 
 
 def test_file_sets_options_that_no_other_source_sets(desk: Desk) -> None:
-    """Tags of the cluster override the file, and the command line overrides tags; `no` clears."""
+    """A setting in the file is overridden by tags, and tags by the command line; `no` clears."""
     desk.put(cluster_tags=["iallocator:strategy:affinity"])
     text = 'n1 = "off"\nstrategy = "pacemaker-minimal"\ntop = 3\noptimal = true\nseed = 4\n'
     found = desk.settings(text, "--top=5", "--optimal=no")
@@ -64,7 +64,7 @@ def test_file_sets_options_that_no_other_source_sets(desk: Desk) -> None:
 
 
 def test_file_changes_answers_of_requests_and_their_explanations(desk: Desk) -> None:
-    """The file applies to the plugin's call and explain, and to the command of its table."""
+    """The configuration file applies to the plugin, to explain, and to the table's command."""
     assert len(json.loads(desk.output_of("top = 2", str(desk.request))[1])["solutions"][0]) > len(
         json.loads(desk.output_of("", str(desk.request))[1])["solutions"][0]
     )
@@ -88,12 +88,12 @@ def test_file_changes_answers_of_requests_and_their_explanations(desk: Desk) -> 
 def test_n1_follows_the_source_with_the_highest_precedence(
     text: str, words: tuple[str, ...], expected: str, desk: Desk
 ) -> None:
-    """Hail's compatibility implies its N+1, above the value in a file."""
+    """--compat hail implies hail's N+1, whatever the configuration file has for N+1."""
     assert desk.settings(text, *words)["n1"][0] == expected
 
 
 def test_cluster_on_the_command_line_replaces_that_of_the_file(desk: Desk) -> None:
-    """A file or another source replaces the source in the table of the command."""
+    """A cluster on the command line replaces the cluster in the configuration file."""
     table = '[balance]\nrapi = "nowhere.invalid"\ncredentials = "/none"\nverbose = 1\n'
     for words in ((str(desk.request),), ("--simulate=p,2,10g,4g,2",)):
         status, _, err = desk.output_of(table, "balance", *words)
@@ -102,7 +102,7 @@ def test_cluster_on_the_command_line_replaces_that_of_the_file(desk: Desk) -> No
 
 
 def test_words_of_a_request_are_not_a_cluster(desk: Desk) -> None:
-    """The words that follow `ask` are a question; they do not replace the cluster in its table."""
+    """The words of a question after `ask` do not replace the cluster of the configuration file."""
     words = ["ask", "allocate", "--memory=1G", "--disk=1G", "--template=plain", "-v"]
     status, _, err = desk.output_of('[ask]\nsimulate = "p,7,100g,8g,4"\n', *words)
     assert status == 0
@@ -135,7 +135,7 @@ def test_words_of_a_request_are_not_a_cluster(desk: Desk) -> None:
 def test_invalid_file_causes_one_line_and_status_2(
     text: str, expected: str, command: str, desk: Desk
 ) -> None:
-    """With an invalid file, the command ends with an error instead of using other settings."""
+    """With an invalid configuration file, commands end with one line and status 2."""
     status, out, err = desk.output_of(text, *filter(None, [command]), str(desk.request))
     assert (status, out) == (2, "")
     assert err.startswith(f"iallocator: FILE: {expected}")
@@ -152,7 +152,7 @@ def test_invalid_file_causes_one_line_and_status_2(
     ],
 )
 def test_invalid_table_is_reported_by_its_command(text: str, expected: str, desk: Desk) -> None:
-    """The command itself and `config` report an invalid table; requests ignore the table."""
+    """A command and `config` report an invalid table of the command; requests ignore it."""
     text = text if text.startswith("[") else f"[balance]\n{text}"
     for command in ("balance", "config"):
         status, _, err = desk.output_of(text, command, str(desk.request))
@@ -164,7 +164,7 @@ def test_invalid_table_is_reported_by_its_command(text: str, expected: str, desk
 def test_file_is_found_by_the_environment_or_at_its_default_path(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """The default file is optional; a file that is named must exist."""
+    """The default configuration file is optional; one named by the environment must exist."""
     desk.file.write_text("nonsense = 1")
     monkeypatch.setattr(options, "CONFIGURATION", str(desk.file))
     assert main([str(desk.request)]) == 0  # the environment names no file
@@ -180,7 +180,10 @@ def test_file_is_found_by_the_environment_or_at_its_default_path(
 
 
 def test_cases_are_replayed_without_the_settings_of_this_machine(desk: Desk) -> None:
-    """A stored case uses only the settings beside it; only `replay` reads the machine's file."""
+    """`replay` runs cases with the configuration beside them, not with that of the machine.
+
+    Only the command `replay` itself reads the machine's file.
+    """
     folder = str(desk.request.parent)
     assert desk.output_of("", "replay", "--update", folder)[0] == 0
     assert desk.output_of("top = 3", "replay", folder)[0] == 0
@@ -192,7 +195,7 @@ def test_cases_are_replayed_without_the_settings_of_this_machine(desk: Desk) -> 
 def test_file_beside_a_case_replaces_that_of_the_machine(
     arguments: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file beside the case applies to its requests and commands, and replaces the machine's."""
+    """The configuration beside a case replaces that of the machine in `replay`."""
     folder = desk.request.parent
     (folder / "args").write_text(arguments)
     assert desk.output_of("", "replay", "--update", str(folder))[0] == 0
@@ -205,7 +208,7 @@ def test_file_beside_a_case_replaces_that_of_the_machine(
 
 
 def test_strategy_in_the_table_of_capacity_is_rejected_where_it_cannot_act(desk: Desk) -> None:
-    """In the top table, the option is ignored, as in the example of the manual."""
+    """`capacity` rejects a strategy in its own table of the file, and ignores one at the top."""
     status, _, err = desk.output_of('[capacity]\nstrategy = "score"', "capacity", str(desk.request))
     assert (status, err) == (
         2, "iallocator: --strategy is for requests (--replay): sizes are placed by score\n",

@@ -1,4 +1,4 @@
-"""Test that an option has one effect, in the configuration file and on the command line."""
+"""Test that an option has one effect in the configuration file and on the command line."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Capture = pytest.CaptureFixture[str]
 STRATEGIES = (*NAMES, *ALIASES)
 
 NOT_HERE = {*BY_HAND, *OF_COMMANDS, "no_config"}
-"""Options that are rejected, or are another source than the command line of the effect."""
+"""Options that the file cannot set, or that name the file."""
 
 
 def option_named(command: str, name: str) -> Option:
-    """Return the option of a command, or of requests."""
+    """Return the option called `name` of a command, or of requests."""
     table = options_of(command) if command else COMMON
     return next(option for option in table if name in option.names)
 
 
 def overrides_file(command: str, name: str) -> bool:
-    """Return whether the command line contains the option, which overrides the file."""
+    """Return whether the command line of the effect contains the option already."""
     words = {word.partition("=")[0] for word in EFFECTS[command, name].words}
     return not words.isdisjoint(option_named(command, name).names)
 
@@ -43,11 +43,11 @@ CASES = sorted(
 )
 
 TELLS_MORE = {"--log", "--capture", "--capture-keep", "--capture-days", "--junit", "--inter-group"}
-"""Options with output that contains times, or the origin of a setting."""
+"""Options that print times, or the origin of a setting."""
 
 
 def written(command: str, option: Option, word: str) -> str:
-    """Return a configuration file with the meaning of `word` on the command line."""
+    """Return a configuration file that sets the option as `word` does on the command line."""
     _, sign, text = word.partition("=")
     value: object = text
     if not sign:
@@ -66,7 +66,7 @@ def written(command: str, option: Option, word: str) -> str:
 def test_option_in_the_file_acts_as_on_the_command_line(
     command: str, name: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Output and written files are equal with the option in a file and on the command line."""
+    """An option in the file gives the output and files that it gives on the command line."""
     effect: Effect = EFFECTS[command, name]
     option = option_named(command, name)
     folder = tmp_path / "run"
@@ -87,7 +87,7 @@ VALUES = {
     "save_cluster": "{folder}/saved", "mond_data": "{folder}/mond", "log": "{folder}/log",
     "capture": "{folder}", "max_input": "900m", "tag_prefix": "x:",
 }  # fmt: skip
-"""A value for some options that are not numbers. Others are flags, or take the last choice."""
+"""Values for options that are neither numbers nor flags nor choices."""
 
 
 def value_of(option: Option) -> str:
@@ -117,7 +117,7 @@ AT_TOP = [
 def test_common_options_of_the_file_make_no_command_fail(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A command skips an option that it does not have, because requests may need it."""
+    """A command ignores an option at the top of the file that only requests have."""
     usual = EFFECTS[command, "--max-input"]
     words = tuple(word for word in usual.words if not word.startswith("--strategy"))
     if command == "place":

@@ -119,7 +119,7 @@ def document(tmp_path: Path) -> str:
 def test_unknown_word_is_reported_with_a_suggestion(
     words: str, reported: str, document: str
 ) -> None:
-    """The message names the wrong word and suggests a similar one; the status is 2."""
+    """An unknown word is reported with a similar one; the exit status is 2."""
     arguments = words.replace("FILE", document).split()
     found = complaint(run(*arguments)).replace("-l:", "--max-length:")
     assert found.replace("-O:", "--offline:").replace(document, "FILE").startswith(reported)
@@ -137,19 +137,22 @@ def test_unknown_word_is_reported_with_a_suggestion(
 def test_wrong_word_of_an_option_is_reported_with_a_suggestion(
     words: list[str], meant: str, document: str
 ) -> None:
-    """The message lists the words that the option takes, and those that are similar."""
+    """A wrong value of an option is reported with the possible values and a similar one."""
     assert f"(did you mean {meant}" in complaint(run(*words, document))
 
 
 def test_question_without_a_template_takes_the_first_that_fits_its_disks() -> None:
-    """The default policy begins with a template without disks."""
+    """`ask` without a template uses the first one of the policy that fits the given disks.
+
+    The default policy begins with a template without disks.
+    """
     source = ("--simulate", "preferred,2,100g,8g,4", "--memory=1g")
     assert "\n  diskless, " in printed("ask", "allocate", *source)
     assert "\n  file, " in printed("ask", "allocate", *source, "--disk=1g")
 
 
 def test_one_file_given_twice_is_accepted() -> None:
-    """Only two different files contradict each other."""
+    """A command accepts one file given twice, and rejects two different files."""
     assert printed("show", "-t", str(TEXT), f"--text-data={TEXT}") == printed(
         "show", "-t", str(TEXT)
     )
@@ -157,13 +160,13 @@ def test_one_file_given_twice_is_accepted() -> None:
 
 @pytest.mark.parametrize(("most", "output"), [(2, "2 moves"), (1, "1 move"), (0, "0 moves")])
 def test_plan_that_reaches_its_limit_of_moves_names_the_option(most: int, output: str) -> None:
-    """The reason has the value of the limit and the name of the option."""
+    """A plan that reaches its limit of moves names the limit and the option."""
     text = printed("balance", "-l", str(most), str(ROOT / "docs/examples/cluster.json"))
     assert f"  limit of {output} reached (--max-length)\n" in text
 
 
 def test_evacuation_without_a_node_to_leave_says_so() -> None:
-    """With an offline node, the command prints a plan or another reason."""
+    """An evacuation without a node to leave reports that."""
     reason = "no node of the group is offline or drained (--evac-mode)"
     assert reason in printed("balance", "--evac-mode", "-t", str(TEXT))
     node = "-O" + TEXT.read_text().split("\n\n")[1].split("|")[0]
@@ -174,7 +177,7 @@ def test_evacuation_without_a_node_to_leave_says_so() -> None:
 def test_invalid_document_is_reported_with_the_name_of_its_file(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """A document from standard input has no file name in the message."""
+    """An invalid document is reported with its file name, unless it is from stdin."""
     path = tmp_path / "broken.json"
     path.write_text('{"nodes":')
     output = complaint(run(*words, str(path)))
@@ -187,7 +190,7 @@ def test_invalid_document_is_reported_with_the_name_of_its_file(
     ["--prefer", "unknown", "--min-disk", "--exclude-instances"],
 )
 def test_long_words_are_shortened_in_messages(words: str, document: str) -> None:
-    """The line that quotes an argument of any length is short."""
+    """A message shortens a long argument that it quotes."""
     long = "y" * 5000
     arguments = {
         "--prefer": ["squeeze", f"--prefer={long}", document],
@@ -211,14 +214,14 @@ def test_long_words_are_shortened_in_messages(words: str, document: str) -> None
 def test_bytes_that_are_not_a_document_are_reported_in_one_line(
     raw: bytes, reported: str, tmp_path: Path
 ) -> None:
-    """The message names the position in the file, and has no terms of codecs or parsers."""
+    """A file that is no document is reported with a position, without terms of parsers."""
     path = tmp_path / "document"
     path.write_bytes(raw)
     assert reported in complaint(run(str(path)))
 
 
 def test_duplicate_member_of_a_large_document_is_an_error(tmp_path: Path) -> None:
-    """The faster parser for large documents drops the first member, but the error is reported."""
+    """A duplicate member of a large document is an error, though a faster parser reads it."""
     path = tmp_path / "document"
     blank = b" " * 3_000_000
     path.write_bytes(b'{"a": {"b": 1, "b": 1}, "c": "' + blank + b'"}')
@@ -226,7 +229,10 @@ def test_duplicate_member_of_a_large_document_is_an_error(tmp_path: Path) -> Non
 
 
 def test_duplicate_member_without_effect_is_a_warning(document: str, capsys: Capture) -> None:
-    """A test document of Ganeti itself has such a member; the last one counts."""
+    """A duplicate member that has no effect is a warning; the last one counts.
+
+    A test document of Ganeti has such a member.
+    """
     path = Path(document)
     assert main([document]) == 0
     plain = capsys.readouterr()
@@ -239,7 +245,7 @@ def test_duplicate_member_without_effect_is_a_warning(document: str, capsys: Cap
 
 
 def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
-    """The mark of an editor changes no answer."""
+    """A byte order mark before a document does not change the output."""
     plain = printed(document)
     path = Path(document)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
@@ -259,7 +265,10 @@ def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
 def test_inconsistent_document_is_rejected_with_the_place_except_with_compat_hail(
     change: dict[str, object], reported: str, checks: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """The version is unknown, or two groups have one name. hail checks neither."""
+    """An inconsistent document is rejected with its place, except with --compat hail.
+
+    The version is unknown, or two groups have one name. hail checks neither.
+    """
     document = allocate(cluster()) | {"nodegroups": {"u1": group("one")}} | change
     for node in document["nodes"].values():
         node["group"] = "u1"
@@ -272,7 +281,7 @@ def test_inconsistent_document_is_rejected_with_the_place_except_with_compat_hai
 
 
 def test_incomplete_policy_of_the_cluster_is_completed(tmp_path: Path) -> None:
-    """Sizes that are missing in the policy have the values of the default policy."""
+    """Sizes that are missing in the cluster's policy are those of the default policy."""
     document = allocate(cluster())
     document["ipolicy"] = {"min": {"disk-size": 1024}, "max": {"memory-size": 2048}, "std": {}}
     path = tmp_path / "document"
@@ -287,7 +296,7 @@ def test_incomplete_policy_of_the_cluster_is_completed(tmp_path: Path) -> None:
 
 
 def test_incomplete_policy_of_the_cluster_applies_to_groups_without_one() -> None:
-    """The members that are present apply to the group."""
+    """An incomplete policy of the cluster applies to groups without a policy."""
     document = allocate(cluster(nodes=2), memory=4096)
     for one in document["nodegroups"].values():
         one.pop("ipolicy", None)
@@ -298,7 +307,7 @@ def test_incomplete_policy_of_the_cluster_applies_to_groups_without_one() -> Non
 def test_nothing_on_a_terminal_shows_the_usage(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """The command does not wait for input; the status is 2."""
+    """Without arguments and with a terminal as stdin, the program prints its usage, status 2."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -335,7 +344,7 @@ def test_nothing_on_a_terminal_shows_the_usage(
 def test_abbreviated_names_and_options_are_accepted(
     short: str, whole: str, document: str, capsys: Capture
 ) -> None:
-    """As in htools, a host name may be cut at a dot, and an option may be a unique prefix."""
+    """Host names cut at a dot and unique prefixes of options are accepted, as in htools."""
     output = []
     for words in (short, whole):
         assert main([*words.split(), document]) == 0
@@ -359,20 +368,20 @@ def test_abbreviated_names_and_options_are_accepted(
 def test_option_of_another_command_is_no_abbreviation(
     words: str, output: str, document: str
 ) -> None:
-    """An option that sets the size of an instance is no short form of --memory-ratio."""
+    """A prefix is not completed to an option of another command."""
     assert complaint(run(*words.split(), document)) == output
 
 
 @pytest.mark.parametrize("words", ["ask evacuate", "ask relocate", "rescue"])
 def test_file_in_the_place_of_a_name_is_reported(words: str, document: str) -> None:
-    """The error does not claim that no cluster is given."""
+    """If a file is given in place of a name, the error mentions the file."""
     reported = complaint(run(*words.split(), document))
     command = words.partition(" ")[0]
     assert reported == (f"{document} is read as the name that {command} needs: name FILE after it")
 
 
 def test_explanation_of_a_document_without_request_names_ask(tmp_path: Path) -> None:
-    """The error says what to do instead."""
+    """`explain` of a document without a request names the command ask."""
     path = tmp_path / "cluster.json"
     path.write_bytes(as_bytes(cluster()))
     assert complaint(run("explain", str(path))) == (
@@ -381,14 +390,14 @@ def test_explanation_of_a_document_without_request_names_ask(tmp_path: Path) -> 
 
 
 def test_cluster_without_nodes_has_no_remark_about_other_groups() -> None:
-    """The only group has no node, and is not counted as another group."""
+    """For a cluster without nodes, `balance` does not mention other groups."""
     done = run("balance", "--simulate", "preferred,0,100g,16g,4")
     assert done.returncode == 0
     assert not done.stderr
 
 
 def test_ambiguous_abbreviation_is_rejected(tmp_path: Path) -> None:
-    """All possible names are listed."""
+    """An ambiguous abbreviation is rejected with all possible names."""
     text = as_bytes(cluster(nodes=2)).decode()
     text = text.replace('"node1"', '"node.a.org"').replace('"node2"', '"node.b.org"')
     path = tmp_path / "document"
@@ -399,14 +408,14 @@ def test_ambiguous_abbreviation_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["", *sorted(COMMANDS)])
 def test_help_command_is_the_help_of_that_command(command: str) -> None:
-    """``iallocator help balance`` prints what ``iallocator balance --help`` prints."""
+    """``iallocator help balance`` prints the output of ``iallocator balance --help``."""
     words = [command] if command else []
     asked = printed("help", *words)
     assert printed(*words, "--help") == asked
 
 
 def test_print_commands_to_a_file_by_the_short_option(tmp_path: Path) -> None:
-    """``-C=FILE`` is ``--print-commands=FILE``."""
+    """``-C=FILE`` has the effect of ``--print-commands=FILE``."""
     target = tmp_path / "plan.sh"
     assert main(["balance", f"-C={target}", "-t", str(TEXT)]) == 0
     assert target.read_text().startswith("#!/bin/sh")
@@ -415,7 +424,7 @@ def test_print_commands_to_a_file_by_the_short_option(tmp_path: Path) -> None:
 def test_number_that_json_cannot_represent_is_reported_with_its_place(
     document: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The document has 1e400, or a computed statistic is NaN: one line names the place."""
+    """A number that JSON cannot represent is reported in one line with its place."""
     whole = Path(document).read_text().rstrip().removesuffix("}")
     path = tmp_path / "large.json"
     path.write_text(f'{whole}, "other": {{"a": [1, 1e400]}}}}')

@@ -22,12 +22,12 @@ Capture = pytest.CaptureFixture[str]
 OPTION = next(option for option in COMMON if option.target == "exclusion_tags")
 
 ORIGINS = {"config", "constraints"}
-"""They say where a tag is named, which is another place."""
+"""Commands that print where a tag is set, which differs between option and tag."""
 
 
 @pytest.fixture(autouse=True)
 def _same_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Return the document with fixed numbers for repairs."""
+    """Let repairs have fixed times and numbers."""
     monkeypatch.setattr("iallocator.planners.repair.round.uuid4", lambda: "name")
     monkeypatch.setattr("iallocator.planners.repair.round.time.time", lambda: 1.0)
 
@@ -43,7 +43,7 @@ def output_of(folder: Path, capsys: Capture, command: str, document: Json, *more
 
 
 def without_tags(text: str) -> str:
-    """Return the output without the lines about tags of the cluster."""
+    """Return the output `text` without the lines about cluster tags."""
     return "\n".join(line for line in text.splitlines() if not line.startswith("Tags: "))
 
 
@@ -53,7 +53,7 @@ def tagged(document: Json) -> Json:
 
 
 def test_every_command_that_takes_the_option_is_tried() -> None:
-    """Each command with the option has a case.
+    """Every command with --exclusion-tags has a case in this module.
 
     Cases stored for replay have options of their own.
     """
@@ -64,7 +64,7 @@ def test_every_command_that_takes_the_option_is_tried() -> None:
 def test_option_has_the_effect_of_a_tag_of_the_cluster(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The output with the option equals that with the tag, and differs from that without both."""
+    """The output with --exclusion-tags is that with the cluster tag."""
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     document = EXCLUDED[command][0]
@@ -78,7 +78,7 @@ def test_option_has_the_effect_of_a_tag_of_the_cluster(
 
 @pytest.mark.parametrize("command", ["ask", "balance", "show"])
 def test_option_acts_on_a_running_cluster(command: str, tmp_path: Path, capsys: Capture) -> None:
-    """Two instances with the tag, on one node of a running cluster, are separated."""
+    """`balance --exclusion-tags` separates two instances of a running cluster."""
     answers = rapi_answers()
     for one in answers["instances"][:2]:
         one["tags"] = ["own:a"]

@@ -1,4 +1,4 @@
-"""Test ``iallocator explain`` as an administrator starts it."""
+"""Test `explain` as an administrator starts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.builders import allocate, allocate_rbd, as_bytes, cluster, instance
 
 
 def run(request: Any, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run the command on `request`, which it reads from standard input."""
+    """Run `explain` on `request`, which it reads from standard input."""
     raw = request if isinstance(request, bytes) else as_bytes(request)
     done = command.run("explain", *options, stdin=raw)
     return subprocess.CompletedProcess(
@@ -33,7 +33,7 @@ def lines(request: Any, *options: str) -> list[str]:
 
 
 def on_terminal(request: dict[str, Any], path: Path, **environment: str) -> str:
-    """Return what the command writes to a terminal."""
+    """Return what `explain` prints on a terminal."""
     path.write_bytes(as_bytes(request))
     master, slave = pty.openpty()
     variables = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
@@ -60,7 +60,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def test_explain_possible_request_names_answer_and_runner_up() -> None:
-    """The text has the answer, its score, and the runner-up."""
+    """`explain` names the answer, its score, and the second best placement."""
     request = allocate(cluster(instances={"a": instance("node1", "node2")}))
     found = lines(request)
     assert found[0] == "allocate new"
@@ -70,7 +70,7 @@ def test_explain_possible_request_names_answer_and_runner_up() -> None:
 
 
 def test_explain_sorts_statistics_by_their_share_of_the_difference() -> None:
-    """The first row of the table is the largest difference, the last row the score."""
+    """`explain` sorts statistics by their share of the difference, and ends with the score."""
     found = lines(allocate(cluster(instances={"a": instance("node1", "node2")})))
     start = next(k for k, line in enumerate(found) if line.startswith("statistic"))
     end = next(k for k, line in enumerate(found) if line.startswith("score "))
@@ -83,7 +83,7 @@ def test_explain_sorts_statistics_by_their_share_of_the_difference() -> None:
 
 
 def test_explain_rejected_node_gives_reason_role_and_numbers() -> None:
-    """The row of a rejected node has the reason, the role, and the numbers."""
+    """The row of a rejected node in `explain` has the reason, the role, and the numbers."""
     request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
     found = lines(request)
     assert "FailMem as secondary: could not take over its 4096 MiB memory, 3120 free" in found
@@ -95,7 +95,7 @@ def test_explain_rejected_node_gives_reason_role_and_numbers() -> None:
 
 
 def test_explain_impossible_request_ends_with_success() -> None:
-    """An impossible request is explained with the nearest candidate, and exit status 0."""
+    """`explain` of an impossible request names the nearest candidate; the exit status is 0."""
     found = lines(allocate(cluster(memory=1000), memory=4096))
     assert "Answer: no place" in found
     assert (
@@ -106,7 +106,7 @@ def test_explain_impossible_request_ends_with_success() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"request": {"type": "allocate"}}'])
 def test_explain_unusable_document_ends_with_two(raw: bytes) -> None:
-    """An invalid document causes one line on stderr, and exit status 2."""
+    """`explain` reports an invalid document in one line, with exit status 2."""
     done = run(raw)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("iallocator: ")
@@ -114,12 +114,12 @@ def test_explain_unusable_document_ends_with_two(raw: bytes) -> None:
 
 
 def test_explain_two_files_end_with_two() -> None:
-    """The command accepts only one request file."""
+    """`explain` rejects two request files with exit status 2."""
     assert run(b"", "one", "two").returncode == 2
 
 
 def test_explain_json_has_the_same_content() -> None:
-    """The JSON form has the response, the placements, the nodes and the comparisons."""
+    """`explain --json` has the response, the placements, the nodes and the comparisons."""
     request = allocate(cluster(nodes={"default": 3, "spare": 2}))
     found = json.loads(run(request, "--json").stdout)
     assert set(found) == {
@@ -138,13 +138,13 @@ def test_explain_json_has_the_same_content() -> None:
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_explain_is_deterministic(form: tuple[str, ...]) -> None:
-    """Two explanations of one request are equal."""
+    """`explain` prints equal text for one request in two runs."""
     request = allocate(cluster(nodes=4, instances={"a": instance("node1", "node2")}))
     assert run(request, *form).stdout == run(request, *form).stdout
 
 
 def test_explain_long_names_are_shown_without_their_domain() -> None:
-    """A domain that all nodes share is omitted; one line below the response names it."""
+    """`explain` omits the common domain of names, and notes that below the response."""
     request = allocate(cluster(nodes=2))
     for name in list(request["nodes"]):
         request["nodes"][f"{name}.example.com"] = request["nodes"].pop(name)
@@ -156,25 +156,25 @@ def test_explain_long_names_are_shown_without_their_domain() -> None:
 
 
 def test_explain_control_characters_do_not_reach_the_terminal() -> None:
-    """Control characters of names are printed as codes."""
+    """`explain` prints control characters of names as codes."""
     done = run(allocate(cluster(), name="bad\x1b[31m\nname"))
     assert "\x1b" not in done.stdout
     assert r"bad\x1b[31m\nname" in done.stdout
 
 
 def test_explain_terminal_gets_colours(tmp_path: Path) -> None:
-    """On a terminal, the answer is coloured."""
+    """`explain` colours the answer on a terminal."""
     assert "\x1b[32m" in on_terminal(allocate(cluster()), tmp_path / "request.json")
 
 
 def test_explain_no_color_is_respected(tmp_path: Path) -> None:
-    """With NO_COLOR, there are no colours."""
+    """With NO_COLOR, `explain` prints no colours on a terminal."""
     written = on_terminal(allocate(cluster()), tmp_path / "request.json", NO_COLOR="1")
     assert "\x1b" not in written
 
 
 def test_explain_pipe_gets_plain_text() -> None:
-    """In a pipe, there are no colours."""
+    """`explain` prints no colours to a pipe."""
     assert "\x1b" not in run(allocate(cluster())).stdout
 
 
@@ -191,14 +191,14 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 
 def request_of(kind: str, nodes: dict[str, int]) -> dict[str, Any]:
-    """Return a request of this type, on a cluster with these groups."""
+    """Return a request of type `kind` on a cluster with the groups of `nodes`."""
     request = {"type": kind, "disk_space_total": 1152, **REQUESTS[kind]}
     return {**cluster(nodes, instances=HELD), "request": request}
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_explain_every_type_names_instance_and_answer(kind: str) -> None:
-    """The explanation of every request type names the instance, the answer and the nodes."""
+    """`explain` names the instance, the answer and the nodes for every type of request."""
     found = lines(request_of(kind, {"default": 4, "spare": 3}))
     assert found[0].startswith(f"{kind} ")
     assert any(line.startswith("Answer: node") for line in found)
@@ -208,7 +208,7 @@ def test_explain_every_type_names_instance_and_answer(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_explain_every_type_without_capacity_ends_with_success(kind: str) -> None:
-    """An impossible request has a reason, in text and JSON, and exit status 0."""
+    """`explain` gives a reason for an impossible request of any type, with exit status 0."""
     request = request_of(kind, {"default": 2})
     request["nodes"]["node2"] |= {"free_memory": 10, "free_disk": 10}
     text = " ".join(lines(request))
@@ -218,14 +218,14 @@ def test_explain_every_type_without_capacity_ends_with_success(kind: str) -> Non
 
 
 def test_explain_move_lists_its_steps_in_order() -> None:
-    """The steps of a move are numbered."""
+    """`explain` numbers the steps of a move."""
     found = " ".join(lines(request_of("node-evacuate", {"default": 4})))
     assert ("Steps: 1. new secondary node3; 2. migrate to node3; 3. new secondary node4") in found
     assert "Disks of type plain are on node1 only" in found
 
 
 def test_explain_move_has_headings_for_choice_and_offer() -> None:
-    """The reason for the group, and the offer of another group, have their own headings."""
+    """`explain` has headings for the choice of the group and for the offer of another one."""
     found = lines(request_of("node-evacuate", {"default": 2, "spare": 2}))
     assert "Other groups for drbd" in found
     assert "Choice of the group for drbd" in found
@@ -235,11 +235,11 @@ def test_explain_move_has_headings_for_choice_and_offer() -> None:
 SCARCE = allocate(
     cluster(nodes={"default": 3, "spare": 2}, changes={"node3": {"free_memory": 3120}}), memory=4096
 )
-"""Two nodes of the first group can take the new instance, the third cannot."""
+"""A request for a new instance that fits on two of three nodes of the first group."""
 
 
 def test_explain_node_has_the_reason_against_that_node() -> None:
-    """One row names the missing resource of the node in each role, and no other node is named."""
+    """`explain --node` names the missing resource in each role, and no other node."""
     found = lines(SCARCE, "--node", "node3")
     assert found[0] == "Warning: cluster has inconsistent data:"
     rows = [line.split(maxsplit=2) for line in found[: found.index("Response")]
@@ -252,7 +252,7 @@ def test_explain_node_has_the_reason_against_that_node() -> None:
 
 
 def test_explain_node_of_a_later_group_has_the_decision_between_groups() -> None:
-    """A node that could take the instance may be in a group that comes later."""
+    """`explain --node` says that a node in a later group could host the instance."""
     found = lines(SCARCE, "--node=node4")
     assert any(line.startswith("node4  possible  score ") for line in found)
     assert any(line.startswith("Its group comes later: ") for line in found)
@@ -270,7 +270,7 @@ def test_explain_node_of_a_later_group_has_the_decision_between_groups() -> None
     ],
 )
 def test_explain_node_where_another_group_is_offered_has_one_row(name: str, row: str) -> None:
-    """The row shows the comparison of all groups, not that of the instance's own group."""
+    """`explain --node` has one row from the comparison of all groups if another is offered."""
     case = command.ROOT / "fixtures" / "node-evacuate" / "remote-offer" / "request.json"
     found = lines(case.read_bytes(), f"--node={name}")
     (line,) = [line for line in found if line.startswith((f"{name} ", "Out:"))]
@@ -278,7 +278,7 @@ def test_explain_node_where_another_group_is_offered_has_one_row(name: str, row:
 
 
 def test_explain_node_of_a_group_that_was_not_queried_reports_it() -> None:
-    """With only one candidate group, the explanation names the groups that were not searched."""
+    """`explain --node` reports a group that was not searched, as there was one candidate group."""
     named = {**SCARCE, "request": {**SCARCE["request"], "group_name": "default"}}
     assert "Out: only group default is asked for" in lines(named, "--node=node4")
     found = lines(request_of("relocate", {"default": 4, "spare": 3}), "--node=node6")
@@ -286,7 +286,7 @@ def test_explain_node_of_a_group_that_was_not_queried_reports_it() -> None:
 
 
 def test_explain_instance_prints_only_its_decision() -> None:
-    """Text and JSON explain one of several instances."""
+    """`explain --instance` prints the decision on one of several instances only."""
     request = request_of("node-evacuate", {"default": 4})
     found = lines(request, "--instance", "plain")
     assert [line for line in found if line.startswith("node-evacuate ")] == ["node-evacuate plain"]
@@ -295,7 +295,7 @@ def test_explain_instance_prints_only_its_decision() -> None:
 
 
 def test_explain_brief_has_only_the_decision() -> None:
-    """The brief text has the answer or the nearest candidate, and no tables."""
+    """`explain --brief` prints the answer or the nearest candidate, and no tables."""
     found = lines(SCARCE, "--brief")
     assert "Answer: node1 with node2 as secondary, in group default" in found
     assert not any(line.startswith(("Nodes of", "Groups", "Answer node1")) for line in found)
@@ -317,7 +317,7 @@ def test_explain_brief_has_only_the_decision() -> None:
     ],
 )
 def test_explain_of_unknown_names_ends_with_two(words: list[str], output: str) -> None:
-    """The error is one line on stderr, and stdout is empty."""
+    """`explain` rejects unknown names in one line, with exit status 2."""
     done = run(SCARCE, *words)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"iallocator: {output}\n")
 
@@ -332,7 +332,7 @@ def test_explain_of_unknown_names_ends_with_two(words: list[str], output: str) -
 def test_explain_omits_scores_that_did_not_decide(
     request_: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    """The score is omitted if a strategy decided, or if there was only one candidate."""
+    """`explain` omits scores if a strategy decided, or if there was one candidate only."""
     found = lines(request_, *words)
     end = found.index("Response")
     assert not any("lower is better" in line or "statistic" in line for line in found[:end])
@@ -344,7 +344,7 @@ def test_explain_omits_scores_that_did_not_decide(
 
 
 def test_explain_node_that_only_n1_rejects_names_the_failure() -> None:
-    """The row of the node names the failure and the instance that cannot be restarted."""
+    """`explain --node` names the failure and the instance if only N+1 rejects the node."""
     request = allocate_rbd(
         cluster(2, memory=4096, changes={"node2": {"free_memory": 2000}}),
         memory=3000,

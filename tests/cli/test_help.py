@@ -25,12 +25,12 @@ OPTION_GROUPS = ["Cluster:", "Selection:", "Limits:", "Output:", "Execution:", "
 
 
 def titles(text: str) -> list[str]:
-    """Return the lines of a help that are titles."""
+    """Return the lines of a help text that are titles."""
     return [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
 
 
 def on_terminal(columns: int, *words: str) -> tuple[int, str]:
-    """Run the program on a terminal of that many columns; return its status and what it prints."""
+    """Return the exit status and output of the program on a terminal of `columns` columns."""
     ours, its = pty.openpty()
     subprocess.run(["stty", "rows", "40", "cols", str(columns)], stdin=its, check=True)
     with subprocess.Popen(
@@ -51,7 +51,7 @@ def on_terminal(columns: int, *words: str) -> tuple[int, str]:
 
 
 def test_overview_lists_every_command_once_in_its_group() -> None:
-    """The usage has at most eight lines; the summaries begin in one column."""
+    """The overview lists every command once in its group, with aligned summaries."""
     text = printed("help")
     head, _, rest = text.partition(f"\n\n{COMMAND_GROUPS[0]}\n")
     assert len(head.splitlines()) <= 8
@@ -67,7 +67,7 @@ def test_overview_lists_every_command_once_in_its_group() -> None:
 
 
 def test_program_without_arguments_on_a_terminal_lists_the_commands() -> None:
-    """The program does not wait for input, and lists no options; the status is 2."""
+    """Without arguments on a terminal, the program lists its commands and ends with status 2."""
     status, text = on_terminal(80)
     assert status == 2
     assert text.startswith("usage: iallocator COMMAND [OPTIONS] [FILE]")
@@ -79,7 +79,7 @@ def test_program_without_arguments_on_a_terminal_lists_the_commands() -> None:
 @pytest.mark.parametrize(("columns", "most"), [(40, 60), (72, 72), (130, 130), (300, 200)])
 @pytest.mark.parametrize("words", [("help",), ("help", "balance", "--all"), ("ask", "--help")])
 def test_help_fits_the_terminal(words: tuple[str, ...], columns: int, most: int) -> None:
-    """On a terminal, the help is 60 to 200 columns wide; in a pipe 100."""
+    """The help is as wide as the terminal, from 60 to 200 columns; in a pipe it has 100."""
     status, text = on_terminal(columns, *words)
     assert status == 0
     lines = [line for line in text.splitlines() if not line.startswith("  iallocator ")]
@@ -89,7 +89,7 @@ def test_help_fits_the_terminal(words: tuple[str, ...], columns: int, most: int)
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_groups_its_options(command: str) -> None:
-    """Only the help with ``--all`` has rarely used options; both have examples and statuses."""
+    """The help of a command groups its options; ``--all`` adds rare ones."""
     short, whole = (printed("help", command, *words) for words in ((), ("--all",)))
     table = options_of(command)
     for text in (short, whole):
@@ -114,7 +114,7 @@ def test_help_of_a_command_groups_its_options(command: str) -> None:
 
 
 def test_help_of_requests_lists_rare_options_only_on_demand() -> None:
-    """Without a command, ``--all`` lists every common option."""
+    """The help of requests lists common options; ``--all`` lists every one."""
     assert "--msav-steps" not in printed("help")
     whole = printed("help", "--all")
     assert all(name in whole for option in COMMON for name in option.names)
@@ -146,5 +146,5 @@ def test_help_of_requests_lists_rare_options_only_on_demand() -> None:
     ],
 )
 def test_wrong_command_is_reported_with_the_usage(words: str, output: str) -> None:
-    """The message is one line; the exit status is 2."""
+    """A wrong command is reported in one line with the usage; the exit status is 2."""
     assert complaint(run(*words.split())) == output

@@ -1,4 +1,4 @@
-"""Test the JSON documents of commands: the envelope, the meaning of keys, the old documents."""
+"""Test the JSON documents of commands: the envelope, the meaning of keys, old documents."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LINES = {
     "show": (CLUSTER,),
     "squeeze": ("-t", GROUPS),
 }
-"""Command -> words of a command line."""
+"""Command -> the arguments of a command line with --json."""
 
 WRITTEN = (*sorted({*OF_COMMAND.values()}), "validation")
 """Schemas of documents in an envelope."""
@@ -50,7 +50,7 @@ WITHOUT_DOCUMENT = {"replay", "report", "snapshot"}
 
 
 def document(command: str, *words: str) -> Json:
-    """Return the document of a command; its exit status may be 1."""
+    """Return the JSON document of a command; its exit status may be 1."""
     done = run(command, *LINES[command], "--json", *words)
     assert done.returncode in (0, 1), done
     found: Json = json.loads(done.stdout)
@@ -59,7 +59,7 @@ def document(command: str, *words: str) -> Json:
 
 @pytest.mark.parametrize("command", LINES)
 def test_document_begins_with_the_envelope(command: str) -> None:
-    """The five keys of the envelope are first; the cluster has its name, the source its path."""
+    """A document begins with the five keys of the envelope, with the cluster and the source."""
     found = document(command)
     assert list(found)[: len(ENVELOPE)] == list(ENVELOPE)
     assert (found["command"], found["version"]) == (command, 2)
@@ -69,7 +69,7 @@ def test_document_begins_with_the_envelope(command: str) -> None:
 
 
 def test_every_command_with_documents_has_a_schema() -> None:
-    """A command has ``--json`` or is known to write something else."""
+    """Each command has ``--json`` with a schema, or is listed as one without documents."""
     having = {name for name in COMMANDS if any("--json" in one.names for one in options_of(name))}
     assert having == OF_COMMAND.keys() == COMMANDS.keys() - WITHOUT_DOCUMENT
     assert having == LINES.keys() | {"history"}
@@ -77,7 +77,7 @@ def test_every_command_with_documents_has_a_schema() -> None:
 
 @pytest.mark.parametrize("command", LINES)
 def test_document_fits_its_schema(command: str) -> None:
-    """Another program can rely on the published schema."""
+    """The document of each command fits its published schema."""
     conforms(document(command), OF_COMMAND[command])
 
 
@@ -93,18 +93,18 @@ MORE = (
     f"config --n1=strict {CLUSTER}",
     f"config {REQUEST}",
 )
-"""Command lines with members that not all documents have."""
+"""Command lines for members that not every document has."""
 
 
 @pytest.mark.parametrize("line", MORE)
 def test_document_with_other_members_fits_its_schema(line: str) -> None:
-    """Each member is described."""
+    """Documents with rare members fit their schemas."""
     command, *words = line.split()
     conforms(json_of(command, *words), OF_COMMAND[command])
 
 
 def test_history_of_calls_without_an_end_fits_its_schema(tmp_path: Path) -> None:
-    """A call with an answer, one with an error, and one of which no end is recorded."""
+    """`history --json` fits its schema for calls with an answer, an error, or no end."""
     printed(f"--capture={tmp_path}", REQUEST)
     assert run(f"--capture={tmp_path}", stdin=b"{}").returncode == 2
     printed(f"--capture={tmp_path}", REQUEST)
@@ -121,7 +121,7 @@ def test_history_of_calls_without_an_end_fits_its_schema(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("command", LINES)
 def test_old_document_has_old_keys_and_no_envelope(command: str) -> None:
-    """The old document has each old key of the table that applies, and no new key."""
+    """`--json=1` prints the old keys without the envelope; their values are unchanged."""
     old, new = document(command, "--json=1"), document(command)
     assert not {"version", "source", "time"} & set(old)
     renamed = {
@@ -140,7 +140,7 @@ def test_old_document_has_old_keys_and_no_envelope(command: str) -> None:
 
 
 def test_source_of_stdin_simulated_cluster_and_folder_of_rapi() -> None:
-    """Each kind of source has its own form."""
+    """The envelope names each kind of source: stdin, simulated cluster, RAPI folder."""
     text = Path(CLUSTER).read_bytes()
     assert json.loads(run("show", "--json", stdin=text).stdout)["source"] == "-"
     spec = "preferred,3,500g,32g,8"
@@ -148,7 +148,7 @@ def test_source_of_stdin_simulated_cluster_and_folder_of_rapi() -> None:
 
 
 def test_history_has_a_folder_and_no_cluster(tmp_path: Path) -> None:
-    """A key without a meaning for the command is absent."""
+    """The document of history has a folder as source, and no key for the cluster."""
     printed(f"--capture={tmp_path}", REQUEST)
     found = json_of("history", str(tmp_path))
     assert found["source"] == str(tmp_path)
@@ -157,7 +157,7 @@ def test_history_has_a_folder_and_no_cluster(tmp_path: Path) -> None:
 
 
 def test_validation_is_in_the_envelope() -> None:
-    """The problems of an input are errors; the old document calls them problems."""
+    """`--validate` lists the problems of the input as errors in the envelope."""
     done = run("balance", "--validate", "--json", stdin=b"{}")
     found = json.loads(done.stdout)
     assert (done.returncode, found["command"], found["version"]) == (2, "balance", 2)
@@ -169,12 +169,12 @@ def test_validation_is_in_the_envelope() -> None:
 
 
 def test_answer_to_ganeti_has_no_envelope() -> None:
-    """The response has the keys of Ganeti's protocol, and `solutions`."""
+    """The answer to Ganeti has the keys of its protocol and `solutions`, and no envelope."""
     assert list(json.loads(printed(REQUEST))) == ["success", "info", "result", "solutions"]
 
 
 def test_check_without_balancing_has_no_plan() -> None:
-    """The document has the keys of a plan only after an attempt to balance."""
+    """The document of check has the keys of a plan only if balancing was tried."""
     idle, tried = document("check"), document("check", "--simulation")
     assert not {"moves", "scores", "job_sets", "balancing", "problems_after"} & set(idle)
     assert "score_after" not in idle["groups"][0]
@@ -184,7 +184,7 @@ def test_check_without_balancing_has_no_plan() -> None:
 
 
 def test_frozen_time_that_is_no_number_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the variable."""
+    """A frozen time in the environment that is no number is rejected with its variable."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
     wrong = complaint(run("show", "--json", CLUSTER))
     assert wrong == "SOURCE_DATE_EPOCH: expected seconds since 1970, got 'yesterday'"
@@ -192,14 +192,14 @@ def test_frozen_time_that_is_no_number_is_rejected(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(("value", "status"), [("1", 0), ("2", 0), ("3", 2), ("old", 2)])
 def test_version_of_documents_is_1_or_2(value: str, status: int) -> None:
-    """Another version is rejected with the possible ones."""
+    """`--json` accepts 1 and 2 as version, and names them otherwise."""
     done = run("show", f"--json={value}", CLUSTER)
     assert done.returncode == status
     assert status == 0 or b"--json: expected 1 or 2" in done.stderr
 
 
 OF_GANETI = ("response", "transition", "execution")
-"""Members with keys of Ganeti's protocol, or of steps, which the answer to Ganeti has, too."""
+"""Members with keys of Ganeti's protocol, or with steps."""
 
 OTHERWISE = {
     "add": "tags: of an instance, or by node",
@@ -209,13 +209,13 @@ OTHERWISE = {
     "memory": "a resource: an amount, or its parts",
     "remove": "tags: of an instance, or by node",
 }
-"""Keys with values of several types, and the meaning that these have in common."""
+"""Keys with values of several types -> the common meaning of the values."""
 
 
 def kinds(
     file: str, part: Json, above: tuple[str, ...] = (), entered: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the key, the type of its value, and its path, for every member in a schema."""
+    """Yield key, type and path of every member in a schema."""
     while "$ref" in part:
         if part["$ref"] in entered or part["$ref"].startswith("defs."):
             return
@@ -231,7 +231,7 @@ def kinds(
 
 
 def pointed(file: str, reference: str) -> tuple[str, Json]:
-    """Return the file and the part of a schema that a reference in `file` names."""
+    """Return the file and the part of a schema to which a reference in `file` points."""
     target, _, pointer = reference.partition("#")
     found = SCHEMAS[target or file]
     for key in pointer.split("/")[1:]:
@@ -249,7 +249,7 @@ def of_any(file: str, part: Json) -> str:
 
 
 def test_key_has_one_type_at_every_depth_of_all_documents() -> None:
-    """A key with values of several types is listed with the meaning that they have in common."""
+    """Each key has values of one type in all documents, or is listed with its meaning."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in WRITTEN:
         file = f"{name}.schema.json"
@@ -260,7 +260,7 @@ def test_key_has_one_type_at_every_depth_of_all_documents() -> None:
 
 
 def kind_of(value: Json) -> str:
-    """Return the type of a value; a reference has its name, a list the type of its items."""
+    """Return the type of a value in a schema: a reference by name, a list by its items."""
     if "$ref" in value:
         return str(value["$ref"]).rpartition("/")[2]
     if "type" not in value:
@@ -272,7 +272,7 @@ def kind_of(value: Json) -> str:
 
 
 def test_key_at_the_top_has_one_type_in_all_documents() -> None:
-    """`groups`, `nodes`, `moves`, ... are lists of objects in each document that has them."""
+    """A key at the top of documents has one type in all of them."""
     found: dict[str, dict[str, str]] = {}
     for name in WRITTEN:
         for key, value in SCHEMAS[f"{name}.schema.json"]["properties"].items():
@@ -287,7 +287,7 @@ def test_key_at_the_top_has_one_type_in_all_documents() -> None:
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name in LINES])
 def test_instance_group_and_node_are_names_everywhere(command: str) -> None:
-    """The key `instance` has a name wherever it is; so have `group` and `node`."""
+    """The keys `instance`, `group` and `node` have names as values everywhere."""
     seen: set[str] = set()
 
     def visit(value: Any) -> None:
@@ -332,7 +332,7 @@ def nagios(*words: str) -> tuple[int, str, dict[str, str]]:
 def test_nagios_gets_one_line_with_performance_data(
     words: tuple[str, ...], status: int, text: str
 ) -> None:
-    """Instances that are down are critical, anything else that is wrong is a warning."""
+    """`check --nagios` prints one line: critical if instances are down, else warning."""
     found, output, data = nagios(*words, CLUSTER)
     assert found == status
     assert output.startswith(text)
@@ -342,7 +342,7 @@ def test_nagios_gets_one_line_with_performance_data(
 
 
 def test_nagios_gets_unknown_if_the_cluster_cannot_be_read(tmp_path: Path) -> None:
-    """The reason is on the line, and the status is 3."""
+    """If the cluster cannot be read, `check --nagios` prints the reason, with status 3."""
     status, text, _ = nagios(str(tmp_path / "missing"))
     assert status == 3
     assert text.startswith("GANETI UNKNOWN - ")
@@ -350,7 +350,7 @@ def test_nagios_gets_unknown_if_the_cluster_cannot_be_read(tmp_path: Path) -> No
 
 
 def test_nagios_and_another_form_exclude_each_other() -> None:
-    """There is one line on standard output."""
+    """`check` rejects --nagios together with another output format."""
     for other in ("--json", "--machine-readable", "--failures=1", "--simulation", "--max-length=2"):
         name = other.partition("=")[0]
         assert complaint(run("check", "--nagios", other, CLUSTER)).endswith(f": no {name}")

@@ -1,4 +1,4 @@
-"""Test the metrics for Prometheus: form of the text, values, files, and the requests in the log."""
+"""Test the metrics for Prometheus: the format, the values, files, and requests of the log."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LINE = re.compile(
     r'(?P<labels>\{[a-z_]+="(?:[^"\\\n]|\\.)*"(?:,[a-z_]+="(?:[^"\\\n]|\\.)*")*\})? '
     r"(?P<value>-?\d+(?:\.\d+)?(?:e-?\d+)?|[+-]Inf)|# EOF)"
 )
-"""A line in the form that both text formats allow."""
+"""The form of a line that both text formats for metrics allow."""
 
 
 def samples(text: str) -> dict[str, float]:
-    """Return name and labels of each sample -> its value; check the form of every line."""
+    """Return name and labels of each sample -> its value; assert the form of every line."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         match = LINE.fullmatch(line)
@@ -44,7 +44,7 @@ def samples(text: str) -> dict[str, float]:
 
 
 def test_health_equals_check_and_capacity_equals_capacity() -> None:
-    """Problems and scores are those of `check`, and the standard instances those of `capacity`."""
+    """The metrics have the problems and scores of check, and the instances of capacity."""
     found = samples(printed("metrics", "--offline=node4", CLUSTER))
     (group,) = json_of("check", "--offline=node4", CLUSTER, status=1)["groups"]
     for kind, count in group["problems"].items():
@@ -62,7 +62,10 @@ def test_health_equals_check_and_capacity_equals_capacity() -> None:
 
 
 def test_missing_memory_is_that_of_the_worst_failure() -> None:
-    """Two of three instances of 4 GiB restart after the failure of their node, one does not."""
+    """The metric of missing memory is that of the worst failure.
+
+    Two of three instances of 4 GiB restart after the failure of their node, one does not.
+    """
     document = builders.cluster(
         2,
         memory=14000,
@@ -77,7 +80,7 @@ def test_missing_memory_is_that_of_the_worst_failure() -> None:
 
 
 def test_violated_constraints_are_counted_by_strength() -> None:
-    """Instances on one node violate a hard separation, others a soft one."""
+    """The metrics count violated hard and soft constraints separately."""
     tags = {"a": "must:x", "b": "must:x", "c": "should:y", "d": "should:y"}
     document = builders.cluster(
         2,
@@ -91,7 +94,7 @@ def test_violated_constraints_are_counted_by_strength() -> None:
 
 
 def test_group_limits_the_metrics_to_one_group() -> None:
-    """No sample names another group, and the group's values are those of the whole cluster."""
+    """`metrics --group` has the samples of one group, equal to those for the whole cluster."""
     whole = samples(printed("metrics", "-t", GROUPS))
     part = samples(printed("metrics", "-t", GROUPS, "--group", "rack-a"))
     assert all('group="rack-a"' in key for key in part if "group=" in key)
@@ -101,7 +104,7 @@ def test_group_limits_the_metrics_to_one_group() -> None:
 
 
 def test_names_are_escaped() -> None:
-    """Quotes and backslashes in the name of a group do not end the label."""
+    """Quotes and backslashes in the name of a group are escaped in metrics."""
     document: Json = json.loads(Path(CLUSTER).read_text())
     (group,) = document["nodegroups"].values()
     group["name"] = 'a"b\\c'
@@ -110,7 +113,7 @@ def test_names_are_escaped() -> None:
 
 
 def test_requests_of_the_log_are_counted_by_outcome_and_reason(tmp_path: Path) -> None:
-    """A log counts answered and rejected requests, and those that were not understood."""
+    """The metrics count the requests of the log by result and reason."""
     log = tmp_path / "log"
     captured = tmp_path / "calls"
     captured.mkdir()
@@ -133,7 +136,7 @@ def test_requests_of_the_log_are_counted_by_outcome_and_reason(tmp_path: Path) -
 
 
 def test_log_that_does_not_exist_yet_has_no_requests(tmp_path: Path) -> None:
-    """Before the first request there is no log; the system log cannot be read."""
+    """If the log does not exist, the metrics have no requests."""
     absent = printed("metrics", "--no-capacity", f"--log={tmp_path / 'none'}", CLUSTER)
     assert "requests_total" not in absent
     done = run("metrics", "--no-capacity", "--log=syslog", CLUSTER)
@@ -143,7 +146,7 @@ def test_log_that_does_not_exist_yet_has_no_requests(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["check", "capacity", "metrics"])
 def test_file_of_metrics_is_written_beside_the_output(command: str, tmp_path: Path) -> None:
-    """The file replaces an older one, readable for others; the output is as without it."""
+    """`--metrics FILE` replaces the file, readable for all, and does not change the output."""
     target = tmp_path / "ganeti.prom"
     target.write_text("old")
     target.chmod(0o644)
@@ -160,7 +163,7 @@ def test_file_of_metrics_is_written_beside_the_output(command: str, tmp_path: Pa
 
 
 def test_balance_writes_moves_and_the_jobs_of_an_execution(tmp_path: Path) -> None:
-    """The file has the size and effect of the plan; with `--dry-run` also its jobs."""
+    """`balance --metrics` writes the size and effect of the plan, and jobs with --dry-run."""
     target = tmp_path / "ganeti.prom"
     plan = json_of("balance", f"--metrics={target}", CLUSTER)
     found = samples(target.read_text())
@@ -174,7 +177,7 @@ def test_balance_writes_moves_and_the_jobs_of_an_execution(tmp_path: Path) -> No
 
 
 def test_file_stays_if_the_cluster_cannot_be_read(tmp_path: Path) -> None:
-    """An invalid document leaves the last metrics; a folder that does not exist is an error."""
+    """If the cluster cannot be read, the file of metrics stays; a missing folder is an error."""
     target = tmp_path / "ganeti.prom"
     target.write_text("old")
     assert run("metrics", f"--metrics={target}", stdin=b"{}").returncode == 2
@@ -183,7 +186,7 @@ def test_file_stays_if_the_cluster_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_document_has_the_metrics_of_the_text() -> None:
-    """`--json` has every sample of the text."""
+    """`metrics --json` has every sample of the text."""
     document = json_of("metrics", "--no-capacity", CLUSTER)
     conforms(document, "metrics")
     text = samples(printed("metrics", "--no-capacity", CLUSTER))
@@ -193,7 +196,7 @@ def test_document_has_the_metrics_of_the_text() -> None:
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
 def test_promtool_accepts_the_metrics_and_the_rules(tmp_path: Path) -> None:
-    """Prometheus' own checker finds nothing to complain of."""
+    """Prometheus' promtool accepts the metrics and the rules for alerts."""
     log = tmp_path / "log"
     run(f"--log={log}", REQUEST)
     text = printed("metrics", f"--log={log}", CLUSTER)

@@ -16,14 +16,14 @@ from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.command import printed
 
 EVIL = "\x1b[31m\n\x9b2J\u202e\u2028\t<x>&\"'"
-"""Appended to every text that is not one of a few words."""
+"""Characters that are appended to every free text of a document."""
 
 WORDS = {
     "type", "disk_template", "admin_state", "alloc_policy", "hypervisor", "evac_mode", "mode",
     "enabled_hypervisors", "disk-templates", "strategy", "n1", "kind", "level", "class",
     "storage_type", "inter-group",
 }  # fmt: skip
-"""Members with values that are words of the format."""
+"""Members with values that are words of the format, not free texts."""
 
 
 def poisoned(document: Json) -> tuple[Json, dict[str, str]]:
@@ -62,7 +62,7 @@ PLANS = (
     ("reboot --force", "constraints/squeeze-keeps-apart"),
     ("place --strategy=pacemaker-minimal", "place/everything"),
 )  # fmt: skip
-"""Command with options, and the stored case with its document."""
+"""Commands with options, each with the stored case for its document."""
 
 REQUESTS = (
     "allocate/n1-no-new-refuses", "allocate/exclusion-tag-conflict", "affinity/anti-affinity",
@@ -82,11 +82,11 @@ ABOUT = (
     ("constraints", "--all", "--json"), ("config",), ("config", "--json"), ("check",),
     ("check", "--machine-readable"), ("--validate",),
 )  # fmt: skip
-"""Questions about any request."""
+"""Commands and options for any request."""
 
 
 def prepared(case: str, folder: Path) -> list[str]:
-    """Write the poisoned request of a stored case; return its arguments, without ``--json``."""
+    """Write the request of a stored case with odd names; return arguments without ``--json``."""
     stored = FIXTURES / case
     document, names = poisoned(json.loads((stored / "request.json").read_text()))
     (folder / "doc").write_bytes(as_bytes(document))
@@ -96,7 +96,7 @@ def prepared(case: str, folder: Path) -> list[str]:
 
 
 def output_of(capsys: Capture, *arguments: str) -> str:
-    """Return stdout, after checking both streams."""
+    """Return the stdout of the program; assert that no stream has control characters."""
     assert main(arguments) in (0, 1)
     out, err = capsys.readouterr()
     for line in (out + err).split("\n"):
@@ -107,7 +107,7 @@ def output_of(capsys: Capture, *arguments: str) -> str:
 
 @pytest.fixture(autouse=True)
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the command in the folder, so that arguments are file names without a path."""
+    """Change to the folder of the test, so that arguments are names without a path."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -115,7 +115,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_plans_about_odd_names_print_their_codes(
     command: str, case: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Tables, lists, commands, graphs and JSON print codes; a saved drawing is XML."""
+    """Plans print control characters of names as codes, in every format."""
     words = [*command.split(), prepared(case, tmp_path)[-1]]
     output_of(capsys, *words)
     document = json.loads(output_of(capsys, *words, "--json", "-v"))
@@ -156,7 +156,7 @@ def test_answers_about_odd_names_print_their_codes(
 
 
 def test_errors_about_odd_names_are_one_line(tmp_path: Path, capsys: Capture) -> None:
-    """The error is one line, for a document and for an argument of the command line."""
+    """An error about an odd name is one line, from a document or from the command line."""
     document = allocate(cluster(2))
     document["nodes"]["node" + EVIL] = {"group": EVIL}
     (tmp_path / "doc").write_bytes(as_bytes(document))
@@ -170,7 +170,7 @@ def test_errors_about_odd_names_are_one_line(tmp_path: Path, capsys: Capture) ->
 
 
 def test_machine_readable_uuid_with_a_quote_stays_one_word(tmp_path: Path, capsys: Capture) -> None:
-    """The output of hcheck's keys is for a shell, which must not execute parts of a uuid."""
+    """`check --machine-readable` prints a uuid with a quote as one word of a shell."""
     document = cluster(2)
     evil = "u'; echo gone; '"
     document["nodegroups"] = {evil: document["nodegroups"]["uuid-default"]}
@@ -186,7 +186,7 @@ def test_machine_readable_uuid_with_a_quote_stays_one_word(tmp_path: Path, capsy
 def test_short_names_in_a_file_of_loads_count_as_whole_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`-U` accepts short names; an ambiguous name is rejected, an unknown one is reported."""
+    """`-U` accepts short names; it rejects ambiguous names and reports unknown ones."""
     held = {
         "a.example.com": instance("node1", "node2"),
         "b.example.com": instance("node1", "node3"),
@@ -212,7 +212,7 @@ def test_short_names_in_a_file_of_loads_count_as_whole_ones(
 def test_short_name_of_the_master_node_is_known_to_reboot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The name works as in squeeze; an unknown name is reported with its option."""
+    """`reboot` accepts the short name of the master node, and reports an unknown name."""
     path = tmp_path / "request.json"
     text = as_bytes(allocate(cluster(3))).replace(b'"node1"', b'"node1.example.com"')
     path.write_bytes(text)

@@ -39,7 +39,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "report": (),
     "snapshot": ("--form=json",),
 }  # fmt: skip
-"""Words beside the options of a command; others only need ``--json``."""
+"""Arguments of commands that need more than ``--json``."""
 
 BOTH = [
     name for name in COMMANDS
@@ -65,7 +65,7 @@ def output_of(command: str, document: Json, *options: str, folder: Path, capsys:
 def test_node_of_the_option_offline_equals_an_offline_node_of_the_document(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The output is that for a document with the node marked as offline."""
+    """`--offline NODE` gives the output for a document in which the node is offline."""
     marked = json.loads(json.dumps(ASKED))
     marked["nodes"][DOWN]["offline"] = True
     chosen = output_of(command, ASKED, f"--offline={DOWN}", folder=tmp_path, capsys=capsys)
@@ -75,7 +75,7 @@ def test_node_of_the_option_offline_equals_an_offline_node_of_the_document(
 
 @pytest.mark.parametrize("command", BOTH)
 def test_unknown_group_or_node_is_rejected(command: str, tmp_path: Path, capsys: Capture) -> None:
-    """The message names the option and the unknown word."""
+    """An unknown group or node is rejected with the option and the word."""
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(ASKED))
     asked = ("-I", str(file)) if command == "ask" else (str(file),)
@@ -90,7 +90,7 @@ def test_unknown_group_or_node_is_rejected(command: str, tmp_path: Path, capsys:
 @pytest.mark.parametrize("command", ["balance", "place", "squeeze", "reboot", "make-room"])
 @pytest.mark.parametrize("group", ["east", "west"])
 def test_planner_moves_only_instances_of_the_group(command: str, group: str) -> None:
-    """Every move begins and ends on nodes of the group."""
+    """With --group, planners move instances only between nodes of the group."""
     members = {"east": {"node1", "node2", "node3"}, "west": {"node4", "node5", "node6"}}[group]
     words = (*WORDS.get(command, ("--json",)), f"--group={group}")
     plan = json_of(command, *words, document=ASKED)
@@ -99,7 +99,7 @@ def test_planner_moves_only_instances_of_the_group(command: str, group: str) -> 
 
 @pytest.mark.parametrize("group", ["east", "west"])
 def test_new_instances_go_to_the_group(group: str) -> None:
-    """`ask`, `explain` and `capacity` place them on nodes of the group."""
+    """With --group, `ask`, `explain` and `capacity` place instances on nodes of the group."""
     members = {"east": {"node1", "node2", "node3"}, "west": {"node4", "node5", "node6"}}[group]
     option = f"--group={group}"
     answers = [
@@ -115,7 +115,7 @@ def test_new_instances_go_to_the_group(group: str) -> None:
 
 
 def test_request_for_existing_instances_keeps_to_the_group() -> None:
-    """Instances of other groups stay; a request for another group is rejected."""
+    """With --group, a request for instances of another group is rejected."""
     evacuated = json_of("ask", "evacuate", "node1,node4", "--json", "-Gwest", document=WORLD)
     assert {one[0] for one in evacuated["response"]["result"][0]} == {"w0", "w1", "w2"}
     changed = json_of("ask", "change-group", "e0", "--json", "--group=west", document=WORLD)
@@ -127,14 +127,14 @@ def test_request_for_existing_instances_keeps_to_the_group() -> None:
 
 
 def printed_error(*words: str) -> str:
-    """Return the message of an invalid question on `WORLD`."""
+    """Return the message about an invalid question on the cluster of this module."""
     done = run(*words, stdin=as_bytes(WORLD))
     assert done.returncode == 2
     return done.stderr.decode()
 
 
 def test_only_the_named_group_is_emptied_or_repaired() -> None:
-    """`compress` empties the group; `check`, `show` and `redistribute` report only this group."""
+    """With --group, `compress`, `check`, `show` and `redistribute` treat only that group."""
     plan = json_of("compress", "--json", "--group=west", document=WORLD)
     assert plan["chosen_group"] in ("west", None)
     reasons = {row["group"]: row["reason"] for row in plan["groups"]}
@@ -145,6 +145,6 @@ def test_only_the_named_group_is_emptied_or_repaired() -> None:
 
 
 def test_repair_on_assumed_failures_is_not_executed(capsys: Capture) -> None:
-    """Instances of a node that is online must not be started elsewhere."""
+    """`repair` with --offline is not executed, as instances of online nodes may be running."""
     assert main(["repair", "-L", "-X", "--offline=node1"]) == 2
     assert "-X repairs only after nodes" in capsys.readouterr().err

@@ -26,22 +26,22 @@ from .effects import EFFECTS, NEEDS_A_SERVER, Effect
 Capture = pytest.CaptureFixture[str]
 
 FASTER_ONLY = {("replay", "--jobs")}
-"""Options that change only the time of the run."""
+"""Options that only change how long the command takes."""
 
 ON_TERMINALS = {"--all", "--all-rows"}
-"""Options with an effect on a terminal; see `tests.cli.test_output`."""
+"""Options with an effect on a terminal only, which other tests show."""
 
 OF_QUESTIONS = {"--config", "--no-config",
     "--group", "--offline", "--json", "--brief", "--node", "--instance", "--graph", "--html",
     "--ialloc-src", "--max-input",
 }  # fmt: skip
-"""Common options of explain and ask, which are tested with both."""
+"""Common options that the tests of `explain` and `ask` share."""
 
 ANSWERED = {0, 1, 3}
-"""Exit statuses of a valid run; 1: `check` found a problem; 3: not analysed completely."""
+"""Exit statuses of a valid run: 1 if a problem was found, 3 if the analysis is incomplete."""
 
 REJECTS = {"--max-input", "--steady", "--validate"}
-"""Options with a rejection as effect (exit status 2), or that need less than the command."""
+"""Options for which a rejection (status 2) is the effect."""
 
 EXCLUDES = {
     "--text-data": {"--text-data", "-t"},
@@ -51,7 +51,7 @@ EXCLUDES = {
     "--history": {"--history"},
     "--now": {"--now"},
 }
-"""Option -> words that cannot be given with it: it names one file, or reads none."""
+"""Option -> arguments that cannot be given with it."""
 
 Output = tuple[int, str, str, dict[str, bytes]]
 
@@ -84,7 +84,7 @@ def output_of(
 
 @contextlib.contextmanager
 def _always_the_same_repairs() -> Iterator[None]:
-    """Return the records of repairs with fixed times and numbers."""
+    """Give records of repairs fixed times and numbers for the time of a block."""
     numbers = count(1)
     with (
         mock.patch.object(repairs, "uuid4", side_effect=lambda: UUID(int=next(numbers))),
@@ -94,11 +94,11 @@ def _always_the_same_repairs() -> Iterator[None]:
 
 
 WITHOUT: dict[str, Output] = {}
-"""Output without any option; many options of a command use one document."""
+"""Command line without any option -> its output."""
 
 
 def output_without(command: str, effect: Effect, folder: Path, capsys: Capture) -> Output:
-    """Return the output for the fixed arguments alone; each command line runs once."""
+    """Return the output without the option; each command line runs once."""
     asked = json.dumps([command, effect.document, effect.words, effect.files])
     if asked not in WITHOUT:
         WITHOUT[asked] = output_of(command, effect, effect.words, folder, capsys)
@@ -106,7 +106,7 @@ def output_without(command: str, effect: Effect, folder: Path, capsys: Capture) 
 
 
 def with_option(effect: Effect) -> tuple[str, ...]:
-    """Return the words with the option, without those that it excludes."""
+    """Return the arguments with the option, without those that it excludes."""
     excluded = EXCLUDES.get(effect.option.partition("=")[0], set())
     found, rest = [], list(effect.words)
     while rest:
@@ -122,7 +122,7 @@ def with_option(effect: Effect) -> tuple[str, ...]:
 def test_accepted_option_changes_the_output(
     command: str, option: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The option is the only difference between both runs, except for options that it excludes."""
+    """Each option that a command accepts changes its output on some document."""
     if option == "--html" or command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     effect = EFFECTS[command, option]
@@ -134,14 +134,14 @@ def test_accepted_option_changes_the_output(
 
 
 def test_table_of_effects_is_complete_for_requests() -> None:
-    """Every option of requests has a document on which it has an effect."""
+    """The table of effects has every option of requests."""
     taken = {option.names[0] for option in COMMON} - NEEDS_A_SERVER
     assert {name for command, name in EFFECTS if not command} == taken
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_table_of_effects_is_complete(command: str) -> None:
-    """Every option of the command, its own and the common ones, has a document with an effect."""
+    """The table of effects has every option of every command."""
     own = settings_of(command).options
     wanted = {option.names[0] for option in (*own, *table_of(command, own))}
     if command == "ask":  # explain has a request here, and both share code

@@ -1,4 +1,4 @@
-"""Test the range of every option with a number: its ends are accepted, values beyond rejected."""
+"""Test the range of every numeric option: its ends are accepted, values beyond are rejected."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ RANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "disk_reserve": (("0", "0%", "100%", "9007199254740992"), ("-1", "101%", "%", "5x")),
     "priority": (("-20", "19"), ("-21", "20")),
 }
-"""Name of a reader -> values at the ends of its range, and values beyond them."""
+"""Name of a parser -> values at the ends of its range, and values beyond them."""
 
 ENDS_REJECTED = {("make-room", "--make-room", "0")}
-"""Ends of a common range that a command rejects, with a reason of its own."""
+"""Ends of a range that one command rejects for a reason of its own."""
 
 SIZES = ("-1m", "m", "1x", "1e400g", "nang")
 """Texts that are not sizes, or are beyond the range of every option."""
 
 
 def ends(option: Option) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return values at the ends of the range of `option`, and values just beyond them."""
+    """Return values at the ends of the range of `option`, and values beyond them."""
     read = option.read
     if isinstance(read, Numbers):
         beyond = [
@@ -61,10 +61,7 @@ NUMBERED = [
 
 
 def effect_of(command: str, option: Option) -> Effect:
-    """Return words with which `option` affects `command`.
-
-    `ask` and `replay` share those of others.
-    """
+    """Return an effect of `option` on `command`; `ask` and `replay` use those of others."""
     name = option.names[0]
     if (command, name) in EFFECTS:
         return EFFECTS[command, name]
@@ -77,7 +74,7 @@ def effect_of(command: str, option: Option) -> Effect:
 
 
 def status_of(effect: Effect, command: str, word: str, folder: Path) -> int:
-    """Return the exit status of the command with `word` instead of the option of `effect`."""
+    """Return the exit status of the command with `word` instead of the option."""
     folder.mkdir()
     for name, text in effect.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -103,7 +100,7 @@ def status_of(effect: Effect, command: str, word: str, folder: Path) -> int:
 def test_option_at_both_ends_of_its_range_is_accepted_and_beyond_them_rejected(
     command: str, option: Option, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Within the range the command ends without a complaint about the option."""
+    """Each option is accepted at both ends of its range, and rejected beyond them."""
     effect, name = effect_of(command, option), option.names[0]
     within, beyond = ends(option)
     for number, value in enumerate(within):
@@ -123,14 +120,14 @@ def test_option_at_both_ends_of_its_range_is_accepted_and_beyond_them_rejected(
 
 
 def in_request(key: str, value: object) -> Json:
-    """Return the answer to a relocation with this key."""
+    """Return the answer to a relocation request with this key."""
     document = cluster(instances={"a": instance("node1", "node2")})
     asked = {"type": "relocate", "name": "a", "relocate_from": ["node2"], "required_nodes": 1}
     return respond({**document, "request": {**asked, key: value}})
 
 
 def in_tag(key: str, value: object, of_group: bool) -> Json:
-    """Return the answer to a relocation, with this tag on the cluster or the group."""
+    """Return the answer to a relocation with this tag on the cluster or on the group."""
     document = cluster(instances={"a": instance("node1", "node2")})
     tags = [f"iallocator:{key}:{value}"]
     if of_group:
@@ -152,7 +149,7 @@ SETTINGS_WITH_RANGES = [
 def test_request_key_or_tag_out_of_range_causes_a_warning_and_the_default_counts(
     key: str, read: Numbers
 ) -> None:
-    """At both ends of the range, there is no warning; beyond them, `info` has one."""
+    """A request key or tag out of range has no effect, and `info` has a warning."""
     usual = in_request("name", "a")
     for end, sign in ((read.lowest, -1), (read.highest, 1)):
         value = int(end) if read.whole else end
@@ -170,7 +167,7 @@ def test_request_key_or_tag_out_of_range_causes_a_warning_and_the_default_counts
 
 
 def test_config_shows_the_default_where_the_request_is_out_of_range() -> None:
-    """`config` also shows the warning."""
+    """`config` shows the default and a warning if a request key is out of range."""
     document = cluster(instances={"a": instance("node1", "node2")})
     document["request"] = {"type": "relocate", "name": "a", "relocate_from": ["node2"], "top": 0}
     found = json_of("config", document=document)

@@ -1,4 +1,4 @@
-"""Test that each command accepts a common option with an effect, and rejects it with a reason."""
+"""Test that each command accepts common options with an effect, and rejects others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VALUES = {
     "strategy": "affinity",
     "simulate": "p,1,1g,1g,1",
 }
-"""A valid value, for options that do not accept any of the numbers."""
+"""Valid values of options that accept no number."""
 
 REJECTED = [
     (command, option)
@@ -35,7 +35,7 @@ REJECTED = [
 
 
 def ids(value: object) -> str:
-    """Return the ID of a case."""
+    """Return the name of a test case for pytest."""
     return value.names[0] if isinstance(value, Option) else str(value)
 
 
@@ -50,7 +50,7 @@ def word(option: Option) -> str:
 def test_option_without_effect_is_rejected_with_the_reason(
     command: str, option: Option, capsys: Capture
 ) -> None:
-    """One line names the command and the reason; the exit status is 2."""
+    """An option without effect is rejected in one line with command and reason, status 2."""
     for name in option.names:
         assert main([command, word(option).replace(option.names[0], name, 1), "-"]) == 2
         output = capsys.readouterr()
@@ -63,7 +63,7 @@ def test_option_without_effect_is_rejected_with_the_reason(
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_of_a_command_lists_its_effective_options(command: str) -> None:
-    """The whole help lists its own options and the common ones with an effect, each once."""
+    """The full help of a command lists its own options and effective common ones, each once."""
     own = settings_of(command).options
     lines = printed("help", command, "--all").splitlines()
     assert max(map(len, lines)) <= 100
@@ -76,7 +76,7 @@ def test_help_of_a_command_lists_its_effective_options(command: str) -> None:
 
 
 def test_every_common_option_lists_the_commands_on_which_it_acts() -> None:
-    """An option without an entry has an effect on requests only; an entry names every command."""
+    """The table of common options names every command on which an option has effect."""
     assert WHERE.keys() <= {option.target for option in COMMON}
     for target, (commands, reasons) in WHERE.items():
         assert commands <= COMMANDS.keys(), target
@@ -102,7 +102,7 @@ def test_every_common_option_lists_the_commands_on_which_it_acts() -> None:
 def test_contradictory_options_are_rejected(
     command: str, one: str, other: str, capsys: Capture
 ) -> None:
-    """One line names both options; no input is read."""
+    """Two contradictory options are rejected in one line that names both."""
     assert main([command, one, other, "/no/such/file"]) == 2
     output = capsys.readouterr()
     assert output.out == ""
@@ -124,7 +124,7 @@ def test_contradictory_options_are_rejected(
 def test_option_without_effect_on_the_input_is_rejected(
     words: list[str], output: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A new instance moves no other instance, and the command writes no output file."""
+    """An option without effect on the given input is rejected, and no file is written."""
     path = tmp_path / "request.json"
     path.write_bytes(as_bytes(allocate(cluster())))
     assert main([*words, str(path)]) == 2
@@ -133,20 +133,20 @@ def test_option_without_effect_on_the_input_is_rejected(
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_no_two_options_of_a_command_share_a_name(command: str) -> None:
-    """Of an option that a subclass replaces, nothing is left."""
+    """No two options of a command share a name, also if a subclass replaces one."""
     names = [name for option in options_of(command) for name in option.names]
     assert sorted(names) == sorted(set(names))
 
 
 def test_option_that_does_not_exist_is_unknown(capsys: Capture) -> None:
-    """The error names the help of the command."""
+    """An unknown option is rejected with a reference to the help of the command."""
     assert main(["balance", "--guess=2", "-"]) == 2
     said = capsys.readouterr().err
     assert said == "iallocator: unknown option --guess; iallocator help balance --all lists them\n"
 
 
 def test_validate_of_a_planner_checks_the_cluster(tmp_path: Path, capsys: Capture) -> None:
-    """A document without a valid request is valid for a command that does not read it."""
+    """A planner with --validate checks the cluster, not the request of a document."""
     path = tmp_path / "cluster.json"
     document = cluster(instances={"a": instance("node1")})
     for request in (None, {"type": "guess"}):
@@ -163,7 +163,7 @@ def test_validate_of_a_planner_checks_the_cluster(tmp_path: Path, capsys: Captur
 
 
 def test_validate_checks_a_cluster_from_another_source(tmp_path: Path, capsys: Capture) -> None:
-    """A request is valid only if the cluster of the other source can be read."""
+    """With --validate, a cluster from another source must be readable, too."""
     path, data = tmp_path / "request.json", tmp_path / "cluster.data"
     path.write_bytes(as_bytes(allocate(cluster())))
     data.write_text("nonsense\n")
@@ -179,7 +179,7 @@ def test_validate_checks_a_cluster_from_another_source(tmp_path: Path, capsys: C
 def test_validate_with_json_prints_one_document(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """There is JSON on stdout, stderr is empty, and the exit status is as without JSON."""
+    """`--validate --json` prints one document, with the exit status of the text."""
     path = tmp_path / "cluster.json"
     document = allocate(cluster(instances={"a": instance("node1")}))
     path.write_bytes(as_bytes(document))
@@ -208,7 +208,7 @@ def test_validate_with_json_prints_one_document(
 def test_validate_rejects_options_without_effect(
     command: str, word: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The line names an option that has no effect with --validate; no output is written."""
+    """`--validate` rejects options that it ignores, and writes no output files."""
     path = tmp_path / "cluster.json"
     path.write_bytes(as_bytes(allocate(cluster())))
     assert main([*([command] if command else []), "--validate", word, str(path)]) == 2

@@ -1,4 +1,4 @@
-"""Test the printed width, decimals, long lists, steps, warnings, and assessments of scores."""
+"""Test the printed output: width, decimals, long lists, steps, warnings, scores."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Capture = pytest.CaptureFixture[str]
 Shown = Callable[..., str]
 
 ROWS = 20
-"""Rows of a long list on a terminal."""
+"""Number of rows that a long list has on a terminal."""
 
 DOMAIN = ".example.com"
 
 
 @pytest.fixture
 def shown(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Shown:
-    """Return a function that runs a command on a terminal, and returns what it prints there."""
+    """Return a function that runs a command on a terminal and returns what it prints."""
 
     def run(*words: str, document: Json, width: int = 120, expected: int = 0) -> str:
         path = tmp_path / "document.json"
@@ -48,7 +48,7 @@ def crowded(count: int = 60, nodes: int = 10) -> Json:
 
 
 def inconsistent(nodes: int = 10) -> Json:
-    """Return a cluster in which every node reports less free memory than it must have."""
+    """Return a cluster in which nodes report less free memory than instances leave."""
     document = cluster(nodes)
     for node in document["nodes"].values():
         node["free_memory"] -= 3000
@@ -62,7 +62,7 @@ def plain(text: str) -> str:
 
 @pytest.mark.parametrize(("width", "used"), [(40, 60), (75, 75), (130, 130), (400, 200)])
 def test_tables_fit_the_terminal(width: int, used: int, shown: Shown) -> None:
-    """The width of the terminal is used between 60 and 200 columns."""
+    """Tables are as wide as the terminal, from 60 to 200 columns."""
     text = plain(shown("constraints", "--all", document=crowded(4), width=width))
     assert max(map(len, text.splitlines())) <= used
     document = inconsistent()
@@ -76,7 +76,7 @@ def test_tables_fit_the_terminal(width: int, used: int, shown: Shown) -> None:
 def test_long_lists_are_cut_on_a_terminal_and_complete_with_the_named_option(
     command: str, shown: Shown
 ) -> None:
-    """The list has its first rows, the number of further rows, and the option that prints all."""
+    """On a terminal, a long list is cut, with the number of further rows and the option for all."""
     document = crowded()
     if command == "constraints":
         for one in document["instances"].values():
@@ -96,7 +96,7 @@ def test_long_lists_are_cut_on_a_terminal_and_complete_with_the_named_option(
 
 
 def test_moves_that_are_cut_are_the_last_ones_and_the_summary_is_first(shown: Shown) -> None:
-    """The summary counts all moves."""
+    """A long list of moves is cut at its end; the summary counts all moves."""
     lines = plain(shown("balance", document=crowded())).splitlines()
     count = int(re.match(r"(\d+) moves, ", lines[0])[1])  # type: ignore[index]
     assert count > ROWS
@@ -107,7 +107,7 @@ def test_moves_that_are_cut_are_the_last_ones_and_the_summary_is_first(shown: Sh
 
 
 def test_nodes_of_a_campaign_are_cut_on_a_terminal(shown: Shown) -> None:
-    """A group of many nodes takes a few lines; with the option, all nodes are named."""
+    """On a terminal, the nodes of a group of a campaign are cut, unless an option is given."""
     document = cluster(60)
     text = plain(shown("maintain", "--force", document=document))
     assert len(text.splitlines()) < 25
@@ -116,7 +116,7 @@ def test_nodes_of_a_campaign_are_cut_on_a_terminal(shown: Shown) -> None:
 
 
 def test_no_color_is_respected(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the variable, no colour is printed on a terminal."""
+    """With NO_COLOR, no colours are printed on a terminal."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert "\x1b[" in shown("check", document=crowded())
@@ -126,7 +126,7 @@ def test_no_color_is_respected(shown: Shown, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("command", ["balance", "show", "capacity", "check"])
 def test_scores_have_four_decimals_and_all_with_verbose(command: str) -> None:
-    """With the option, every decimal of a score is printed."""
+    """Scores have four decimals; with --verbose, all."""
     document = crowded(10)
     assert not re.search(r"\d\.\d{8}\b", printed(command, document=document))
     assert re.search(r"\d\.\d{8}\b", printed(command, "-v", document=document))
@@ -136,7 +136,7 @@ def test_scores_have_four_decimals_and_all_with_verbose(command: str) -> None:
 
 
 def test_scores_that_differ_late_have_the_decimals_that_show_it() -> None:
-    """Two scores are never printed as equal texts if eight decimals distinguish them."""
+    """Two different scores are printed with as many decimals as show the difference."""
     from iallocator.render.table import Page
 
     page = Page()
@@ -146,7 +146,7 @@ def test_scores_that_differ_late_have_the_decimals_that_show_it() -> None:
 
 
 def test_notation_of_hbal_for_steps_is_used_only_with_compat_hail() -> None:
-    """Each move of a plan has the number of its step in the transition below the moves."""
+    """Moves have step numbers; the notation of hbal is printed with --compat hail only."""
     document = crowded(4)
     text = printed("balance", document=document)
     assert "a=" not in text
@@ -159,7 +159,7 @@ def test_notation_of_hbal_for_steps_is_used_only_with_compat_hail() -> None:
 
 
 def test_reboot_is_a_table_and_without_titles_lines_for_scripts() -> None:
-    """The table has a summary and one row for each group of nodes; scripts get plain lines."""
+    """`reboot` prints a table of groups, and plain lines for scripts without titles."""
     document = crowded(4, nodes=4)
     text = printed("reboot", "--force", "--n1=off", document=document)
     assert re.match(r"4 nodes to reboot in \d groups?, \d+ moves? away from them\n", text)
@@ -170,7 +170,7 @@ def test_reboot_is_a_table_and_without_titles_lines_for_scripts() -> None:
 
 
 def test_repair_is_a_table() -> None:
-    """The table has each instance with its state and its repair, below the summary."""
+    """`repair` prints a table of instances with their states and repairs."""
     document = cluster(3, instances={"web": instance("node1", "node2")})
     document["nodes"]["node1"]["offline"] = True
     text = printed("repair", document=document, status=1)
@@ -180,7 +180,7 @@ def test_repair_is_a_table() -> None:
 
 
 def too_large(nodes: int = 30) -> Json:
-    """Return a request for an instance that the policy of the group does not allow."""
+    """Return a request for an instance that is larger than the group's policy permits."""
     document = cluster(nodes)
     (group,) = document["nodegroups"].values()
     for limits in group["ipolicy"]["minmax"]:
@@ -194,7 +194,7 @@ def too_large(nodes: int = 30) -> Json:
 
 
 def test_rejection_by_the_policy_of_the_group_is_stated_once() -> None:
-    """A node without a reason of its own has no row."""
+    """A rejection by the policy of a group is printed once, not for each node."""
     text = printed("explain", document=too_large())
     assert text.count("outside the policy of the group: 1024 MiB memory, at most 512 allowed") == 2
     assert "FailPolicy on 30 of 30 nodes: " in text
@@ -202,7 +202,7 @@ def test_rejection_by_the_policy_of_the_group_is_stated_once() -> None:
 
 
 def test_warnings_about_inconsistent_data_come_first_and_are_few() -> None:
-    """Three nodes and the number of further nodes are printed; with ``-v``, all."""
+    """Warnings about inconsistent data name three nodes first; with ``-v``, all."""
     document = inconsistent()
     words = ("ask", "allocate", "--memory=128", "--template=rbd", "--disk=1g")
     lines = printed(*words, document=document).splitlines()
@@ -215,7 +215,7 @@ def test_warnings_about_inconsistent_data_come_first_and_are_few() -> None:
 
 
 def test_check_reports_inconsistent_data(shown: Shown) -> None:
-    """A cluster with such data is not healthy, and no move changes that."""
+    """`check` reports inconsistent data, for which no move is a remedy."""
     document = inconsistent()
     text = printed("check", document=document, status=1)
     assert text.startswith(
@@ -234,7 +234,7 @@ def test_check_reports_inconsistent_data(shown: Shown) -> None:
 
 
 def test_check_reports_if_the_score_is_high_and_why() -> None:
-    """The assessment is relative to the nodes and instances of the group."""
+    """`check` assesses a high score relative to the nodes and instances of the group."""
     document = crowded()
     text = " ".join(printed("check", document=document).split())
     assert "The score is high for this cluster: if nodes differed by one instance at most" in text
@@ -261,7 +261,7 @@ def _consistent(document: Json) -> Json:
 
 
 def test_score_of_the_cluster_and_sum_of_the_groups_have_two_names() -> None:
-    """With several groups, the output names the score of the cluster and the sum differently."""
+    """`show` has different names for the score of the cluster and the sum of the groups."""
     document = cluster({"east": 2, "west": 2}, instances={"web": instance("node1", "node2")})
     text = printed("show", document=document)
     shown = json_of("show", document=document)
@@ -274,7 +274,7 @@ def test_score_of_the_cluster_and_sum_of_the_groups_have_two_names() -> None:
 def test_lists_of_a_request_are_complete_on_a_terminal(
     option: str, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request has no option for all rows; its reply is as without the option."""
+    """On a terminal, lists of a request are complete, as it has no option for all rows."""
     document = too_large(nodes=30)
     plain_reply = shown(document=document)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

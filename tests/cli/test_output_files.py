@@ -1,4 +1,4 @@
-"""Test that unwritable files are reported before planning, and failed writes by the status."""
+"""Test that unwritable files are reported before planning, and failed writes by status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRITERS = (
     "balance --html={}", "check --html={}", "capacity -l2 --html={}", "report --html={}",
     "replay --junit={}", "-S{}",
 )  # fmt: skip
-"""Options that write a file."""
+"""Command lines with an option that writes a file."""
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def doc(tmp_path: Path) -> str:
 def test_output_file_without_a_folder_is_reported_before_anything_else(
     words: str, doc: str, capsys: Capture
 ) -> None:
-    """One line is printed, and no plan is computed, so that no time is lost."""
+    """An output file in a missing folder is reported in one line before planning."""
     arguments = words.format(str(Path(doc).parent / "none" / "file")).split()
     assert main([*arguments, doc]) == 2
     out, err = capsys.readouterr()
@@ -55,7 +55,10 @@ def test_output_file_without_a_folder_is_reported_before_anything_else(
 def test_output_file_that_is_a_folder_is_reported_before_anything_else(
     doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A folder is rejected. root can write every file, so file permissions are not tested."""
+    """An output file that is a folder is reported before planning.
+
+    File permissions are not tested, because root can write every file.
+    """
     assert main(["balance", f"--graph={tmp_path}", doc]) == 2
     assert capsys.readouterr() == ("", f"iallocator: {tmp_path}: Is a directory\n")
 
@@ -64,7 +67,7 @@ def test_output_file_that_is_a_folder_is_reported_before_anything_else(
 def test_output_file_with_too_long_a_name_is_reported_before_anything_else(
     words: str, doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """No file can have such a name, and no plan is made before that is detected."""
+    """An output file with a too long name is reported before planning."""
     path = tmp_path / ("x" * 300 + ".svg")
     assert main([*words.format(path).split(), doc]) == 2
     out, err = capsys.readouterr()
@@ -73,7 +76,7 @@ def test_output_file_with_too_long_a_name_is_reported_before_anything_else(
 
 
 def test_output_file_with_the_longest_name_is_written(doc: str, tmp_path: Path) -> None:
-    """A name of 255 bytes in two-byte letters is written; the temporary file has a short name."""
+    """An output file with a name of 255 bytes is written."""
     path = tmp_path / ("\N{LATIN SMALL LETTER E WITH ACUTE}" * 125 + ".svg")
     assert main(["balance", f"--graph={path}", doc]) == 0
     assert path.read_bytes().startswith(b"<svg")
@@ -82,7 +85,7 @@ def test_output_file_with_the_longest_name_is_written(doc: str, tmp_path: Path) 
 def test_snapshot_with_an_unknown_field_writes_nothing(
     doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """An unknown field is an error, because an incomplete snapshot would be misleading."""
+    """`snapshot` with an unknown field is rejected and writes nothing."""
     for words in (["snapshot"], ["snapshot", f"-d{tmp_path}"]):
         assert main([*words, "--print-nodes=nope", doc]) == 2
         out, err = capsys.readouterr()
@@ -95,7 +98,7 @@ def test_snapshot_with_an_unknown_field_writes_nothing(
 def test_output_file_on_a_full_device_leaves_the_plan_and_reports(
     doc: str, capsys: Capture
 ) -> None:
-    """A full device cannot be detected in advance: the plan is complete, the status is 2."""
+    """If the output file is on a full device, the plan is printed and the status is 2."""
     assert main(["balance", "--json", "--print-commands=/dev/full", doc]) == 2
     out, err = capsys.readouterr()
     assert json.loads(out)["command"] == "balance"
@@ -104,7 +107,7 @@ def test_output_file_on_a_full_device_leaves_the_plan_and_reports(
 
 @pytest.mark.parametrize("words", WRITERS)
 def test_output_file_on_a_full_disk_stays_unchanged(words: str, doc: str, tmp_path: Path) -> None:
-    """If the kernel limits file sizes, no file is left incomplete or empty."""
+    """If the disk is full, an existing output file stays unchanged."""
     folder = tmp_path / "out"
     folder.mkdir()
     old = folder / "file"
@@ -121,7 +124,7 @@ def test_output_file_on_a_full_disk_stays_unchanged(words: str, doc: str, tmp_pa
 
 
 def test_file_of_a_folder_on_a_full_disk_stays_unchanged(doc: str, tmp_path: Path) -> None:
-    """Neither a stored cluster nor the expected answer of a stored case is left incomplete."""
+    """If the disk is full, `snapshot` and `replay --update` leave stored files unchanged."""
     case = tmp_path / "case"
     case.mkdir()
     (case / "request.json").write_bytes(Path(doc).read_bytes())
@@ -141,7 +144,7 @@ def test_file_of_a_folder_on_a_full_disk_stays_unchanged(doc: str, tmp_path: Pat
 
 @pytest.mark.parametrize("words", ["", "balance --json", "check --json", "capacity --json -l2"])
 def test_output_to_a_full_device_is_status_1(words: str, doc: str) -> None:
-    """The exit status reports that the plan did not reach the reader of the pipe."""
+    """If standard output is a full device, the exit status is 1."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [*COMMAND, *words.split(), doc], cwd=ROOT, stdout=full, stderr=subprocess.PIPE,
@@ -153,7 +156,7 @@ def test_output_to_a_full_device_is_status_1(words: str, doc: str) -> None:
 
 @pytest.mark.parametrize("words", ["-v", "balance --json -v", "config --json -v"])
 def test_warnings_without_stderr_are_not_in_the_answer(words: str, doc: str) -> None:
-    """Without stderr no warning is written; stdout has the answer only."""
+    """If stderr is closed, warnings are not written to stdout."""
     done = subprocess.run(
         [*COMMAND, *words.split(), doc], cwd=ROOT, stdout=subprocess.PIPE, check=True,
         preexec_fn=lambda: os.close(2),
@@ -163,7 +166,7 @@ def test_warnings_without_stderr_are_not_in_the_answer(words: str, doc: str) -> 
 
 @pytest.mark.parametrize("option", ["--print-nodes", "--print-instances"])
 def test_request_with_lists_prints_them_on_stderr(option: str, tmp_path: Path) -> None:
-    """A request has no option for all rows, and needs none: its lists are not cut."""
+    """A request prints its lists on stderr completely, as stdout is for Ganeti."""
     path = tmp_path / "request.json"
     document = cluster(3, instances={"i1": instance("node1", "node2")})
     document["request"] = {"type": "relocate", "name": "i1", "relocate_from": ["node2"]}

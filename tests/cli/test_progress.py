@@ -23,7 +23,7 @@ from tests.planners.test_balance_interrupted import crowded
 
 
 class Terminal:
-    """Represent a simulated terminal, and the output that it has received."""
+    """A simulated terminal, and the output that it has received."""
 
     def __init__(self, ours: int, stream: TextIO | None = None) -> None:
         self.ours = ours
@@ -31,13 +31,13 @@ class Terminal:
         self.seen = ""
 
     def wait_for(self, text: str) -> None:
-        """Read until `text` was written; the end of the output is an error."""
+        """Read until `text` has been written; assert that the output does not end before."""
         while text not in self.seen:
             assert select.select([self.ours], [], [], PATIENCE)[0], f"no {text!r} in {self.seen!r}"
             self.seen += os.read(self.ours, 65536).decode(errors="replace")
 
     def rest(self) -> str:
-        """Return all output until the last writer has closed the terminal."""
+        """Return all output until the terminal is closed."""
         try:
             while more := os.read(self.ours, 65536):
                 self.seen += more.decode(errors="replace")
@@ -61,7 +61,10 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 def test_progress_on_a_terminal_is_one_line_that_is_erased(
     library: bool, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message stays until the work has ended, with and without the library rich."""
+    """The progress is one line on the terminal, which is erased at the end.
+
+    The library rich is installed or not.
+    """
     if library:
         pytest.importorskip("rich", reason="rich is not installed")
     else:
@@ -84,7 +87,7 @@ def test_progress_on_a_terminal_is_one_line_that_is_erased(
 def test_progress_is_not_shown_in_a_pipe_or_with_quiet(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a terminal, no progress thread is started."""
+    """No progress is shown in a pipe or with --quiet."""
     monkeypatch.setattr("iallocator.errors.Voice.quiet", True)
     with redirect_stderr(terminal.stream), progress.progress_line("planning"):
         assert not progress._lines
@@ -94,7 +97,7 @@ def test_progress_is_not_shown_in_a_pipe_or_with_quiet(
 
 
 def test_progress_of_a_short_command_loads_nothing() -> None:
-    """In the first second no library is loaded, because loading takes longer than most plans."""
+    """In its first second, a command does not import the library for progress."""
     script = (
         "import sys; from iallocator.cli import main; "
         "from iallocator.commands import progress; progress.SOON = 3600; "
@@ -128,7 +131,7 @@ class Waits(threading.Event):
 progress.new_event, progress.SOON, progress.EVERY = Waits, 0.0, 0.01
 process.run()
 """
-"""Sends Ctrl-C to itself when the line is shown; from outside it would be too late."""
+"""A script that sends Ctrl-C to itself when the progress is shown."""
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ process.run()
     ],
 )  # fmt: skip
 def test_ctrl_c_on_a_terminal_prints_the_plan_so_far(words: str, tmp_path: Path) -> None:
-    """Ctrl-C ends the work; the answer found so far is printed, and the line is removed."""
+    """After Ctrl-C on a terminal, the progress is erased and the plan so far is printed."""
     arguments = [sys.executable, "-c", AT_THE_LINE, *words.split(), crowded(tmp_path, 40, 1500)]
     ours, theirs = pty.openpty()
     with open(tmp_path / "out", "wb") as out:

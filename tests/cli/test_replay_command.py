@@ -1,4 +1,4 @@
-"""Test ``iallocator replay`` as an administrator or a CI system starts it."""
+"""Test `replay` as an administrator or a CI system starts it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 def replay(*words: str | Path, **environment: str) -> Done:
-    """Run the command; its stderr must be empty unless the status is 2."""
+    """Run `replay`; assert that stderr is empty unless the status is 2."""
     arguments = ["replay", *map(str, words)]
     if environment:
         variables = {**os.environ, **environment}
@@ -32,13 +32,13 @@ def replay(*words: str | Path, **environment: str) -> Done:
 
 
 def request(**members: Any) -> bytes:
-    """Return a request that is answered with node3."""
+    """Return a request to which the answer is node3."""
     document = cluster(instances={"a": instance("node1"), "b": instance("node2")})
     return as_bytes(allocate(document, disk_template="plain", **members))
 
 
 def store(folder: Path, raw: bytes | None = None, args: str = "", response: Any = None) -> Path:
-    """Store a case in `folder` and return it.
+    """Store a case in `folder` and return its path.
 
     Without `response`, the present response is stored.
     """
@@ -54,7 +54,7 @@ def store(folder: Path, raw: bytes | None = None, args: str = "", response: Any 
 
 
 def change(case: Path, **members: Any) -> None:
-    """Change members of the stored response."""
+    """Change members of the stored response of `case`."""
     path = case / "response.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | members))
 
@@ -66,7 +66,7 @@ def case(tmp_path: Path) -> Path:
 
 
 def test_replay_of_fixtures_passes() -> None:
-    """The stored cases of the program pass, with one process and with several."""
+    """`replay` passes the cases in ``fixtures``, with one process and with several."""
     some = "fixtures/balance", "fixtures/relocate"
     one, two = replay(*some), replay(*some, "-j", "2")
     assert one.returncode == 0
@@ -75,14 +75,14 @@ def test_replay_of_fixtures_passes() -> None:
 
 
 def test_replay_of_an_equal_answer_is_ok(case: Path) -> None:
-    """A case with an unchanged answer passes."""
+    """`replay` passes a case with an unchanged answer."""
     done = replay(case.parent)
     assert done.stdout == f"ok                  {case}\n1 passed, 0 failed\n"
     assert done.returncode == 0
 
 
 def test_replay_of_a_different_answer_shows_path_and_both_values(case: Path) -> None:
-    """Each difference is reported with both values; the exit status is 1."""
+    """`replay` reports each difference with path and both values; the exit status is 1."""
     change(case, result=["node1"], success=False, surplus=[1])
     done = replay(case)
     assert done.stdout.splitlines() == [
@@ -97,7 +97,7 @@ def test_replay_of_a_different_answer_shows_path_and_both_values(case: Path) -> 
 
 @pytest.mark.parametrize(("shift", "status"), [(4e-10, 0), (1e-8, 1)])
 def test_replay_compares_scores_to_eight_decimals(case: Path, shift: float, status: int) -> None:
-    """Differences beyond the eighth decimal are ignored."""
+    """`replay` ignores differences of scores beyond the eighth decimal."""
     stored = json.loads((case / "response.json").read_text())
     stored["solutions"][0]["score"] += shift
     change(case, solutions=stored["solutions"])
@@ -105,7 +105,7 @@ def test_replay_compares_scores_to_eight_decimals(case: Path, shift: float, stat
 
 
 def test_replay_without_stored_response_fails(case: Path) -> None:
-    """A case without a stored response fails."""
+    """`replay` fails a case without a stored response."""
     (case / "response.json").unlink()
     done = replay(case)
     assert done.stdout.startswith(f"no stored response  {case}\n")
@@ -113,7 +113,7 @@ def test_replay_without_stored_response_fails(case: Path) -> None:
 
 
 def test_replay_of_unusable_response_fails(case: Path) -> None:
-    """A stored response that is not JSON fails its case, not the command."""
+    """`replay` fails a case with a stored response that is not JSON, and runs the others."""
     (case / "response.json").write_text("{")
     done = replay(case)
     assert done.stdout.startswith(f"error               {case}\n    {case}/response.json: ")
@@ -121,7 +121,7 @@ def test_replay_of_unusable_response_fails(case: Path) -> None:
 
 
 def test_replay_with_update_stores_answers_and_reports_changes(case: Path) -> None:
-    """After the update the case passes, and a second update changes nothing."""
+    """`replay --update` stores a changed answer; a second update changes nothing."""
     change(case, result=["node1"])
     done = replay("--update", case)
     assert done.stdout.splitlines() == [
@@ -137,7 +137,7 @@ def test_replay_with_update_stores_answers_and_reports_changes(case: Path) -> No
 
 
 def test_replay_with_update_repairs_layout(case: Path) -> None:
-    """Stored responses have one layout, so that a diff shows only changed answers."""
+    """`replay --update` stores all responses in one layout."""
     stored = (case / "response.json").read_bytes()
     change(case)
     assert replay(case).returncode == 0
@@ -146,7 +146,7 @@ def test_replay_with_update_repairs_layout(case: Path) -> None:
 
 
 def test_replay_of_an_invalid_request_expects_its_error(tmp_path: Path) -> None:
-    """The expected error is stored in place of a response, and compared like one."""
+    """`replay` compares the error of an invalid request with the stored error."""
     case = store(tmp_path / "broken", b"[]")
     stored = json.loads((case / "response.json").read_text())
     assert stored == {"error": "expected a JSON object, got an array"}
@@ -156,7 +156,7 @@ def test_replay_of_an_invalid_request_expects_its_error(tmp_path: Path) -> None:
 
 
 def test_replay_gives_request_its_own_options(tmp_path: Path) -> None:
-    """Options are stored beside the request, one on each line or quoted as in a shell."""
+    """`replay` reads options of a request from a file beside it."""
     args = "# not where it would go\n--restrict-allocation-to 'node1'\n--top=2\n"
     case = store(tmp_path / "restricted", args=args)
     stored = json.loads((case / "response.json").read_text())
@@ -166,7 +166,7 @@ def test_replay_gives_request_its_own_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("args", ["--nonsense", "--top='1"])
 def test_replay_of_unusable_options_is_an_error(tmp_path: Path, args: str) -> None:
-    """Unreadable options fail the case, and all other cases run."""
+    """`replay` fails a case with unreadable options, and runs the others."""
     store(tmp_path / "a-broken", args=args, response={})
     store(tmp_path / "b-sound")
     done = replay(tmp_path)
@@ -176,14 +176,14 @@ def test_replay_of_unusable_options_is_an_error(tmp_path: Path, args: str) -> No
 
 
 def test_replay_passes_options_of_the_command_on(case: Path) -> None:
-    """An option of the command applies to every request."""
+    """`replay` applies an option of its command line to every request."""
     done = replay(case, "--restrict-allocation-to", "node1,node2")
     assert 'result/0: "node3" → "node1"' in done.stdout
     assert done.returncode == 1
 
 
 def test_replay_with_keys_compares_only_those_keys(tmp_path: Path) -> None:
-    """Only the named keys are compared, so that answers of other programs can be used."""
+    """`replay --keys` compares only the named keys."""
     (tmp_path / "120000-allocate.abcd.request.json").write_bytes(request())
     answered = {"success": True, "info": "in other words", "result": ["node3"]}
     (tmp_path / "120000-allocate.abcd.response.json").write_text(json.dumps(answered))
@@ -194,7 +194,7 @@ def test_replay_with_keys_compares_only_those_keys(tmp_path: Path) -> None:
 
 
 def test_replay_of_named_files_takes_any_name(tmp_path: Path) -> None:
-    """A named file is a request, whatever its name; a response beside it is not."""
+    """`replay` runs a named file as a request, whatever its name."""
     (tmp_path / "one.json").write_bytes(request())
     replay("--update", tmp_path / "one.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.json", "one.response.json"]
@@ -203,7 +203,7 @@ def test_replay_of_named_files_takes_any_name(tmp_path: Path) -> None:
 
 
 def test_replay_with_processes_keeps_the_order(tmp_path: Path) -> None:
-    """The output equals that of one process, whichever process ends first."""
+    """`replay` with several processes prints results in the order of the cases."""
     for name in "edcba":
         store(tmp_path / name, response={"success": name})
     one, three = replay(tmp_path), replay(tmp_path, "-j3")
@@ -212,7 +212,7 @@ def test_replay_with_processes_keeps_the_order(tmp_path: Path) -> None:
 
 
 def test_replay_with_junit_writes_each_result(case: Path, tmp_path: Path) -> None:
-    """The file names every case, its differences, and the counts."""
+    """`replay --junit` writes every case with its differences, and the counts."""
     other = store(case.parent / "other", response={"success": "\x00 no"})
     store(case.parent / "unusable", args="--nonsense", response={})
     report = tmp_path / "junit.xml"
@@ -231,7 +231,7 @@ def test_replay_with_junit_writes_each_result(case: Path, tmp_path: Path) -> Non
 
 
 def test_replay_on_a_plain_terminal_still_prints(case: Path) -> None:
-    """A terminal that cannot print the arrow gets a replacement."""
+    """`replay` replaces the arrow on a terminal that cannot print it."""
     change(case, success=False)
     done = replay(case, PYTHONIOENCODING="ascii")
     assert "success: false ? true" in done.stdout
@@ -250,7 +250,7 @@ def test_replay_on_a_plain_terminal_still_prints(case: Path) -> None:
     ],
 )
 def test_replay_of_invalid_arguments_has_the_reason(words: tuple[str, ...], complaint: str) -> None:
-    """Invalid arguments cause one line on stderr and exit status 2; no case runs."""
+    """`replay` rejects invalid arguments in one line, with exit status 2, and runs no case."""
     done = replay(*words)
     assert done.returncode == 2
     assert complaint in done.stderr
@@ -274,7 +274,7 @@ db|1024|51200|1|running|Y|node1||rbd||1|-|N
 
 @pytest.fixture
 def planned(tmp_path: Path) -> Path:
-    """Return a stored command on a cluster in text form."""
+    """Return the folder of a stored command on a cluster in text form."""
     case = tmp_path / "planned"
     case.mkdir()
     (case / "cluster.data").write_text(TEXT)
@@ -284,7 +284,7 @@ def planned(tmp_path: Path) -> Path:
 
 
 def test_replay_of_command_compares_its_json(planned: Path) -> None:
-    """If ``args`` begins with a command, its JSON output is the response, compared by path."""
+    """If ``args`` begins with a command, `replay` compares its JSON output by path."""
     assert sorted(p.name for p in planned.iterdir()) == ["args", "cluster.data", "response.json"]
     done = replay(planned.parent)
     assert done.stdout == f"ok                  {planned}\n1 passed, 0 failed\n"
@@ -297,7 +297,7 @@ def test_replay_of_command_compares_its_json(planned: Path) -> None:
 
 
 def test_replay_of_command_runs_in_the_folder_of_its_case(planned: Path) -> None:
-    """File names in the options are relative to the folder of the case."""
+    """`replay` runs a stored command in the folder of its case."""
     (planned / "loads").write_text("web 1 1 1 1\ndb 4 4 4 4\n")
     (planned / "args").write_text("balance --json -U loads --offline=node1\n")
     done = replay("--update", planned, "-j", "2")
@@ -307,7 +307,7 @@ def test_replay_of_command_runs_in_the_folder_of_its_case(planned: Path) -> None
 
 
 def test_replay_of_command_without_json_compares_its_text(planned: Path) -> None:
-    """Text output is stored as ``stdout``."""
+    """`replay` stores the text of a command without JSON as ``stdout``."""
     (planned / "args").write_text("balance -C")
     done = replay("--update", planned)
     assert "(absent)" not in done.stdout
@@ -322,7 +322,7 @@ def test_replay_of_command_without_json_compares_its_text(planned: Path) -> None
 
 
 def test_replay_of_command_stores_its_error_and_exit_status(planned: Path) -> None:
-    """The response of a failing command is its error message."""
+    """`replay` stores the error and the exit status of a failing command."""
     (planned / "args").write_text("balance --json --offline nowhere")
     replay("--update", planned)
     stored = json.loads((planned / "response.json").read_text())
@@ -334,7 +334,10 @@ def test_replay_of_command_stores_its_error_and_exit_status(planned: Path) -> No
 
 
 def test_replay_of_command_needs_no_file(tmp_path: Path) -> None:
-    """A simulated cluster needs no file; ``args`` that are no command are an error."""
+    """`replay` runs a stored command on a simulated cluster without a file.
+
+    ``args`` that do not begin with a command are an error.
+    """
     for name, args in (("a", "balance --json --simulate p,3,100G,16g,4,2"), ("b", "--top=2")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "args").write_text(args)

@@ -1,4 +1,4 @@
-"""Test every request type once, with a file, the real command, and one line on stdout."""
+"""Test every type of request with a file, the installed command, and one line on stdout."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MIGRATE = {"OP_ID", "instance_name", "allow_runtime_changes", "ignore_ipolicy", 
 def document(**request: Any) -> Json:
     """Return a request about a cluster of two groups with an instance of each kind.
 
-    drbd1 is on node1/node2, plain1 on node1 and shared1 on node3, all in the group
-    default; the nodes 5 and 6 of the group rack2 are empty, node6 needs two cpus itself.
+    drbd1 is on node1/node2, plain1 on node1 and shared1 on node3, all in the group default. The
+    nodes 5 and 6 of the group rack2 have no instances; node6 needs two cpus itself.
     """
     instances = {
         "drbd1": instance("node1", "node2", memory=2048),
@@ -52,7 +52,7 @@ def description(name: str, **members: Any) -> Json:
 
 
 def respond(request: Json, folder: Path, *options: str) -> Json:
-    """Return the response, after checking that it is one line of compact JSON with sorted keys."""
+    """Return the response; assert that it is one line of compact JSON with sorted keys."""
     path = folder / "ganeti-request"
     path.write_bytes(as_bytes(request))
     done = subprocess.run(
@@ -78,7 +78,10 @@ def respond(request: Json, folder: Path, *options: str) -> Json:
 
 
 def test_allocate_with_capacity_names_group_score_and_nodes(tmp_path: Path) -> None:
-    """The info line has the form of hail's, because scripts of administrators read it."""
+    """The `info` of allocate names group, score and nodes in hail's form.
+
+    Scripts of administrators read it.
+    """
     response = respond(allocate(document(), "web"), tmp_path)
     assert response["success"]
     assert response["result"] == ["node5", "node6"]
@@ -93,7 +96,7 @@ def test_allocate_with_capacity_names_group_score_and_nodes(tmp_path: Path) -> N
 
 
 def test_allocate_without_capacity_reports_reasons(tmp_path: Path) -> None:
-    """An impossible allocation is answered with an empty result and the reasons of each group."""
+    """An impossible allocation has an empty result and the reasons of each group."""
     response = respond(allocate(document(), "giant", memory=9000), tmp_path)
     assert not response["success"]
     assert response["result"] == []
@@ -106,7 +109,7 @@ def test_allocate_without_capacity_reports_reasons(tmp_path: Path) -> None:
 
 
 def test_allocate_without_network_names_group_and_instance(tmp_path: Path) -> None:
-    """A group without the network is rejected, with hail's message."""
+    """An allocation without a group in the network has hail's message."""
     request = allocate(document(), "web", nics=[{"network": "net-blue"}])
     request["nodegroups"]["uuid-rack2"] = group("rack2", networks=["net-blue"])
     response = respond(request, tmp_path)
@@ -117,7 +120,7 @@ def test_allocate_without_network_names_group_and_instance(tmp_path: Path) -> No
 
 
 def test_multi_allocate_with_a_giant_counts_and_names_it(tmp_path: Path) -> None:
-    """An instance that fits nowhere is named in the result; `info` counts it, with the reason."""
+    """If one instance of a batch fits nowhere, the result names it and `info` counts it."""
     batch = [description("web"), description("giant", memory=9000)]
     response = respond(document(type="multi-allocate", instances=batch), tmp_path)
     assert response["result"] == [[["web", ["node5", "node6"]]], ["giant"]]
@@ -129,7 +132,7 @@ def test_multi_allocate_with_a_giant_counts_and_names_it(tmp_path: Path) -> None
 
 
 def test_allocate_secondary_with_capacity_is_one_name(tmp_path: Path) -> None:
-    """The result of a request for a secondary node is a string, not a list."""
+    """The result of allocate-secondary is a string, not a list."""
     response = respond(document(type="allocate-secondary", name="plain1"), tmp_path)
     assert response["result"] == "node4"
     assert response["info"].startswith("Request successful: score: ")
@@ -138,7 +141,7 @@ def test_allocate_secondary_with_capacity_is_one_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "source"), [("drbd1", "node2"), ("shared1", "node3")])
 def test_relocate_with_capacity_is_one_node(name: str, source: str, tmp_path: Path) -> None:
-    """The answer is the emptiest node of the group, as new secondary or new primary."""
+    """The result of relocate is the emptiest node of the group."""
     request = document(
         type="relocate", name=name, required_nodes=1, relocate_from=[source],
         disk_space_total=1152,
@@ -149,7 +152,7 @@ def test_relocate_with_capacity_is_one_node(name: str, source: str, tmp_path: Pa
 
 
 def test_relocate_of_plain_is_rejected_with_reason(tmp_path: Path) -> None:
-    """An instance with local disks on one node cannot be moved."""
+    """Relocation of an instance with plain disks is rejected with the reason."""
     request = document(type="relocate", name="plain1", relocate_from=["node1"])
     response = respond(request, tmp_path)
     assert (response["success"], response["result"]) == (False, [])
@@ -157,7 +160,7 @@ def test_relocate_of_plain_is_rejected_with_reason(tmp_path: Path) -> None:
 
 
 def test_node_evacuate_of_secondary_has_one_job(tmp_path: Path) -> None:
-    """The result has moved and failed instances and jobs; the opcode has Ganeti's fields."""
+    """The evacuation of a secondary has one job with Ganeti's fields."""
     request = document(type="node-evacuate", instances=["drbd1"], evac_mode="secondary-only")
     response = respond(request, tmp_path)
     moved, failed, jobs = response["result"]
@@ -169,7 +172,7 @@ def test_node_evacuate_of_secondary_has_one_job(tmp_path: Path) -> None:
 
 
 def test_node_evacuate_with_plain_counts_and_names_it(tmp_path: Path) -> None:
-    """The plain instance is listed as failed, and the others move."""
+    """An evacuation lists a plain instance as failed and moves the others."""
     request = document(
         type="node-evacuate", instances=["plain1", "drbd1"], evac_mode="primary-only"
     )
@@ -185,7 +188,10 @@ def test_node_evacuate_with_plain_counts_and_names_it(tmp_path: Path) -> None:
 
 
 def test_change_group_of_drbd_has_three_opcodes(tmp_path: Path) -> None:
-    """The jobs create a secondary in the other group, migrate, and create the second secondary."""
+    """The change of group of a drbd instance has a job with three opcodes.
+
+    They create a secondary in the other group, migrate, and create the second secondary.
+    """
     request = document(type="change-group", instances=["drbd1"], target_groups=["uuid-rack2"])
     response = respond(request, tmp_path)
     moved, failed, jobs = response["result"]
@@ -199,7 +205,7 @@ def test_change_group_of_drbd_has_three_opcodes(tmp_path: Path) -> None:
 
 
 def test_multi_evacuate_of_a_secondary_names_its_new_node(tmp_path: Path) -> None:
-    """The result has pairs of instance and new secondary, as Ganeti 2.4 expects."""
+    """The result of multi-evacuate has pairs of instance and new secondary, as in Ganeti 2.4."""
     response = respond(document(type="multi-evacuate", evac_nodes=["node2"]), tmp_path)
     assert response["result"] == [["drbd1", ["node4"]]]
     assert response["info"] == MOVED
@@ -208,7 +214,7 @@ def test_multi_evacuate_of_a_secondary_names_its_new_node(tmp_path: Path) -> Non
 def test_interrupt_while_reading_ends_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C while reading ends with exit status 130 and no output."""
+    """Ctrl-C while a request is read ends the program with status 130 and no output."""
 
     def interrupted(path: str, limit: int) -> bytes:
         raise Stopped(SIGNALLED)

@@ -1,4 +1,4 @@
-"""Test SIGINT and SIGTERM at any moment: the plan so far, status 130 or 143, and no traceback."""
+"""Test SIGINT and SIGTERM at any moment: the plan so far, status 130 or 143, no traceback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def heed_and_report(handler):
 process._on_signal = heed_and_report
 process.run()
 """
-"""Says by a file that from now on signals find the program ready."""
+"""A script that creates a file when the program has installed its signal handlers."""
 
 FIFTH_STEP = """
 import os
@@ -55,13 +55,13 @@ def interrupted(*arguments, **more):
 MoveScan.best = interrupted
 process.run()
 """
-"""Gets a signal as the fifth move is looked for."""
+"""A script that sends itself a signal when the fifth move is searched."""
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 def heeding(folder: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start the program; it creates the file when its signal handlers are installed."""
+    """Start the program, which creates the returned file when its handlers are installed."""
     ready = folder / "ready"
     command = [sys.executable, "-c", SCRIPT.format(str(ready)), *arguments]
     pipe = subprocess.PIPE
@@ -79,7 +79,7 @@ def wait_for(file: Path, running: subprocess.Popen[bytes]) -> None:
 def test_signal_while_planning_prints_the_plan_so_far(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    """An interrupted balance prints the moves found so far, as a complete document."""
+    """After a signal during planning, `balance` prints the moves so far as a document."""
     done = subprocess.run(
         [sys.executable, "-c", FIFTH_STEP.format(int(number)), "balance", "--json", "-t",
          crowded(tmp_path, 12, 60)],
@@ -96,7 +96,7 @@ def test_signal_while_planning_prints_the_plan_so_far(
 def test_signal_at_any_moment_shows_no_traceback(
     number: signal.Signals, milliseconds: int, tmp_path: Path
 ) -> None:
-    """The output has no incomplete document.
+    """A signal at any moment causes no traceback and no incomplete document.
 
     Signals are sent after the start of the interpreter, before which the program has no handler.
     """
@@ -115,7 +115,7 @@ def test_signal_at_any_moment_shows_no_traceback(
 def test_ctrl_c_while_the_program_is_being_loaded_shows_no_traceback(
     start: str, tmp_path: Path
 ) -> None:
-    """The first statement of the program handles the signal, also while modules are loaded."""
+    """Ctrl-C while modules are imported causes no traceback."""
     package = tmp_path / "iallocator"
     package.mkdir()
     (package / "process.py").write_text("import os\nos.kill(os.getpid(), 2)\nraise SystemExit(7)\n")
@@ -127,7 +127,7 @@ def test_ctrl_c_while_the_program_is_being_loaded_shows_no_traceback(
 
 
 def test_signal_while_reading_ends_the_program(tmp_path: Path) -> None:
-    """The program ends without output."""
+    """A signal while a document is read ends the program without output."""
     running, ready = heeding(tmp_path)
     wait_for(ready, running)
     running.send_signal(signal.SIGTERM)
@@ -138,7 +138,7 @@ def test_signal_while_reading_ends_the_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["explain", "-"], ["constraints", "-"]])
 def test_output_in_another_encoding_loses_nothing(arguments: list[str]) -> None:
-    """A letter that the terminal cannot show is printed as its code, without a traceback."""
+    """On a terminal with another encoding, letters that it lacks are printed as codes."""
     document = allocate(cluster({"größe": 2}), name="mörder")
     done = subprocess.run(
         [*COMMAND, *arguments], input=as_bytes(document), capture_output=True, check=False,
@@ -149,7 +149,7 @@ def test_output_in_another_encoding_loses_nothing(arguments: list[str]) -> None:
 
 
 def test_interrupted_replay_with_processes_prints_nothing(tmp_path: Path) -> None:
-    """Workers that are ended by a signal print no traceback."""
+    """If `replay` with processes is interrupted, no process prints a traceback."""
     (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(2))))
     (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(3))))
     for _ in range(3):
@@ -164,7 +164,7 @@ def test_interrupted_replay_with_processes_prints_nothing(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("number", STATUS)
 def test_signal_ends_replay_before_the_next_case(number: signal.Signals, tmp_path: Path) -> None:
-    """The case that was interrupted is neither printed nor stored, and later cases do not run."""
+    """A signal ends replay: the interrupted case is not stored, and later cases do not run."""
     cases = 60
     for k in range(cases):
         (tmp_path / f"{k:02}.request.json").write_bytes(as_bytes(allocate(cluster(99))))
@@ -193,11 +193,11 @@ os.register_at_fork(
 )
 run()
 """
-"""Run the program; the second process that it starts needs 3 s until it is ready."""
+"""A script in which the second child process is ready only after 3 s."""
 
 
 def test_replay_ends_while_a_worker_is_still_starting(tmp_path: Path) -> None:
-    """The other worker runs all cases meanwhile, and the late one is not waited for in vain."""
+    """`replay` ends without waiting for a process that is still starting."""
     for name in "ab":
         (tmp_path / f"{name}.request.json").write_bytes(as_bytes(allocate(cluster(2))))
     words = ["replay", "--update", "-j", "2", str(tmp_path)]
@@ -216,7 +216,7 @@ def test_replay_ends_while_a_worker_is_still_starting(tmp_path: Path) -> None:
 
 
 PIPE = 4096
-"""Bytes that a pipe without a reader holds."""
+"""Bytes that fit into a pipe without a reader."""
 
 LONG = {
     signal.SIGINT: ("balance --json -l60 -t crowded", "constraints --all -t crowded",
@@ -226,11 +226,11 @@ LONG = {
         "explain --json doc",
     ),
 }  # fmt: skip
-"""Commands with more output than a pipe holds."""
+"""Command lines with more output than a pipe holds."""
 
 
 def interrupted_while_printing(arguments: list[str], number: signal.Signals) -> tuple[int, bytes]:
-    """Send the signal when the first byte is printed, and return the complete output."""
+    """Return status and output of a program that gets a signal after its first byte."""
     ours, theirs = os.pipe()
     fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, PIPE)
     running = subprocess.Popen(
@@ -250,7 +250,7 @@ def interrupted_while_printing(arguments: list[str], number: signal.Signals) -> 
 def test_signal_while_printing_completes_the_output(
     number: signal.Signals, words: str, tmp_path: Path
 ) -> None:
-    """The plan is complete, and the exit status reports the signal."""
+    """After a signal during printing, the output is complete and the status is the signal's."""
     files = {"crowded": crowded(tmp_path, instances=80), "doc": str(tmp_path / "doc")}
     Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
     arguments = [files.get(word, word) for word in words.split()]
@@ -285,11 +285,11 @@ SOMEWHEN = {
     "squeeze": "squeeze --json --master-node=node00 -t crowded",
     "": "doc",
 }
-"""Every command on something that takes it a while."""
+"""A command line for every command that takes a while."""
 
 
 def test_table_of_commands_to_interrupt_is_complete() -> None:
-    """A new command needs a row that states how it is interrupted."""
+    """Every command has a command line to be interrupted."""
     assert set(SOMEWHEN) == {"", *COMMANDS}
 
 
@@ -297,7 +297,7 @@ def test_table_of_commands_to_interrupt_is_complete() -> None:
 def test_signal_at_a_random_moment_leaves_a_complete_answer_or_none(
     command: str, tmp_path: Path
 ) -> None:
-    """At random moments, stdout has a complete document or nothing."""
+    """At a random moment, a signal leaves a complete document on stdout, or nothing."""
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     names = {name: str(tmp_path / name) for name in ("doc", "calls")}
@@ -343,7 +343,7 @@ def main():
 cli.main = main
 process.run()
 """
-"""A signal in a callback, where Python ignores what is raised."""
+"""A script that receives a signal in a callback, where Python ignores exceptions."""
 
 
 @pytest.mark.parametrize("number", STATUS)
@@ -356,7 +356,7 @@ def test_signal_in_a_callback_ends_the_next_loop(number: signal.Signals) -> None
 
 
 def test_second_signal_ends_the_program_at_once(tmp_path: Path) -> None:
-    """The second signal ends a program that never checks for signals."""
+    """A second signal ends the program at once, even if it does not check for signals."""
     script = (
         "import os, signal\nfrom iallocator import cli, process\n"
         "def main():\n    os.kill(os.getpid(), 2)\n    print('alive', flush=True)\n"
@@ -383,7 +383,7 @@ def test_signal_while_a_pipe_has_no_writer_ends_the_program(
 
 
 def test_signal_precedes_the_simultaneous_end_of_a_pipe() -> None:
-    """A program that is interrupted prints no error about its input."""
+    """A program that is interrupted while its input ends reports the signal only."""
     reader, writer = os.pipe()
 
     def end_both(*_: object) -> None:

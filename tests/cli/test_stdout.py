@@ -54,11 +54,11 @@ class Loud:
 
 sys.meta_path.insert(0, Loud)
 """
-"""A ``sitecustomize.py``: it also shows which descriptors a child process of a library has."""
+"""A ``sitecustomize.py`` that lets libraries and their child processes print."""
 
 
 class Case(NamedTuple):
-    """Represent a command line, the content of the file ``doc``, and whether it uses the solver."""
+    """A command line, the content of the file ``doc``, and whether the solver is used."""
 
     words: str
     document: Json
@@ -66,7 +66,7 @@ class Case(NamedTuple):
 
 
 def crowded() -> Json:
-    """Return shared storage with a full node and two nodes with 3 GiB of free memory each."""
+    """Return a full node and two nodes with 3 GiB of free memory each, on shared storage."""
     instances = {
         f"i{number}": rbd("node1", memory=memory)
         for number, memory in enumerate((1500, 1500, 3072))
@@ -89,7 +89,7 @@ def batch() -> Json:
 
 
 def secondaries() -> Json:
-    """Return drbd instances with secondaries that leave node1, for two nearly full nodes."""
+    """Return drbd instances with secondaries to be moved to two nearly full nodes."""
     instances = {
         f"i{number}": instance("node2", "node1", memory=memory)
         for number, memory in enumerate((1500, 1500, 3072))
@@ -101,7 +101,7 @@ def secondaries() -> Json:
 
 
 def needs_joint_packing(**changes: Any) -> Json:
-    """Return a group that can only be emptied by packing memory and cpus jointly."""
+    """Return a group that can only be emptied by joint packing of memory and cpus."""
     instances = {
         name: rbd("node1", memory=memory, vcpus=vcpus)
         for name, memory, vcpus in (("a", 3000, 17), ("b", 3000, 17), ("c", 1000, 15))
@@ -113,7 +113,7 @@ def needs_joint_packing(**changes: Any) -> Json:
 
 
 def fixture(path: str) -> Json:
-    """Return a stored document."""
+    """Return the stored document at `path`."""
     found: Json = json.loads((ROOT / "fixtures" / path / "request.json").read_text())
     return found
 
@@ -140,7 +140,7 @@ REQUESTS = {
     "change-group": Case("doc", group_change(0, "rbd", ""), solver=True),
     "multi-evacuate": Case("doc", secondaries(), solver=True),
 }  # fmt: skip
-"""For each type of request a document; where a type knows exact search, one that needs it."""
+"""Type of request -> a document; one that needs exact search if the type has it."""
 
 CASES = {
     "ask": Case("ask evacuate node1 --n1=off doc", evacuation(0, "rbd", "all"), solver=True),
@@ -173,11 +173,11 @@ CASES = {
     "snapshot": Case("snapshot doc", batch()),
     "squeeze": Case(f"squeeze -t {SQUEEZE}", {}, solver=True),
 }  # fmt: skip
-"""For each command a document; where a planner knows exact search, one that needs it."""
+"""Command -> a document; one that needs exact search if the command has it."""
 
 
 def forms() -> dict[str, tuple[str, ...]]:
-    """Return the words of every case, as text and, if the command has it, as JSON."""
+    """Return the arguments of every case, for text and for JSON."""
     found = {}
     for name, case in (REQUESTS | CASES).items():
         words = tuple(case.words.split())
@@ -196,7 +196,7 @@ def case_of(form: str) -> Case:
 
 @pytest.fixture(scope="module")
 def loud(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return an environment in which every library prints when it is imported or used."""
+    """Return an environment in which each library prints when it is imported or used."""
     folder = tmp_path_factory.mktemp("loud")
     (folder / "sitecustomize.py").write_text(LOUD)
     return {**ENVIRONMENT, "PYTHONPATH": f"{folder}:{ROOT}", "PATH": os.environ["PATH"]}
@@ -213,7 +213,7 @@ def lay_out(document: Json, folder: Path) -> None:
 
 
 def test_every_request_type_and_every_command_has_a_case() -> None:
-    """A new request type or command needs a row in the tables above."""
+    """Every type of request and every command has a case in this module."""
     assert REQUESTS.keys() == HANDLERS.keys()
     assert CASES.keys() == COMMANDS.keys()
 
@@ -222,7 +222,7 @@ def test_every_request_type_and_every_command_has_a_case() -> None:
 def test_stdout_with_loud_libraries_is_the_answer(
     form: str, tmp_path: Path, loud: dict[str, str]
 ) -> None:
-    """The bytes equal those of a process without printing libraries; JSON output is valid."""
+    """With printing libraries, stdout has the bytes that it has without them."""
     case = case_of(form)
     lay_out(case.document, tmp_path)
     done = run_process(*FORMS[form], cwd=tmp_path, env=loud)
@@ -238,7 +238,7 @@ def test_stdout_with_loud_libraries_is_the_answer(
 
 @pytest.mark.parametrize("start", ["bin/iallocator", "iallocator/__main__.py"])
 def test_stdout_of_each_script_is_the_answer(start: str, loud: dict[str, str]) -> None:
-    """The installed script and ``python -m`` print only the answer."""
+    """The installed scripts and ``python -m`` print only the answer on stdout."""
     words = ["-m", "iallocator"] if start.endswith("__main__.py") else [str(ROOT / start)]
     done = subprocess.run(
         [sys.executable, *words, "--n1=off"], input=as_bytes(batch()), env=loud, check=True,
@@ -249,7 +249,7 @@ def test_stdout_of_each_script_is_the_answer(start: str, loud: dict[str, str]) -
 
 
 def test_executed_plan_is_the_only_thing_on_stdout(tmp_path: Path, loud: dict[str, str]) -> None:
-    """An executed plan is the only output on stdout."""
+    """`balance -X --json` prints only the document on stdout, with printing libraries."""
     with running(tmp_path, shared_cluster()) as world:
         done = run_process(
             "balance", "--json", "-X", f"-L{world.path}", f"--journal={tmp_path}/journal",
@@ -260,7 +260,7 @@ def test_executed_plan_is_the_only_thing_on_stdout(tmp_path: Path, loud: dict[st
 
 
 def test_solver_prints_nothing_in_a_program_that_imports_the_package() -> None:
-    """A program that imports iallocator keeps its stdout; the solver prints no banner on it."""
+    """The solver prints nothing on stdout of a program that imports the package."""
     script = "import sys; from iallocator.cli import answer; answer(sys.stdin.buffer.read())"
     raw = as_bytes(evacuation(0, "rbd", "all"))
     done = subprocess.run(
@@ -270,14 +270,14 @@ def test_solver_prints_nothing_in_a_program_that_imports_the_package() -> None:
 
 
 def test_messages_of_the_solver_are_not_on_stderr() -> None:
-    """The solver's banner is suppressed, not redirected to stderr."""
+    """Messages of the solver are not printed on stderr."""
     done = run_process("--n1=off", "-", stdin=as_bytes(batch()))
     assert json.loads(done.stdout)["success"]
     assert done.stderr == b""
 
 
 def test_child_process_does_not_inherit_stdout(loud: dict[str, str]) -> None:
-    """A child process of a library can neither write to the answer nor keep the pipe open."""
+    """A child process of a library does not inherit the stdout of the program."""
     reader, writer = os.pipe()
     try:
         name = os.readlink(f"/proc/self/fd/{writer}")
@@ -298,7 +298,7 @@ def test_child_process_does_not_inherit_stdout(loud: dict[str, str]) -> None:
 def test_stdout_is_the_answer_where_other_streams_are_closed(
     closed: tuple[str, ...], tmp_path: Path, loud: dict[str, str]
 ) -> None:
-    """Prints of libraries go to /dev/null, and to no file that reuses a closed descriptor."""
+    """If other streams are closed, stdout has only the answer."""
     lay_out(batch(), tmp_path)
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
                                "stderr": subprocess.PIPE}  # fmt: skip
@@ -314,7 +314,7 @@ def test_stdout_is_the_answer_where_other_streams_are_closed(
 def test_closed_stdout_is_reported_and_no_file_takes_its_place(
     tmp_path: Path, loud: dict[str, str]
 ) -> None:
-    """The status is 1, and no written file has the content of stdout."""
+    """If stdout is closed, the status is 1, and no other file gets the answer."""
     lay_out(batch(), tmp_path)
     before = sorted(tmp_path.rglob("*"))
     done = subprocess.run(
@@ -326,7 +326,7 @@ def test_closed_stdout_is_reported_and_no_file_takes_its_place(
 
 
 def test_full_device_is_reported_although_descriptor_1_has_room(loud: dict[str, str]) -> None:
-    """Errors of writing the answer are reported, even if libraries could print."""
+    """If stdout is a full device, that is reported with status 1."""
     with open("/dev/full", "w") as full:
         done = run_process(
             "--n1=off", "-", stdin=as_bytes(batch()), env=loud, stdout=full,
@@ -337,7 +337,7 @@ def test_full_device_is_reported_although_descriptor_1_has_room(loud: dict[str, 
 
 
 def test_closed_pipe_on_stdout_is_status_1(loud: dict[str, str]) -> None:
-    """A closed pipe causes status 1 without a traceback."""
+    """If stdout is a closed pipe, the status is 1 without a traceback."""
     reader, writer = os.pipe()
     os.close(reader)
     done = run_process(
@@ -358,7 +358,7 @@ def test_stdout_and_stderr_may_be_the_same_file(tmp_path: Path) -> None:
 
 
 def on_terminal(words: list[str], folder: Path, name: str) -> bytes:
-    """Run the program with one stream on a terminal; return the printed text."""
+    """Return the text printed on a terminal by the stream `name`."""
     leader, follower = pty.openpty()
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     streams[name] = follower
@@ -382,13 +382,13 @@ def on_terminal(words: list[str], folder: Path, name: str) -> bytes:
 def test_colour_depends_on_stdout_and_not_on_stderr(
     name: str, coloured: bool, tmp_path: Path
 ) -> None:
-    """Colours depend on whether the answer goes to a terminal, although descriptor 1 is stderr."""
+    """Colours are printed if stdout is a terminal, whatever stderr is."""
     lay_out(batch(), tmp_path)
     assert (b"\x1b[" in on_terminal(["show", "doc"], tmp_path, name)) == coloured
 
 
 def test_plan_on_a_terminal_has_bold_headings(tmp_path: Path) -> None:
-    """The headings of a plan have the colours of other commands."""
+    """The headings of a plan are bold on a terminal."""
     lay_out(batch(), tmp_path)
     assert b"\x1b[1m" in on_terminal(["compress", "doc"], tmp_path, "stdout")
 
@@ -400,7 +400,7 @@ WITH_PAGE = ("balance", "reboot", "compress", "repair", "capacity", "check", "ex
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/proc/self/fd/1"])
 @pytest.mark.parametrize("words", WITH_PAGE)
 def test_page_on_stdout_is_the_only_output_there(words: str, name: str, tmp_path: Path) -> None:
-    """The page has no table before it; `/dev/stdout` and `-` have one meaning."""
+    """`--html=-` and `--html=/dev/stdout` print only the page on stdout."""
     pytest.importorskip("jinja2")
     lay_out(evacuation(0, "rbd", "all"), tmp_path)
     done = run_process(*words.split(), f"--html={name}", "doc", cwd=tmp_path)
@@ -427,7 +427,7 @@ def test_page_on_stdout_is_the_only_output_there(words: str, name: str, tmp_path
     ],
 )
 def test_two_documents_on_stdout_are_rejected(words: str, option: str, other: str) -> None:
-    """A program that reads stdout could not separate two documents."""
+    """Two documents for stdout are rejected."""
     document = as_bytes(evacuation(0, "rbd", "all"))
     message = complaint(run(*words.split(), "-", stdin=document))
     assert (
@@ -438,7 +438,7 @@ def test_two_documents_on_stdout_are_rejected(words: str, option: str, other: st
 def test_output_file_named_stdout_is_written_to_stdout(
     tmp_path: Path, loud: dict[str, str]
 ) -> None:
-    """If stdout is redirected to a file, the drawing follows the table in it."""
+    """An output file /dev/stdout follows the table, if stdout is a file."""
     lay_out(evacuation(0, "rbd", "all"), tmp_path)
     for target in (subprocess.PIPE, (tmp_path / "out").open("wb")):
         done = run_process(
@@ -453,7 +453,7 @@ def test_output_file_named_stdout_is_written_to_stdout(
 
 
 def test_output_file_may_be_a_pipe(tmp_path: Path) -> None:
-    """The option accepts a pipe, as in ``--graph=>(dot)``."""
+    """An output file may be a pipe, as in ``--graph=>(dot)``."""
     lay_out(evacuation(0, "rbd", "all"), tmp_path)
     reader, writer = os.pipe()
     done = run_process(

@@ -20,13 +20,13 @@ LOCALES = {
     "latin-1": {"PYTHONIOENCODING": "latin-1"},
     "C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
 }
-"""Environment variables that choose the encoding."""
+"""Environment variables for the encoding of several locales."""
 
 STREAMS = ("stdin", "stdout", "stderr")
 
 
 def closing(*streams: str) -> dict[str, Any]:
-    """Return a launcher that starts a process without these streams."""
+    """Return the arguments for starting a process without these streams."""
     numbers = [STREAMS.index(stream) for stream in streams]
 
     def close() -> None:
@@ -37,7 +37,7 @@ def closing(*streams: str) -> dict[str, Any]:
 
 
 def laid_out(command: str, folder: Path) -> list[str]:
-    """Write the files of a command, with names in several scripts; return its words."""
+    """Write the files of a command, with names in several scripts; return its arguments."""
     case = fitting_case(command, [])
     for name, raw in case.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -47,7 +47,7 @@ def laid_out(command: str, folder: Path) -> list[str]:
 
 
 def ended(words: list[str], folder: Path, **options: Any) -> int:
-    """Run the program; return its status, and check that no stream has a traceback."""
+    """Return the exit status of the program; assert that no stream has a traceback."""
     environment = ENVIRONMENT | options.pop("env", {})
     for stream in STREAMS:
         options.setdefault(stream, subprocess.DEVNULL if stream == "stdin" else subprocess.PIPE)
@@ -61,7 +61,7 @@ def ended(words: list[str], folder: Path, **options: Any) -> int:
 
 
 def test_page_is_written_in_an_ascii_locale(tmp_path: Path) -> None:
-    """Templates are read as UTF-8, and the names on the page are complete."""
+    """In an ASCII locale, pages are written as UTF-8 with complete names."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     words = laid_out("check", tmp_path)
     assert ended([*words, "--html=page"], tmp_path, env=LOCALES["C"]) in (0, 1)
@@ -69,7 +69,7 @@ def test_page_is_written_in_an_ascii_locale(tmp_path: Path) -> None:
 
 
 def test_warnings_on_a_full_device_leave_the_answer(tmp_path: Path) -> None:
-    """With stderr on a full disk, answers are complete, and wrong options are rejected."""
+    """If stderr is a full device, answers are complete, and wrong options are rejected."""
     document = allocate_rbd(cluster(3))
     document["nodes"]["node1"]["free_memory"] = 1000  # another is not accounted for
     (tmp_path / "doc").write_bytes(as_bytes(document))
@@ -85,7 +85,7 @@ def test_warnings_on_a_full_device_leave_the_answer(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_command_has_the_same_status_in_every_locale(command: str, tmp_path: Path) -> None:
-    """Letters that the locale cannot show are printed as codes."""
+    """Each command has one exit status in all locales."""
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     words = laid_out(command, tmp_path)
@@ -99,7 +99,7 @@ def test_command_has_the_same_status_in_every_locale(command: str, tmp_path: Pat
 def test_command_with_closed_or_full_streams_reports_it_or_is_silent(
     command: str, tmp_path: Path
 ) -> None:
-    """The exit status is 0, 1 or 2, and no stream has a traceback."""
+    """With closed or full streams, each command ends with status 0, 1 or 2, and no traceback."""
     words = laid_out(command, tmp_path)
     run = partial(ended, words, tmp_path)
     for streams in (*[(one,) for one in STREAMS], STREAMS):

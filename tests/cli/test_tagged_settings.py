@@ -13,7 +13,7 @@ COMMANDS = (["show"], ["report"], ["check", "--no-simulation"], ["check"])
 
 
 def overcommitted() -> Json:
-    """Return a node of 4096 MiB that holds 6144 MiB; its tag advertises 7168."""
+    """Return a node of 4096 MiB with instances of 6144 MiB, and a tag for 7168 MiB."""
     held = {f"i{k}": rbd("node1", memory=1024) for k in range(6)}
     for one in held.values():
         one["tags"] = ["iallocator:utilization:memory:1024"]
@@ -34,7 +34,7 @@ def run(folder: Path, document: Json, *words: str) -> int:
 def test_invalid_tag_is_reported_once(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An invalid setting in a tag is reported once, by every command."""
+    """Every command reports an invalid setting in a tag once."""
     document = {**cluster(2), "cluster_tags": ["iallocator:n1:sometimes"]}
     assert run(tmp_path, document, *words) == 0
     err = capsys.readouterr().err
@@ -42,7 +42,7 @@ def test_invalid_tag_is_reported_once(
 
 
 def test_memory_that_a_node_advertises_by_a_tagged_strategy_is_checked(tmp_path: Path) -> None:
-    """``check`` uses the strategy that a tag of the cluster names."""
+    """`check` uses the memory that a node has by the strategy in a cluster tag."""
     document = overcommitted()
     assert run(tmp_path, document, "check", "--no-simulation", "--n1=off") == 1
     document["cluster_tags"] = ["iallocator:strategy:pacemaker-utilization"]

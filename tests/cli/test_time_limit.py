@@ -1,4 +1,4 @@
-"""Test ``--time-limit`` on every path: the command ends soon after it, and reports the limit."""
+"""Test ``--time-limit``: each command ends soon after the limit and reports it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SAID = ("time is up", "undecided within", "within 0.5 s", "not enough time")
 
 
 def crowded(nodes: int, per_node: int, room: int, template: str = "rbd", groups: int = 1) -> Json:
-    """Return a cluster in which the first of every four nodes has half of their instances."""
+    """Return a cluster where one node in four has half of the instances of four nodes."""
     rng = Random(f"crowded/{nodes}/{per_node}")
     residents = {}
     for k in range(nodes * per_node):
@@ -68,7 +68,7 @@ def sick() -> Json:
 
 
 def tight(count: int) -> Json:
-    """Return a request for several instances, with an N+1 check that needs simulations."""
+    """Return a request for `count` instances with an N+1 check by simulations."""
     residents = {
         f"i{k}-{j}": rbd(f"node{k + 1}", memory=1024 + j * 37 % 200)
         for k in range(120)
@@ -130,7 +130,7 @@ PATHS: dict[str, tuple[Callable[[], Json], tuple[str, ...]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 def test_time_limit_ends_every_path_and_is_reported(path: str, tmp_path: Path) -> None:
-    """Minutes of work with a limit of 0.5 s give a valid answer that names the limit.
+    """A command with minutes of work and a limit of 0.5 s gives a valid answer with the limit.
 
     A planner may have found no move, and a status of 0 may have become another one.
     """
@@ -150,7 +150,7 @@ def test_time_limit_ends_every_path_and_is_reported(path: str, tmp_path: Path) -
 def test_time_limit_check_raises_once_and_only_in_its_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A loop inside the block is ended at the limit; a loop after the block is not."""
+    """A check of the limit raises once within its block, and not after the block."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Deadline(1):
@@ -175,7 +175,7 @@ def test_time_limit_check_raises_once_and_only_in_its_block(
 def test_time_limit_check_in_an_inner_block_raises_for_the_outer_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If the inner limit is longer, the outer limit ends the loop."""
+    """Within an inner block with a longer limit, the outer limit ends a loop."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Deadline(1), Deadline(60):
@@ -187,7 +187,7 @@ def test_time_limit_check_in_an_inner_block_raises_for_the_outer_limit(
 def test_time_limit_check_in_a_protected_block_raises_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A search that must not be cut off asks for the limit; asking counts as its check."""
+    """In a protected block, a check of the limit raises nothing, and is recorded."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Running(), Deadline(1):
@@ -204,7 +204,7 @@ def test_time_limit_check_in_a_protected_block_raises_nothing(
 def test_deadline_leaves_at_most_half_of_the_time_for_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A planner uses at most half of the limit, since the plan must be checked and written."""
+    """A planner uses at most half of the limit, as the plan must be checked and written."""
     monkeypatch.setattr(deadline, "monotonic", lambda: 100.0)
     monkeypatch.setattr(deadline, "PER_MOVE", 0.001)
     limit = Deadline(10, since=98.0)
@@ -218,7 +218,10 @@ def test_deadline_leaves_at_most_half_of_the_time_for_moves(
 
 
 def test_deadline_of_a_run_leaves_the_reserved_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work ends so much earlier, but not before half of the time; the next run has none."""
+    """A deadline is earlier by the reserved time, but leaves at least half of the limit.
+
+    The next run has no reserve.
+    """
     monkeypatch.setattr(deadline, "monotonic", lambda: 100.0)
     with Running():
         Running.reserve(3.0)
@@ -233,7 +236,7 @@ def test_deadline_of_a_run_leaves_the_reserved_time(monkeypatch: pytest.MonkeyPa
 def test_limit_shortened_for_moves_ends_only_loops_of_its_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An earlier limit that has passed ends only the loops of its block, not later work."""
+    """A limit that is shortened for moves ends only loops within its block."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Deadline(PATIENCE) as limit:
@@ -251,7 +254,7 @@ def test_limit_shortened_for_moves_ends_only_loops_of_its_block(
 def test_limit_that_ended_a_computation_is_named(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message has the value of the limit in seconds, also for the default."""
+    """The message about a limit has its value in seconds, also for the default."""
     monkeypatch.setattr(Deadline, "over", lambda self: self.seconds is not None)
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
@@ -270,7 +273,10 @@ def test_limit_counts_from_the_start_of_the_program(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Reading takes five seconds of a simulated clock: a limit of one second has passed."""
+    """The limit counts from the start of the program, so that reading counts.
+
+    Reading takes five seconds of a simulated clock, and the limit is one second.
+    """
     now = [100.0]
 
     read = Command.read
@@ -294,7 +300,7 @@ def test_limit_counts_from_the_start_of_the_program(
 def test_request_reports_that_reading_exceeded_the_limit(
     seconds: int, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reading takes five seconds of a simulated clock: `info` reports the limit of one second."""
+    """If reading a request exceeds the limit, `info` reports that."""
     now = [100.0]
 
     def slowly(*asked: Any) -> Any:
@@ -315,7 +321,7 @@ def test_request_reports_that_reading_exceeded_the_limit(
 def test_time_limit_reached_before_planning_leaves_a_document(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The output is JSON with the reason for the missing plan, or a plan without moves."""
+    """If the limit ends before planning begins, the JSON document has the reason."""
 
     def stop_raising(self: Deadline) -> Deadline:
         raise Stopped(TIME_IS_UP)
@@ -336,7 +342,7 @@ def test_time_limit_reached_before_planning_leaves_a_document(
 def test_page_of_a_plan_without_time_lists_what_is_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page does not report unchecked health and failures as healthy."""
+    """The page of a plan without time lists what is not checked, and calls nothing healthy."""
     monkeypatch.setattr(Deadline, "over", lambda self: True)
     file, page = tmp_path / "document.json", tmp_path / "page.html"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
@@ -349,7 +355,7 @@ def test_page_of_a_plan_without_time_lists_what_is_not_checked(
 def test_page_of_a_large_cluster_without_time_leaves_out_its_largest_parts(
     command: str, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page says what is missing and why, and no link leads to a missing part."""
+    """The page of a large cluster without time names its missing parts, and has no dead links."""
     monkeypatch.setattr(
         cluster_facts, "PER_NODE", 1.0 if late else 0.01
     )  # 8 seconds for all, or 0.08
@@ -368,7 +374,7 @@ def test_page_of_a_large_cluster_without_time_leaves_out_its_largest_parts(
 def test_late_folder_of_pages_leaves_out_the_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its page is there, and says so."""
+    """`report` without time writes the page of constraints with a note that they are omitted."""
     monkeypatch.setattr(cluster_facts, "PER_NODE", 1.0)
     file, folder = tmp_path / "document.json", tmp_path / "pages"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
@@ -380,7 +386,7 @@ def test_late_folder_of_pages_leaves_out_the_rules(
 def test_late_page_leaves_out_many_steps_and_reasons_that_take_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The moves stay; the plan is as without a page."""
+    """A late page omits many steps and slow reasons; the moves stay."""
     monkeypatch.setattr(cluster_facts, "PER_NODE", 10**6)
     monkeypatch.setattr(transitions, "MOST_LATE", 3)
     monkeypatch.setattr(plan, "changes_of_moves", lambda state, moves, _: [None for _ in moves])
@@ -396,7 +402,10 @@ def test_late_page_leaves_out_many_steps_and_reasons_that_take_time(
 
 @pytest.mark.parametrize("begun_only", [True, False])
 def test_examination_for_a_page_begins_no_group_after_the_deadline(begun_only: bool) -> None:
-    """Its nodes are not analysed; without `begun_only` the findings that need no time are."""
+    """After the deadline, the examination for a page analyses no further group.
+
+    Without `begun_only`, findings that need no time are still listed.
+    """
     state = State(read_cluster(sick(), Reading()))
     found = examine(state, "no-worse", deadline=Deadline(0.0), begun_only=begun_only)
     assert [one.examined for one in found] == [not begun_only] * 10
@@ -412,7 +421,7 @@ def test_repair_without_time_leaves_the_rest_for_the_next_call(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Reading takes five seconds of a simulated clock: no repair is searched or recorded."""
+    """`repair` without time makes no repairs, and reports the limit."""
     clock = iter([100.0])
     monkeypatch.setattr(deadline, "monotonic", lambda: next(clock, 105.0))
     sick = instance("node1", "node2", tags=["ganeti:watcher:autorepair:fix-storage"])
@@ -430,7 +439,7 @@ def test_repair_without_time_leaves_the_rest_for_the_next_call(
 def test_report_without_time_lists_what_is_not_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The page has the lists, and reports the limit."""
+    """The page of report without time lists what is not checked, and the limit."""
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["report", "--time-limit=0", str(file)]) == 0
@@ -442,7 +451,7 @@ def test_report_without_time_lists_what_is_not_checked(
 def test_report_to_a_file_examines_the_cluster_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The limit is reported once, and nothing is written to standard output."""
+    """`report --html` examines the cluster once, and prints nothing on stdout."""
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["report", "--time-limit=0", f"--html={tmp_path / 'page.html'}", str(file)]) == 0
@@ -454,7 +463,7 @@ def test_report_to_a_file_examines_the_cluster_once(
 def test_multi_allocate_without_time_fails_the_remaining_instances(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Time is up after the first instance: it is placed, and the others have the reason."""
+    """If time ends after the first instance of a batch, the others fail with the reason."""
     document = allocate(cluster(4))
     one = document["request"]
     several = [{**one, "name": f"new{k}", "type": "allocate"} for k in range(3)]
@@ -471,7 +480,7 @@ def test_multi_allocate_without_time_fails_the_remaining_instances(
 def test_allocate_undecided_n1_counts_as_fail_n1_and_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A placement with an undecided N+1 check is rejected."""
+    """A placement with an undecided N+1 check is rejected with FailN1, and reported."""
     monkeypatch.setattr("iallocator.placement.context.WORK_PER_SECOND", 0)
     response = json.loads(answer(as_bytes(allocate_rbd(cluster(3))), []))
     assert "FailN1: 3" in response["info"]

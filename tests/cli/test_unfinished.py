@@ -1,4 +1,4 @@
-"""Test exit status 3, of an analysis that the time limit ended, for each command with it."""
+"""Test exit status 3, for an analysis ended by the time limit, for each command with it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ LINES = {
     "place": ("--strategy=pacemaker-balanced",), "reboot": ("--force",), "redistribute": (),
     "rescue": ("node1",), "squeeze": (),
 }  # fmt: skip
-"""Command -> words of a command line."""
+"""Command -> arguments of a command line."""
 
 LEAVES_OUT = {"maintain", "make-room", "reboot", "rescue"}
-"""Without time, these do not serve a node, an instance or the request, which is status 1."""
+"""Commands that end with status 1 without time, as they leave out nodes or instances."""
 
 
 def healthy() -> Json:
-    """Return two groups, in which nothing is wrong, with an uneven load."""
+    """Return a healthy cluster of two groups with uneven load."""
     held = {f"i{k}": rbd(f"node{1 + k % 2}", memory=500) for k in range(8)}
     return cluster({"g0": 4, "g1": 4}, memory=20000, instances=held)
 
 
 def test_every_command_with_the_status_is_tested() -> None:
-    """The table of a command has a meaning of the status only if it can end with it."""
+    """Each command that documents exit status 3 is tested, and no other one."""
     assert {name for name in COMMANDS if exit_statuses(name).get("3")} == LINES.keys()
 
 
@@ -42,7 +42,7 @@ def test_every_command_with_the_status_is_tested() -> None:
 def test_time_limit_that_ends_the_analysis_gives_status_3(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Nothing is wrong otherwise; without the limit, the status is 0."""
+    """If only the time limit ends the analysis, the status is 3; without limit, it is 0."""
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(tight() if command == "check" else healthy()))
     words = [command, *LINES[command], str(file)]

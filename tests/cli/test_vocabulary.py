@@ -1,4 +1,4 @@
-"""Test that options and commands have one name and meaning everywhere, and the old names."""
+"""Test that options and commands have one name and meaning, and that old names work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _path(tmp_path: Path) -> str:
 def test_option_of_show_equals_its_old_command(
     form: str, old: str, words: tuple[str, ...], path: str
 ) -> None:
-    """The old name and the form have the same options and the same output."""
+    """An option of `show` has the output of the old command."""
     assert printed("show", form, *words, path) == printed(old, *words, path)
 
 
@@ -60,7 +60,7 @@ def test_page_of_show_is_that_of_report(path: str, tmp_path: Path) -> None:
 def test_option_of_another_form_of_show_is_rejected(
     words: tuple[str, ...], expected: str, path: str, capsys: Capture
 ) -> None:
-    """An option without an effect on the form is an error, which names the form."""
+    """`show` rejects an option without effect on the chosen form, and names the form."""
     assert main(["show", *words, path]) == 2
     assert expected in capsys.readouterr().err
 
@@ -69,7 +69,7 @@ def test_option_of_another_form_of_show_is_rejected(
 def test_master_as_the_name_of_a_node_is_a_clear_error(
     command: str, path: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The message names the option for the master node, whatever the source of the cluster."""
+    """A source given as the node name "master" is rejected with the option for the master."""
     assert main([command, "--master", "node1", path]) == 2
     assert "for the master node, write --master-node node1" in capsys.readouterr().err
     assert main([command, "--master", "localhost:1"]) == 2
@@ -84,13 +84,13 @@ def test_master_as_the_name_of_a_node_is_a_clear_error(
     ("text", "value"), [("5", 5), ("5G", 5), ("512m", 0.5), ("1TiB", 1024), ("2gb", 2)]
 )
 def test_cost_accepts_units(text: str, value: float, path: str) -> None:
-    """A limit of data is in GiB without a unit."""
+    """`--cost` accepts a unit; without one it is in GiB."""
     shown = json.loads(printed("show", "--settings", "--json", f"--cost={text}", path))
     assert {one["name"]: one["value"] for one in shown["settings"]}["cost"] == value
 
 
 def test_memory_of_nodes_accepts_units(path: str) -> None:
-    """An amount of memory may have a unit; without a unit, it is in MiB."""
+    """`--static-kvm-node-memory` accepts a unit; without one it is in MiB."""
     words = ("show", "--settings", "--json", path)
     assert printed(*words, "--static-kvm-node-memory=2g") == printed(
         *words, "--static-kvm-node-memory=2048"
@@ -98,7 +98,7 @@ def test_memory_of_nodes_accepts_units(path: str) -> None:
 
 
 def test_dry_run_shows_the_jobs_of_a_plan_for_a_file(path: str) -> None:
-    """Without a running cluster, the jobs are those that LUXI would get."""
+    """`--dry-run` shows the jobs of a plan for a file as LUXI would get them."""
     assert "\njob 1: migrate " in printed("balance", "--dry-run", path)
     assert "job 1" not in printed("balance", path)
     document = json.loads(printed("balance", "--dry-run", "--json", path))
@@ -110,14 +110,14 @@ def test_dry_run_shows_the_jobs_of_a_plan_for_a_file(path: str) -> None:
 def test_balance_says_that_it_plans_for_one_group(
     words: tuple[str, ...], path: str, capsys: Capture
 ) -> None:
-    """The remark names the group and the options; with a chosen group there is no remark."""
+    """`balance` notes that it plans for one group of several, unless one is chosen."""
     assert main(["balance", *words, path]) == 0
     output = "Plan for group east only, of 2 groups.\n--all-groups plans for every group"
     assert (output in capsys.readouterr().err) == (not words)
 
 
 def test_place_uses_the_default_strategy_of_pacemaker(path: str, capsys: Capture) -> None:
-    """Another strategy is an error on the command line, and ignored in a tag."""
+    """`place` uses pacemaker-default; it rejects other strategies, and ignores them in tags."""
     expected = printed("place", "--json", "--strategy=pacemaker-default", path)
     assert printed("place", "--json", path) == expected
     assert main(["place", "--strategy=affinity", path]) == 2
@@ -125,6 +125,6 @@ def test_place_uses_the_default_strategy_of_pacemaker(path: str, capsys: Capture
 
 
 def test_disk_template_has_one_name(path: str) -> None:
-    """The old name of the option has the same meaning."""
+    """The old name of the option for the disk template has the same meaning."""
     words = ("ask", "allocate", "--memory=1G", path)
     assert printed(*words, "--disk-template=diskless") == printed(*words, "--template=diskless")

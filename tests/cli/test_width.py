@@ -26,10 +26,10 @@ LINES = (
     "redistribute", "repair", "rescue {node}", "show", "show -p --print-instances",
     "squeeze --minimal-resources=0 --target-resources=0",
 )  # fmt: skip
-"""A command line for each command that prints tables."""
+"""One command line for each command that prints tables."""
 
 WITHOUT_TABLES = {"history", "metrics", "replay", "report", "snapshot"}
-"""The commands that read folders of calls, or write a page, files or lines for programs."""
+"""Commands that print no tables, but pages, files or lines for programs."""
 
 WIDTHS = (60, 80, 100, 120, 200)
 
@@ -53,7 +53,7 @@ def long_names(name: str) -> Json:
 
 
 def test_every_command_with_tables_is_tested() -> None:
-    """A new command needs a line."""
+    """Each command that prints tables has a command line in this module."""
     assert {words.split()[0] for words in LINES} == COMMANDS.keys() - WITHOUT_TABLES
 
 
@@ -66,7 +66,7 @@ def test_text_with_long_names_fits_the_terminal_and_100_columns_in_a_pipe(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No line on standard output is wider."""
+    """With long names, no line on stdout is wider than the terminal, or 100 columns in a pipe."""
     document = long_names(name)
     path = tmp_path / "request.json"
     path.write_bytes(as_bytes(document))
@@ -93,7 +93,7 @@ def test_text_with_long_names_fits_the_terminal_and_100_columns_in_a_pipe(
 def test_columns_in_the_environment_have_precedence(
     chosen: str, used: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The variable counts on a terminal only."""
+    """$COLUMNS is the width on a terminal, but not in a pipe."""
     monkeypatch.setenv("COLUMNS", chosen)
     assert terminal_width(io.StringIO()) == 100
     monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((90, 40)))
@@ -102,12 +102,12 @@ def test_columns_in_the_environment_have_precedence(
 
 
 def test_width_of_letters_is_that_of_the_terminal() -> None:
-    """Wide letters take two columns, combining accents none."""
+    """Wide letters count as two columns, and combining accents as none."""
     assert [columns_of(text) for text in ("abc", "数据", "e\u0301", "")] == [3, 4, 1, 0]
 
 
 def test_table_wraps_cells_without_losing_anything() -> None:
-    """Cells are wrapped at blanks, then at punctuation in names, then anywhere."""
+    """A table wraps cells at blanks, then at punctuation in names, then anywhere."""
     page = Page(width=40)
     table = Table(Column("name"), Column("n", True), Column("why"))
     table.add("first-host.with-a-name:second-host", "12345678", "one two three four five six seven")
@@ -121,7 +121,7 @@ def test_table_wraps_cells_without_losing_anything() -> None:
 
 
 def test_one_long_list_does_not_wrap_the_other_rows() -> None:
-    """Only the rows with a long cell need more than one line."""
+    """In a table with one long list, the rows without it have one line each."""
     page = Page(width=44)
     table = Table("of", "way", "after")
     for number in range(9):
@@ -134,7 +134,10 @@ def test_one_long_list_does_not_wrap_the_other_rows() -> None:
 
 
 def test_table_that_is_too_wide_continues_below_after_its_first_column() -> None:
-    """No number is broken; rows without text in a part are not repeated there."""
+    """A table that is too wide continues below, with its first column repeated.
+
+    No number is broken; rows without text in a part are omitted there.
+    """
     page = Page(width=30)
     table = Table("name", Column("a", True, "sizes"), Column("b", True, "sizes"), "why", "note")
     table.add("first", "1234567890", "9876543210", "reason", "words")

@@ -43,7 +43,7 @@ def output_of(*words: object) -> str:
     "words", ["balance -G rack2 --verify-plan", "balance -C --all-groups", "check", "capacity"]
 )
 def test_tables_leave_the_domain_out_and_fit(words: str, text: Path) -> None:
-    """Host names in one domain are shortened, with a note; no line is wider than a page."""
+    """Tables omit the common domain of host names, with a note, and fit the page."""
     out = output_of(*words.split(), "-t", text).partition("\n\necho ")[0]
     assert max(map(len, out.splitlines())) <= WIDTH
     if words != "capacity":
@@ -52,7 +52,7 @@ def test_tables_leave_the_domain_out_and_fit(words: str, text: Path) -> None:
 
 
 def test_long_reason_continues_below_itself() -> None:
-    """Only the last column is wrapped."""
+    """A long reason is wrapped within the last column."""
     stored = FIXTURES / "redistribute"
     for case in sorted(path for path in stored.iterdir() if (path / "request.json").exists()):
         out = output_of("redistribute", case / "request.json")
@@ -60,7 +60,7 @@ def test_long_reason_continues_below_itself() -> None:
 
 
 def test_columns_of_moves_and_groups_have_titles_and_units(text: Path) -> None:
-    """Groups, moves, steps: each number has a title."""
+    """Columns of moves and groups have titles and units."""
     out = output_of("balance", "-G", "rack2", "-t", text, "--verify-plan")
     assert "  move  instance  from   to     " in out
     assert re.search("  score then  GiB copied  (.*  )?steps", out)
@@ -70,7 +70,7 @@ def test_columns_of_moves_and_groups_have_titles_and_units(text: Path) -> None:
 
 
 def test_steps_have_one_layout_in_plans_and_explanations() -> None:
-    """The steps have one table under one heading."""
+    """Plans and explanations have the steps in one kind of table with one heading."""
     case = FIXTURES / "node-evacuate/drbd-all/request.json"
     explained = output_of("explain", case)
     begin = explained.index("Transition: ")
@@ -80,7 +80,7 @@ def test_steps_have_one_layout_in_plans_and_explanations() -> None:
 
 
 def test_compress_counts_instances_and_no_scores() -> None:
-    """`compress` minimizes the number of instances that remain in the group; no score is shown."""
+    """`compress` counts the instances that remain in the group, and prints no score."""
     case = next(path for path in sorted((FIXTURES / "compress").iterdir()) if path.is_dir())
     out = output_of("compress", case / "request.json")
     assert "Instances in the chosen group: 2 -> 0" in out
@@ -88,7 +88,7 @@ def test_compress_counts_instances_and_no_scores() -> None:
 
 
 def test_loads_of_groups_are_named() -> None:
-    """Each kind of load has a column, before and after."""
+    """`balance-groups` has a column for each kind of load, before and after."""
     case = next(path for path in sorted((FIXTURES / "balance-groups").iterdir()) if path.is_dir())
     found = output_of("balance-groups", case / "request.json").splitlines()
     above, titles = found[found.index("Groups") + 1 :][:2]
@@ -112,14 +112,14 @@ def test_loads_of_groups_are_named() -> None:
 def test_check_begins_with_the_health_and_the_effect_of_balancing(
     words: tuple[str, ...], result: str
 ) -> None:
-    """The result is one sentence; kinds of problems with count 0 are omitted."""
+    """`check` begins with the health in one sentence, and omits problems with count 0."""
     out = output_of("check", "-t", TEXT, *words)
     assert re.fullmatch(result, out.splitlines()[0])
     assert "0  " not in out
 
 
 def test_check_reports_problems_by_node(text: Path) -> None:
-    """Instances with the same problem on one node share a line."""
+    """`check` lists instances with one problem on one node in one line."""
     out = output_of("check", "-t", text)
     assert "  node3  b1, b2, b3: primary on node3, which is offline\n" in out
     assert out.startswith("Something is wrong; balancing would help (3 moves; ")
@@ -131,7 +131,7 @@ def test_check_reports_problems_by_node(text: Path) -> None:
 
 @pytest.mark.parametrize("words", ["balance -G rack2", "squeeze -G rack2 --target-resources=1"])
 def test_lists_of_a_planner_for_one_group_show_that_group(words: str, capsys: Capture) -> None:
-    """As with hbal, the lists have the nodes and instances of the group, before and after."""
+    """Lists of a planner for one group have the nodes and instances of this group, as in hbal."""
     assert main([*words.split(), "-p=name", "--print-instances", "-t", str(TEXT)]) == 0
     reported = capsys.readouterr().err
     assert reported.count("node3") >= 2
@@ -151,7 +151,7 @@ def test_quiet_keeps_errors(capsys: Capture) -> None:
 def test_graph_without_equals_sign_is_rejected_with_a_hint(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without `=`, the file name would be read as the cluster file."""
+    """`--graph FILE` without `=` is rejected with a hint."""
     assert main(["balance", "--graph", name, "--simulate", "preferred,2,10g,8g,4"]) == 2
     reported = capsys.readouterr().err
     assert reported == f"iallocator: --graph: its file must be attached: --graph={name}\n"

@@ -1,1 +1,1 @@
-"""Compare the answers of this program and of `hail` to generated documents."""
+"""Compare the answers of this program to generated documents with those of `hail`."""

@@ -21,7 +21,7 @@ SHOWN = 5
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; return its exit status."""
+    """Run the comparison; return the exit status."""
     options = _parser().parse_args(argv)
     if options.dump is not None:
         json.dump(document(options.dump, options.kind[0]), sys.stdout, indent=1)
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def report(summary: Summary) -> str:
-    """Return the counts, and the first differences in full."""
+    """Return the number of each result, and the first differences in full."""
     left_out = sum(summary.left_out.values())
     compared = summary.equal + len(summary.different)
     counts = f"{summary.equal} equal, {len(summary.different)} different"

@@ -1,4 +1,4 @@
-"""Build clusters of equal nodes and few sizes: scores are equal except for rounding."""
+"""Build clusters of equal nodes and few sizes, so that scores differ by rounding only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["alike"]
 
 
 SIZES = ((1024, 1, 10240), (2048, 2, 20480), (4096, 1, 5000), (3000, 3, 7777))
-"""Memory and disk in MiB, and virtual cpus between them."""
+"""Sizes of instances: memory in MiB, virtual cpus, and disk in MiB."""
 
 MEMORY = (65536, 98304, 130972)
 DISK = (1000000, 1048576)

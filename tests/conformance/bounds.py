@@ -66,17 +66,17 @@ from tests.conformance.whole_groups import (
 __all__ = ["COUNTED", "Found", "balance_bound", "clusters", "lowest"]
 
 PLACEMENTS = 1500
-"""Clusters with more placements are left out."""
+"""Number of placements above which a cluster is left out."""
 
 BATCH = 100
-"""Clusters that the processes share at a time."""
+"""Number of clusters that the processes share at a time."""
 
 MODES = ("off", "no-worse", "strict")
 """Modes of N+1 with which a plan is made."""
 
 
 class Found(NamedTuple):
-    """A bound, the best result, and the result of the planner."""
+    """The bound of a score, the lowest score, and the score of the plan."""
 
     bound: float | None
     best: float
@@ -95,7 +95,7 @@ class Found(NamedTuple):
 
 
 def machines_of(rng: Random, count: int) -> list[Machine]:
-    """Return nodes, equal or not."""
+    """Return `count` random nodes, of equal or different sizes."""
     memory, disk = rng.choice([16384, 24576, 32768]), rng.choice([131072, 262144])
     cpus, equal = rng.choice([4, 8, 16]), rng.random() < 0.6
     sizes = [1.0 if equal else rng.choice([0.75, 1.0, 1.25]) for _ in range(count)]
@@ -106,7 +106,7 @@ def machines_of(rng: Random, count: int) -> list[Machine]:
 
 
 def cluster_text(seed: int, kind: str) -> str:
-    """Return a cluster of 3 to 4 nodes with a storage of this kind, as text."""
+    """Return a random cluster of 3 to 4 nodes with storage of this kind, as text."""
     rng = Random(f"bounds {seed} {kind}")
     machines = machines_of(rng, rng.randint(3, 4))
     homes = generate(rng, machines, STORAGE[kind], rng.randint(2, 3 + 2 * (kind != "drbd")))
@@ -128,7 +128,7 @@ def cluster_text(seed: int, kind: str) -> str:
 
 
 def clusters(kind: str, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """Yield the clusters with few placements, and their numbers."""
+    """Yield the number and the text of each cluster that has few placements."""
     for seed in numbers:
         text = cluster_text(seed, kind)
         state = State(read(text))
@@ -137,7 +137,7 @@ def clusters(kind: str, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
 
 
 def places(instance: Instance, state: State) -> list[tuple[int, ...]]:
-    """Return where an instance may be in the end: online nodes, and those where it is now."""
+    """Return the possible final nodes of an instance: online nodes, and its present nodes."""
     present = state.where[instance.name]
     if not instance.kind.planners_move or not instance.auto_balance:
         return [present]
@@ -179,7 +179,7 @@ def lowest(text: str) -> float:
 def balance_bound(text: str, mode: str, compound: bool = False) -> Found:
     """Return the bound of balance, the lowest score, and the score of the plan.
 
-    `compound`: whether the plan has swaps and chains of moves.
+    With `compound`, the plan has swaps and chains of moves.
     """
     settings = Settings()
     settings.n1 = mode
@@ -194,7 +194,10 @@ def balance_bound(text: str, mode: str, compound: bool = False) -> Found:
 
 
 class Counted(NamedTuple):
-    """A bound of a number, the best number, and that of the planner; `most`: more is better."""
+    """The bound of a count, the best count, and the planner's count.
+
+    If `most` is true, more is better.
+    """
 
     bound: float | None
     best: float
@@ -315,13 +318,13 @@ COUNTED: dict[str, tuple[Callable[[int, str], Counted | None], Sequence[str]]] =
     "redistribute": (redistribute_bound, [*KINDS]),
     "place": (place_bound, [*KINDS]),
 }
-"""Planner with a number as result -> the function that bounds it, and the kinds of storage."""
+"""Planner with a count as result -> the function for its bound, and the kinds of storage."""
 
 
 def check_counted(
     case: tuple[str, str, int],
 ) -> tuple[str, int, str, float, bool] | None:
-    """Return kind, number, what is wrong, the gap of the plan, and whether it is proved."""
+    """Return kind, number, error of the bound, gap of the plan, and whether it is proved."""
     planner, kind, seed = case
     found = COUNTED[planner][0](seed, kind)
     if found is None:
@@ -331,7 +334,7 @@ def check_counted(
 
 
 def check(case: tuple[str, int]) -> tuple[str, int, str, float, bool] | None:
-    """Return kind, number, what is wrong, the gap of the plan, and whether it is proved."""
+    """Return kind, number, error of the bound, gap of the plan, and whether it is proved."""
     kind, seed = case
     for _, text in clusters(kind, [seed]):
         found = balance_bound(text, MODES[seed % len(MODES)], seed % 10 == 0)

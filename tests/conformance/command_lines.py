@@ -1,6 +1,6 @@
 """Generate command lines of the programs of htools, with the files that they name.
 
-`case` is a pure function of a number and a program.
+The result of `case` depends only on a number and a program.
 """
 
 from __future__ import annotations
@@ -126,10 +126,10 @@ OPTIONS: dict[str, list[str]] = {
     "harep": ["--dry-run", "--job-delay 2", "--job-delay=x", "--reason text", "-Lnothing.socket",
               "--luxi=nothing.socket", "-v", "word", "--dry", "--job"],
 }  # fmt: skip
-"""Program -> options, of which a command line has some."""
+"""Program -> options; a command line has some of them."""
 
 ALWAYS = ["-V", "--version", "-h", "--help", "--help-completion", "--no-such", "-?"]
-"""Options of every program, of which few command lines have one."""
+"""Options of every program, which few command lines have."""
 
 FREQUENT = (
     "hbal", "hbal", "hbal", "hcheck", "hinfo", "hspace", "hspace", "hsqueeze", "hroller", "hail",
@@ -137,7 +137,7 @@ FREQUENT = (
 )  # fmt: skip
 
 FOLDER = "rapi"
-"""The folder with answers of RAPI."""
+"""Name of the folder with answers of RAPI."""
 
 
 def case(number: int, program: str = "") -> Case:
@@ -170,7 +170,7 @@ def case(number: int, program: str = "") -> Case:
 
 
 def _loads(rng: Random) -> str:
-    """Return the loads of instances, few of them wrong, or answers of monitoring daemons."""
+    """Return loads of instances, few lines of them wrong, or answers of monitoring daemons."""
     if rng.random() < 0.3:
         return rng.choice(["[]", "{}", "x", "", "[1]", "[{}]", '[{"node":"node01","reports":[]}]'])
     lines = [f"inst{number} {rng.choice([0, 0.5, 2])} 1 1 1" for number in range(rng.randint(0, 5))]
@@ -201,7 +201,7 @@ def _request(rng: Random, kinds: Sequence[str]) -> str:
 
 
 def _damage(rng: Random, value: Any) -> None:
-    """Remove a member somewhere in `value`, or give it a value of another type."""
+    """Remove a random member in `value`, or replace it by a value of another type."""
     while True:
         keys = list(value) if isinstance(value, dict) else list(range(len(value)))
         if not keys:
@@ -218,7 +218,7 @@ def _damage(rng: Random, value: Any) -> None:
 
 
 def _answers(rng: Random) -> dict[str, str]:
-    """Return the files of a folder with answers of RAPI, few of them damaged."""
+    """Return the files of a folder with answers of RAPI; few files are damaged."""
     groups: list[Json] = [
         {"uuid": f"uuid-{name}", "name": name, "ipolicy": POLICY, "tags": [],
          "alloc_policy": rng.choice(["preferred", "last_resort"])}

@@ -1,4 +1,4 @@
-"""Compare two answers to one document, without the parts that may differ."""
+"""Compare two answers to one document, without the parts that can differ by design."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def best_score_differences(ours: Answer, theirs: Answer) -> list[str]:
 
 
 def batch_differences(ours: Answer) -> list[str]:
-    """Compare with hail's rejection of a batch, which does not name the instances.
+    """Return differences to hail's rejection of a batch, which does not name instances.
 
     The only requirement is that iallocator also rejects at least one instance.
     """
@@ -55,7 +55,7 @@ def batch_differences(ours: Answer) -> list[str]:
 
 
 def best_score(answer: Answer) -> tuple[float, ...]:
-    """Return the score of the chosen placement; empty if the answer has none."""
+    """Return the score of the chosen placement; () if the answer has none."""
     placed = [one for one in answer.group_results if one.nodes]
     chosen = [one for one in placed if one.group == answer.selected]
     return (chosen or placed)[0].score if placed else ()
@@ -83,12 +83,12 @@ def _unlike_results(mine: Any, yours: Any) -> Iterator[str]:
 
 
 def _is_evacuation(result: Any) -> bool:
-    """Return whether `result` is `[moved, failed, jobs]` or `[allocated, failed]`, not names."""
+    """Return whether `result` is `[moved, failed, jobs]` or `[allocated, failed]`."""
     return isinstance(result, list) and len(result) in (2, 3) and isinstance(result[0], list)
 
 
 def _names(failed: list[Any]) -> list[str]:
-    """Return the failed instances, with or without messages."""
+    """Return the names of the failed instances, which may have messages."""
     return [entry if isinstance(entry, str) else entry[0] for entry in failed]
 
 

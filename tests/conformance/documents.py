@@ -1,7 +1,7 @@
-"""Generate IAllocator request documents as a pure function of a seed and a request type.
+"""Generate IAllocator request documents from a seed and a request type.
 
-The documents are consistent enough for `hail` to accept, often to satisfy, and varied enough to
-reach every reason of rejection.
+Equal arguments give equal documents. The documents are consistent enough for `hail` to accept,
+often can be satisfied, and reach every reason of rejection.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["ALIKE", "EXHAUSTED", "KINDS", "ODD", "document"]
 
 SUFFIX = "-exhausted"
 EXHAUSTED = tuple(kind + SUFFIX for kind in ("relocate", "node-evacuate", "change-group"))
-"""Kinds of documents of a cluster that has hardly any memory left, see `_exhaust`."""
+"""Kinds of documents on a cluster with hardly any free memory, see `_exhaust`."""
 
 SAME = "-alike"
 ALIKE = tuple(kind + SAME for kind in KINDS if kind != "allocate-secondary")
-"""Kinds of documents of equal nodes, see `alike`."""
+"""Kinds of documents on equal nodes, see `alike`."""
 
 RARE = "-odd"
 ODD = tuple(kind + RARE for kind in KINDS)
-"""Kinds of documents in which what is rare elsewhere is common, see `odd`."""
+"""Kinds of documents with many rare properties, see `odd`."""
 
 
 def document(seed: int, kind: str) -> Json:
@@ -76,7 +76,7 @@ def _exhaust(rng: Random, made: Json) -> None:
 
 
 def cluster(rng: Random, profile: Profile, kind: str) -> Json:
-    """Return the document without the request: groups, nodes and their instances."""
+    """Return a random document without a request: groups, nodes and their instances."""
     nodegroups = groups(rng, profile, kind)
     members = nodes(rng, profile, list(nodegroups))
     instances = populate(rng, profile, members, nodegroups)

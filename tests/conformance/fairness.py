@@ -18,9 +18,9 @@ LOST_ALLOCATIONS = "lost allocations rank a group: hail tests no N+1 then"
 
 
 def incomparable(document: Json, like_hail: bool = False) -> str:
-    """Return why the answers to a document are not comparable with hail's, or "".
+    """Return why answers to a document cannot be compared with hail's; "" if they can.
 
-    With `like_hail` this program reads no more than hail does.
+    With `like_hail`, this program reads no more than hail does.
     """
     speeds = (node["ndparams"].get("cpu_speed", 1) for node in document["nodes"].values())
     if not like_hail and any(speed != 1 for speed in speeds):
@@ -38,18 +38,18 @@ def incomparable(document: Json, like_hail: bool = False) -> str:
 
 
 def _unscored(node: Json) -> bool:
-    """Return whether hail divides by zero for a node: exclusive storage without spindles."""
+    """Return whether hail divides by zero for a node with exclusive storage but no spindles."""
     exclusive = node["ndparams"]["exclusive_storage"]
     return bool(exclusive) and _reports(node) and not node["total_spindles"]
 
 
 def _batch(request: Json) -> list[Json]:
-    """Return the new instances of a multi-allocate request; other types have none."""
+    """Return the new instances of a multi-allocate request; [] for other types."""
     return [one for one in request.get("instances", ()) if isinstance(one, dict)]
 
 
 def comparable(document: Json) -> bool:
-    """Return whether hail's answer must equal iallocator's."""
+    """Return whether hail's answer to the document must equal iallocator's."""
     return not incomparable(document)
 
 
@@ -75,7 +75,7 @@ def _is_dedicated(document: Json, uuid: str) -> bool:
 
 
 def _n1_differs_at_start(document: Json, name: str) -> bool:
-    """Return whether reported and accounted free memory give different N+1 results for a node.
+    """Return whether reported and accounted free memory give a node different N+1 results.
 
     If both equal what the node reserves, iallocator follows hail.
     """
@@ -94,7 +94,7 @@ def _reports(node: Json) -> bool:
 
 
 def _free_memory(document: Json, name: str) -> int:
-    """Return the memory of a node that is free according to its instances, in MiB."""
+    """Return the free memory of a node in MiB, computed from its instances."""
     node = document["nodes"][name]
     kvm = document["enabled_hypervisors"][:1] == ["kvm"]
     own = STATIC_KVM_MEMORY if kvm else node["reserved_memory"]
@@ -112,7 +112,7 @@ def _runs(instance: Json) -> bool:
 
 
 def _reserved_for_peers(document: Json, name: str) -> int:
-    """Return the most memory that the failure of one other node needs on this node, in MiB."""
+    """Return the most MiB that the failure of one other node requires on this node."""
     peers: dict[str, int] = {}
     for instance in document["instances"].values():
         if name in instance["nodes"][1:] and _will_fail_over(instance):

@@ -1,11 +1,9 @@
 """Compare the programs of htools with ours of the same names, on generated command lines.
 
 ``python -m tests.conformance.htools --cases 500`` runs Debian's program and ours with equal
-arguments and compares standard output, standard error, exit status and written files. It prints
-the first cases of each kind of difference, and ends with status 1 if there are any.
-
-Only these parts of the output may differ; `neutral` replaces them: versions, help texts, the
-folders of the programs.
+arguments and compares standard output, standard error, exit status and written files. It prints the
+first cases of each kind of difference, and ends with status 1 if there are any. Only these parts of
+the output may differ; `neutral` replaces them: versions, help texts, the folders of the programs.
 """
 
 from __future__ import annotations
@@ -41,11 +39,14 @@ status = run(sys.argv.pop(1), sys.argv[1:])
 sys.stdout.flush()
 sys.exit(status)
 """
-"""Runs one of our programs: the release that it follows, its name, then its arguments."""
+"""A script that runs one of our programs.
+
+Its arguments are the release to follow, the name, and the arguments of the program.
+"""
 
 
 class Ran(NamedTuple):
-    """The exit status, both streams, and the files that were written."""
+    """The result of a program: exit status, both streams, and written files."""
 
     status: int
     out: str
@@ -54,7 +55,7 @@ class Ran(NamedTuple):
 
 
 def neutral(text: str, folder: str) -> str:
-    """Return `text` without what may differ."""
+    """Return `text` without versions, help texts and folders, which may differ."""
     text = text.replace(folder, "FOLDER")
     text = re.sub(r"(?s)\nUsage: .*", "\nUSAGE", text)  # help texts are our own
     text = re.sub(r"(?m)^(    --?[-a-z]+\S*)  .*$", r"\1", text)
@@ -83,12 +84,12 @@ def _run(command: list[str], case: Case, environment: dict[str, str]) -> Ran:
 
 
 def theirs(case: Case) -> Ran:
-    """Run the installed program."""
+    """Return the result of the installed program for `case`."""
     return _run([oracle.program(case.program)], case, dict(os.environ))
 
 
 def ours(case: Case) -> Ran:
-    """Run our program as that of the release of `theirs`."""
+    """Return the result of our program for `case`, in the release of the installed one."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     release = _release(os.environ.get(oracle.PROGRAMS, ""))
     return _run([sys.executable, "-c", LAUNCHER, release, case.program], case, environment)
@@ -96,7 +97,7 @@ def ours(case: Case) -> Ran:
 
 @cache
 def _release(programs: str) -> str:
-    """Return the release of the programs in the folder `programs`; "": of those installed."""
+    """Return the release of the programs in a folder; of the installed ones if it is ""."""
     return oracle.version()
 
 
@@ -120,7 +121,7 @@ def difference(number: int, program: str = "") -> str:
 
 
 def _kind(found: str) -> str:
-    """Return the category of a difference: its text without numbers and names."""
+    """Return the text of a difference without numbers and names."""
     return re.sub(r"-?\d+(\.\d+)?", "_", found)[:60]
 
 
@@ -134,7 +135,7 @@ def _all(numbers: range, program: str, jobs: int) -> Iterator[tuple[int, str]]:
 
 
 def main() -> int:
-    """Run the comparison."""
+    """Run the comparison; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--start", type=int, default=0)

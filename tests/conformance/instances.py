@@ -30,7 +30,7 @@ DYNAMIC = (
 
 
 def description(rng: Random, profile: Profile, template: str, wild: float = 0.0) -> Json:
-    """Return the description of an instance, without nodes.
+    """Return the description of an instance without nodes.
 
     Its disk template is `template`; `wild` is the probability (0 to 1) of a size that most policies
     reject.
@@ -73,7 +73,7 @@ def _disks(rng: Random, profile: Profile, template: str) -> list[Json]:
 
 
 def _disk_space(template: str, disks: list[Json]) -> int:
-    """Return the space on one node, as Ganeti counts it (drbd: 128 MiB of metadata each)."""
+    """Return the MiB of disk on one node; each drbd disk has 128 MiB of metadata."""
     if template in UNSIZED:
         return 0
     metadata = 128 if template == "drbd" else 0
@@ -99,9 +99,9 @@ def _tags(rng: Random, profile: Profile) -> list[str]:
 
 
 def populate(rng: Random, profile: Profile, nodes: Json, nodegroups: Json) -> Json:
-    """Return instances for `nodes`, most of them within their group's policy.
+    """Return random instances for `nodes`, most of them within their group's policy.
 
-    Every node gets primaries up to about `profile.fill` of its memory.
+    Every node gets primaries for up to about `profile.fill` of its memory.
     """
     instances: Json = {}
     for home in list(nodes):
@@ -124,7 +124,7 @@ def populate(rng: Random, profile: Profile, nodes: Json, nodegroups: Json) -> Js
 
 
 def within(policy: Json, instance: Json) -> bool:
-    """Return whether an instance is in an interval of a policy; spindles are ignored."""
+    """Return whether an instance is in an interval of `policy`, ignoring spindles."""
     if instance["disk_template"] not in policy["disk-templates"]:
         return False
     return any(
@@ -170,9 +170,9 @@ def _resident(rng: Random, profile: Profile, nodes: Json, home: str) -> Json:
 
 
 def settle(rng: Random, profile: Profile, nodes: Json, instances: Json) -> None:
-    """Set the reports of `nodes` for `instances`.
+    """Set the amounts that `nodes` report for `instances`.
 
-    Remove the fields that a dead node cannot report.
+    Dead nodes report no amounts.
     """
     for name, node in nodes.items():
         _report(rng, profile, node, _residents(instances, name))
@@ -188,7 +188,7 @@ def remove_dynamic_fields(node: Json) -> None:
 
 
 def break_down(rng: Random, node: Json) -> None:
-    """Mark a node as failed, or as drained by its administrator."""
+    """Mark a node at random as offline, drained or not vm_capable."""
     ailment = rng.choice(("offline", "drained"))
     node[ailment] = True
     if ailment == "offline":
@@ -196,13 +196,13 @@ def break_down(rng: Random, node: Json) -> None:
 
 
 def _residents(instances: Json, name: str) -> Residents:
-    """Return the primaries of a node, and all instances with data on it."""
+    """Return the primaries of a node, and all instances with disks on it."""
     primaries = [i for i in instances.values() if i["nodes"][0] == name]
     return primaries, [i for i in instances.values() if name in i["nodes"]]
 
 
 def _report(rng: Random, profile: Profile, node: Json, residents: Residents) -> None:
-    """Set the report of a node, with some drift from the sum of its instances."""
+    """Set the amounts that a node reports, with some difference to its instances."""
     primaries, holders = residents
     memory = sum(i["memory"] for i in primaries)
     running = sum(i["memory"] for i in primaries if _runs(i))
@@ -223,7 +223,7 @@ def _runs(instance: Json) -> bool:
 
 
 def _drift(rng: Random, profile: Profile, most: int) -> int:
-    """Return the difference to the sum of instances: reported more (+) or less (-)."""
+    """Return a random difference between a report and the sum of the instances."""
     if profile.drift == "none" or rng.random() < 0.3:
         return 0
     sign = {"less": -1, "more": 1}.get(profile.drift) or rng.choice((-1, 1))

@@ -14,7 +14,7 @@ BREEDS = ("cpu:old", "cpu:new", "cpu:newest")
 
 
 def cluster_tags(rng: Random, profile: Profile) -> list[str]:
-    """Return the cluster tags that define the meaning of the nodes' and instances' tags."""
+    """Return random cluster tags, which define the meaning of tags of nodes and instances."""
     tags = []
     if profile.exclusion:
         tags += rng.sample(["htools:iextags:service", "htools:iextags:customer"], rng.randint(1, 2))
@@ -35,7 +35,7 @@ def cluster_tags(rng: Random, profile: Profile) -> list[str]:
 
 
 def node_tags(rng: Random, profile: Profile) -> list[str]:
-    """Return a node's own tags: its location, and the migrations that it can receive."""
+    """Return random tags of a node: its location, and migrations that it can receive."""
     tags = []
     if profile.locations or profile.desired:
         tags += rng.sample(PLACES, rng.randint(0, 2))
@@ -45,7 +45,7 @@ def node_tags(rng: Random, profile: Profile) -> list[str]:
 
 
 def spec(memory: int, disk: int, cpus: int, disks: int, spindles: int) -> Json:
-    """Return one side of a policy interval (MiB, counts)."""
+    """Return one end of a policy interval; sizes are in MiB."""
     return {
         "memory-size": memory,
         "disk-size": disk,
@@ -57,7 +57,7 @@ def spec(memory: int, disk: int, cpus: int, disks: int, spindles: int) -> Json:
 
 
 def policy(rng: Random, profile: Profile) -> Json:
-    """Return an ipolicy: `profile.intervals` intervals, templates and ratios."""
+    """Return a random ipolicy with `profile.intervals` intervals, templates and ratios."""
     templates = list(EVERY)
     if rng.random() < profile.picky:
         templates = sorted(rng.sample(templates, rng.randint(4, 8)))
@@ -71,7 +71,7 @@ def policy(rng: Random, profile: Profile) -> Json:
 
 
 def _intervals(rng: Random, count: int) -> list[Json]:
-    """Cut the sizes into `count` intervals, which touch or leave gaps."""
+    """Return `count` intervals of sizes, which touch or leave gaps."""
     low, high = spec(128, 256, 1, 0, 1), spec(32768, 262144, 16, 16, 12)
     intervals = [{"min": low, "max": high}]
     for _ in range(count - 1):
@@ -90,7 +90,7 @@ def _intervals(rng: Random, count: int) -> list[Json]:
 
 
 def groups(rng: Random, profile: Profile, kind: str) -> Json:
-    """Return `nodegroups`, keyed by uuid."""
+    """Return the random `nodegroups` of a document, by uuid."""
     names = ["default", "rack2", "annex"][: profile.groups]
     if profile.shuffled:
         rng.shuffle(names)
@@ -114,7 +114,10 @@ def _networks(rng: Random, profile: Profile) -> list[str]:
 
 
 def nodes(rng: Random, profile: Profile, uuids: list[str]) -> Json:
-    """Return `nodes` without instances; `instances.settle` completes them."""
+    """Return the random `nodes` of a document without instances.
+
+    `instances.settle` adds the amounts that depend on instances.
+    """
     places = [uuid for uuid in uuids for _ in range(rng.randint(*profile.nodes))]
     names = [f"node{number}" for number in range(1, len(places) + 1)]
     dedicated = {uuid for uuid in uuids if _dedicated(rng, profile)}
@@ -130,7 +133,7 @@ def nodes(rng: Random, profile: Profile, uuids: list[str]) -> Json:
 
 
 def _dedicated(rng: Random, profile: Profile) -> bool:
-    """Return whether a whole group has exclusive storage."""
+    """Return at random whether all nodes of a group have exclusive storage."""
     return profile.exclusive == "all" or (profile.exclusive == "groups" and rng.random() < 0.5)
 
 

@@ -16,8 +16,11 @@ from tests.patience import PATIENCE
 HAIL = Path("/usr/lib/ganeti/iallocators/hail")
 
 PROGRAMS = "HTOOLS_PROGRAMS"
-"""The environment variable with a folder of programs of another release of Ganeti; it has links
-with the names of all programs. ``--programs`` sets it. The default: those that are installed."""
+"""Environment variable with a folder of programs of another Ganeti release.
+
+The folder has links with the names of all programs. ``--programs`` sets the variable. By default,
+the installed programs are used.
+"""
 
 _NUMBER = r"-?\d[\d.]*"
 _RESULT = re.compile(
@@ -39,7 +42,7 @@ _MOVED = re.compile(r"(\d+) instances failed to \w+ and (\d+) were \w+ successfu
 
 @dataclass(frozen=True)
 class GroupResult:
-    """Represent an answer's part about one group.
+    """The part of an answer about one group.
 
     Attributes
     ----------
@@ -67,7 +70,7 @@ class GroupResult:
 
 @dataclass(frozen=True)
 class Answer:
-    """Represent the parts of an answer that are compared.
+    """The parts of an answer that are compared.
 
     Attributes
     ----------
@@ -120,7 +123,7 @@ def installed() -> bool:
 
 
 def hail(document: dict[str, Any], *options: str) -> Answer:
-    """Return the answer of `hail` to `document`; hail is called as Ganeti calls it."""
+    """Return the answer of `hail` to `document`, called as Ganeti calls it."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(document, file)
         file.flush()
@@ -133,7 +136,7 @@ def hail(document: dict[str, Any], *options: str) -> Answer:
 
 
 def read(response: bytes, stderr: str = "") -> Answer:
-    """Parse a response document; text that follows hail's message is ignored."""
+    """Return the parsed response; text after hail's message is ignored."""
     reply = json.loads(response)
     info = reply["info"]
     selected = _SELECTED.search(info)
@@ -152,7 +155,7 @@ def read(response: bytes, stderr: str = "") -> Answer:
 
 
 def _group_results(info: str) -> tuple[GroupResult, ...]:
-    """Return the results of each group in `info`, in its order."""
+    """Return the results of the groups in `info`, in order."""
     found = [(match.start(), _result(match)) for match in _RESULT.finditer(info)]
     found += [
         (

@@ -1,4 +1,4 @@
-"""Draw the kind of cluster that a generated document describes, from the seed."""
+"""Draw the properties of the cluster of a generated document from the seed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Profile:
-    """Represent the properties of one generated cluster; each field is a fact or a probability.
+    """The properties of a generated cluster: each field is a fact or a probability.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Profile:
 
 
 def draw(rng: Random, kind: str) -> Profile:
-    """Draw a profile that suits a request of `kind`."""
+    """Return a random profile that suits a request of `kind`."""
     crowded = kind in CROWDED
     groups, nodes = _shape(rng, kind)
     templates = _templates(rng, kind)
@@ -144,7 +144,7 @@ def draw(rng: Random, kind: str) -> Profile:
 
 
 def odd(rng: Random, profile: Profile) -> Profile:
-    """Return `profile` with properties that are rare elsewhere, in combination; see `Profile`."""
+    """Return `profile` with more of the properties that are rare in other documents."""
     return replace(
         profile,
         exclusive=rng.choice(("none", "none", "all", "groups", "nodes", "nodes")),
@@ -162,7 +162,10 @@ def odd(rng: Random, profile: Profile) -> Profile:
 
 
 def _shape(rng: Random, kind: str) -> tuple[int, tuple[int, int]]:
-    """Draw the size, mostly small, because hail's N+1 test grows with the cube of the nodes."""
+    """Return random numbers of groups and nodes, mostly small.
+
+    The time of hail's N+1 test grows with the cube of the nodes.
+    """
     fewest_groups = 2 if kind == "change-group" else 1
     groups = max(fewest_groups, rng.choice((1, 1, 2, 2, 2, 3)))
     roll = rng.random()
@@ -175,7 +178,7 @@ def _shape(rng: Random, kind: str) -> tuple[int, tuple[int, int]]:
 
 
 def _templates(rng: Random, kind: str) -> tuple[str, ...]:
-    """Draw the combination of disk templates of the cluster."""
+    """Return the random disk templates of the cluster."""
     shared = rng.choice(SHARED)
     worlds = {
         "drbd": DRBD,
@@ -196,7 +199,7 @@ def _templates(rng: Random, kind: str) -> tuple[str, ...]:
 
 
 def _measured(rng: Random, templates: tuple[str, ...]) -> bool:
-    """Draw whether disks are reported: without drbd or plain, a real cluster reports none."""
+    """Return at random whether disks are reported; without drbd or plain, mostly not."""
     if {"drbd", "plain"} & set(templates):
         return rng.random() < 0.97
     return rng.random() < 0.4

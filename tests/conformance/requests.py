@@ -1,4 +1,4 @@
-"""Generate the `request` section, one function for each kind."""
+"""Generate the `request` of a document, with one function for each type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOVABLE = DRBD + SHARED
 
 
 def newcomer(rng: Random, profile: Profile, name: str) -> Json:
-    """Return the description of a new instance."""
+    """Return the random description of a new instance."""
     template = rng.choice(profile.templates)
     return {
         "name": name,
@@ -25,7 +25,7 @@ def newcomer(rng: Random, profile: Profile, name: str) -> Json:
 
 
 def allocate(rng: Random, profile: Profile, document: Json) -> Json:
-    """Return one new instance, sometimes bound to a group or to some nodes."""
+    """Return a request for one new instance, sometimes restricted to a group or nodes."""
     request = newcomer(rng, profile, "newcomer")
     if rng.random() < profile.named:
         request["group_name"] = rng.choice(list(document["nodegroups"].values()))["name"]
@@ -36,7 +36,7 @@ def allocate(rng: Random, profile: Profile, document: Json) -> Json:
 
 
 def multi_allocate(rng: Random, profile: Profile, document: Json) -> Json:
-    """Return several new instances; few name a group, because hail ignores it."""
+    """Return a request for several new instances; few name a group, which hail ignores."""
     batch = [newcomer(rng, profile, f"newcomer{n}") for n in range(1, rng.randint(1, 6) + 1)]
     for one in batch:
         if rng.random() < 0.005:
@@ -45,13 +45,13 @@ def multi_allocate(rng: Random, profile: Profile, document: Json) -> Json:
 
 
 def allocate_secondary(rng: Random, profile: Profile, document: Json) -> Json | None:
-    """Return one plain instance that must become drbd."""
+    """Return a request to add a secondary to a plain instance."""
     names = using_templates(document, ("plain",))
     return {"name": rng.choice(names)} if names else None
 
 
 def relocate(rng: Random, profile: Profile, document: Json) -> Json | None:
-    """Return one instance that must leave its secondary, or its primary on shared storage."""
+    """Return a request to move an instance off its secondary, or off its primary."""
     templates = MOVABLE if rng.random() < 0.97 else LOCAL
     names = using_templates(document, templates)
     if not names:
@@ -67,7 +67,7 @@ def relocate(rng: Random, profile: Profile, document: Json) -> Json | None:
 
 
 def node_evacuate(rng: Random, profile: Profile, document: Json) -> Json | None:
-    """Return the instances of one node or two, sometimes after one has failed."""
+    """Return a request to evacuate instances of one or two nodes, which may have failed."""
     mode = rng.choice(("primary-only", "primary-only", "secondary-only", "all"))
     evacuated = _evacuated(rng, document)
     names = [
@@ -85,7 +85,7 @@ def node_evacuate(rng: Random, profile: Profile, document: Json) -> Json | None:
 
 
 def _evacuated(rng: Random, document: Json) -> list[str]:
-    """Return one node, or two of the same group."""
+    """Return the names of one node, or of two nodes of one group."""
     first = rng.choice(list(document["nodes"]))
     group = document["nodes"][first]["group"]
     peers = [n for n, node in document["nodes"].items() if n != first and node["group"] == group]
@@ -95,13 +95,13 @@ def _evacuated(rng: Random, document: Json) -> list[str]:
 
 
 def _places(instance: Json, mode: str) -> list[str]:
-    """Return the nodes of an instance that matter for an evacuation of this mode."""
+    """Return the nodes of an instance that an evacuation of this mode concerns."""
     places: list[str] = instance["nodes"]
     return {"primary-only": places[:1], "secondary-only": places[1:]}.get(mode, places)
 
 
 def change_group(rng: Random, profile: Profile, document: Json) -> Json | None:
-    """Return some instances, mostly of one group, and the target groups."""
+    """Return a request to move some instances to other groups."""
     templates = MOVABLE if rng.random() < 0.9 else EVERY
     names = using_templates(document, templates)
     if not names:
@@ -116,7 +116,7 @@ def change_group(rng: Random, profile: Profile, document: Json) -> Json | None:
 
 
 def using_templates(document: Json, templates: Collection[str]) -> list[str]:
-    """Return the instances of `document` that use one of `templates`."""
+    """Return the names of the instances with one of `templates`."""
     return [n for n, i in document["instances"].items() if i["disk_template"] in templates]
 
 

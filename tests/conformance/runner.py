@@ -1,4 +1,4 @@
-"""Compare many generated documents, and count the results."""
+"""Compare answers to many generated documents, and count the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Program = Callable[[Json, tuple[str, ...]], Answer]
 
 @dataclass(frozen=True)
 class Mode:
-    """Represent the options for both programs.
+    """The options for both programs.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class Case:
-    """Represent one document, by its number, in one mode."""
+    """One generated document, by number and kind, in one mode."""
 
     seed: int
     kind: str
@@ -73,7 +73,7 @@ class Summary:
     different: list[tuple[Case, list[str]]] = field(default_factory=list)
 
     def add(self, case: Case, outcome: str | list[str]) -> None:
-        """Count one outcome, as `check` returns it."""
+        """Count the result of one case: differences, or the reason for its exclusion."""
         if isinstance(outcome, str):
             self.left_out[outcome] += 1
         elif outcome:
@@ -83,7 +83,7 @@ class Summary:
 
 
 def ours(request: Json, options: tuple[str, ...]) -> Answer:
-    """Return iallocator's answer, computed in this process; an exception counts as a difference."""
+    """Return iallocator's answer, or the exception that it raised, from this process."""
     from iallocator.cli import answer  # not needed to test the suite itself
     from iallocator.errors import RequestError
 
@@ -96,7 +96,7 @@ def ours(request: Json, options: tuple[str, ...]) -> Answer:
 
 
 def theirs(request: Json, options: tuple[str, ...]) -> Answer:
-    """Return hail's answer; used in place of `ours`, it tests the comparison itself."""
+    """Return hail's answer as a stand-in for `ours`, to test the comparison itself."""
     return hail(
         request,
         *(option for option in options if option in (NO_CAPACITY_CHECKS, IGNORE_SOFT_ERRORS)),
@@ -109,7 +109,7 @@ def check(case: Case, program: Program = ours) -> str | list[str]:
 
 
 def check_document(request: Json, mode: Mode, program: Program = ours) -> str | list[str]:
-    """Send one document to hail and to `program`; return differences, or why it is excluded."""
+    """Return the differences of the answers to a document, or why it is excluded."""
     reason = _left_out(request, mode)
     if reason:
         return reason
@@ -133,7 +133,7 @@ def _left_out(request: Json, mode: Mode) -> str:
 
 
 def _whole_batch_rejected(request: Json, expected: Answer) -> bool:
-    """Return whether hail's rejection does not name the instances that could be placed."""
+    """Return whether hail rejects the whole batch without naming instances that fit."""
     several = request["request"]["type"] == "multi-allocate"
     return several and expected.status == 0 and not expected.success
 
@@ -147,7 +147,7 @@ def last_by_name_first(request: Json) -> Json:
 
 
 def run(cases: Sequence[Case], program: Program = ours, jobs: int = 1) -> Summary:
-    """Compare answers of `program` with those of hail in `jobs` processes; count the results."""
+    """Return the counted results of `program` compared with hail, in `jobs` processes."""
     summary = Summary()
     for case, outcome in zip(cases, _outcomes(cases, program, jobs), strict=True):
         summary.add(case, outcome)

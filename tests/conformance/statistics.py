@@ -12,7 +12,7 @@ from .oracle import Answer, hail
 
 
 def measure(seeds: Iterable[int], kind: str, *options: str) -> str:
-    """Return a table: share of successes, reasons of failures, documents left out."""
+    """Return a table with the share of successes, reasons of failures, and exclusions."""
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
@@ -32,7 +32,7 @@ def measure(seeds: Iterable[int], kind: str, *options: str) -> str:
 
 
 def outcome(answer: Answer) -> str:
-    """Name the outcome of one request."""
+    """Return a name for the result of one request."""
     if answer.status:
         return f"exit {answer.status}: {answer.stderr.strip()[:80]}"
     if not answer.success:
@@ -43,7 +43,7 @@ def outcome(answer: Answer) -> str:
 
 
 def rejections(answer: Answer) -> set[str]:
-    """Return the reasons of a rejection: counts, errors, or messages."""
+    """Return the reasons of a rejection: names of limits, errors, or messages."""
     if answer.success and answer.counts:
         return {reason for entry in answer.result[1] for reason in _reasons(entry)}
     if answer.success:
@@ -52,7 +52,7 @@ def rejections(answer: Answer) -> set[str]:
 
 
 def _reasons(failed: list[str]) -> set[str]:
-    """Return the reasons in a message, or the message without its names."""
+    """Return the reasons in a message, or the message without names of objects."""
     _, message = failed
     counted = set(re.findall(r"Fail[A-Z]\w+", message))
     return counted or {re.sub(r"\b(Group |group |instance |node )\w+.*", r"\1...", message)[:70]}

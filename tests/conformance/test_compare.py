@@ -1,4 +1,4 @@
-"""Test that the comparison of two checkouts finds differences and draws every option."""
+"""Test `tools/compare`: it finds differences between two checkouts, and tries each option."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_comparison_of_a_checkout_with_itself_is_equal() -> None:
 
 
 def test_changed_message_and_changed_decision_are_found(tmp_path: Path) -> None:
-    """A changed message is ignored by --decisions, a changed exit status is not."""
+    """`tools/compare --decisions` ignores a changed message, but not a changed exit status."""
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator")
     words = tmp_path / "iallocator" / "render" / "listings.py"
     _replace(words, '"what it is",', '"a new line",')

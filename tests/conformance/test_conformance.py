@@ -58,17 +58,16 @@ RARE = [
     (14000774, "allocate"),
     (14000577, "multi-allocate"),
 ]
-"""Rare kinds of documents.
+"""Seeds and kinds of rare documents.
 
-Disks without known spindles on exclusive storage, of forthcoming instances, of a shared one that
-moves, and of a forthcoming secondary; new instances that hail confuses with others, accepted and
-rejected; groups that differ by rounding only.
+They have disks with unknown spindles, instances that hail confuses with new ones, and groups that
+differ by rounding only.
 """
 
 
 @pytest.mark.parametrize(("kind", "mode", "start"), CHUNKS)
 def test_generated_documents_get_the_answers_of_hail(kind: str, mode: str, start: int) -> None:
-    """A chunk of generated documents gets hail's answers."""
+    """The program gives hail's answers to generated documents."""
     summary = run([Case(seed, kind, mode) for seed in range(start, start + CHUNK)])
     assert not summary.different, _explain(summary)
     assert summary.equal, "every document of the chunk was left out"
@@ -76,7 +75,7 @@ def test_generated_documents_get_the_answers_of_hail(kind: str, mode: str, start
 
 @pytest.mark.parametrize(("seed", "kind"), RARE)
 def test_document_of_a_rare_kind_gets_the_answer_of_hail(seed: int, kind: str) -> None:
-    """A document of a rare kind gets hail's answer, too."""
+    """The program gives hail's answer to a document of a rare kind."""
     summary = run([Case(seed, kind, "hail")])
     assert (summary.equal, summary.different) == (1, []), _explain(summary)
 
@@ -91,7 +90,7 @@ def _captures() -> list[Path]:
 
 @pytest.mark.parametrize("path", _captures(), ids=lambda path: path.name)
 def test_captured_request_gets_the_answer_of_hail(path: Path) -> None:
-    """A real request from the folder IALLOCATOR_CAPTURES gets hail's answer."""
+    """The program gives hail's answer to a real request from the folder IALLOCATOR_CAPTURES."""
     outcome = check_document(json.loads(path.read_bytes()), MODES["hail"], ours)
     if isinstance(outcome, str):
         pytest.skip(outcome)

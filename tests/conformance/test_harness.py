@@ -27,7 +27,7 @@ def answer(info: str = INFO, result: object = ("node5", "node4")) -> Answer:
 
 
 def test_read_successful_allocation_gives_one_result_per_group() -> None:
-    """Scores, nodes and counted reasons are read from `info`."""
+    """The comparison reads scores, nodes and counted reasons from `info`."""
     placed, rejected = answer().group_results
     assert answer().selected == placed.group == "rack2"
     assert (placed.score, placed.nodes) == ((1.53318597,), ("node5", "node4"))
@@ -40,7 +40,7 @@ def test_read_successful_allocation_gives_one_result_per_group() -> None:
 
 
 def test_read_lost_allocations_gives_a_vector_of_numbers() -> None:
-    """The score of a dedicated group is a vector with the free disk."""
+    """The comparison reads the score of a dedicated group as a vector with the free disk."""
     info = (
         "Request successful: Group a (preferred): score: ([0,0,1],20490), successes 3, "
         "failures 0 () for node(s) n2"
@@ -49,7 +49,7 @@ def test_read_lost_allocations_gives_a_vector_of_numbers() -> None:
 
 
 def test_read_text_after_the_known_words_changes_nothing() -> None:
-    """`info` may contain more words than hail's."""
+    """The comparison ignores words in `info` that follow hail's words."""
     assert (
         answer(INFO + "; node7 came closest and lacks 300 MiB").group_results
         == answer().group_results
@@ -57,14 +57,14 @@ def test_read_text_after_the_known_words_changes_nothing() -> None:
 
 
 def test_read_group_not_tried_keeps_the_error() -> None:
-    """A group that was not tried has an error, and no counts."""
+    """A group that was not tried has an error and no counts."""
     info = "Request failed: Group a: error Not enough online nodes, Group b: error No online nodes"
     errors = [result.error for result in answer(info).group_results]
     assert errors == ["Not enough online nodes", "No online nodes"]
 
 
 def test_differences_equal_answers_none() -> None:
-    """Rounding in the last printed digit is not a difference."""
+    """The comparison ignores differences in the last printed digit."""
     assert differences(answer(INFO.replace("597,", "598,")), answer()) == []
 
 
@@ -80,12 +80,12 @@ def test_differences_equal_answers_none() -> None:
     ],
 )
 def test_differences_one_word_changed_is_found(old: str, new: str) -> None:
-    """Every part of a group's result is compared."""
+    """The comparison finds a change in any part of a group's result."""
     assert len(differences(answer(INFO.replace(old, new)), answer())) == 1
 
 
 def test_differences_opcode_field_changed_is_named() -> None:
-    """Jobs are compared field by field, in any order of the fields."""
+    """The comparison names a changed field of an opcode, in any order of fields."""
     opcode = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "i", "cleanup": False}
     turned = dict(reversed(opcode.items()))
     moved = [["i", "a", ["n2"]]]
@@ -96,26 +96,26 @@ def test_differences_opcode_field_changed_is_named() -> None:
 
 
 def test_differences_rejection_against_answer_is_found() -> None:
-    """A rejection by one program is a difference."""
+    """The comparison finds a rejection by one program only."""
     assert differences(replace(answer(), status=2), answer())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_document_same_seed_same_document(kind: str) -> None:
-    """A document depends only on its seed and kind."""
+    """A generated document depends only on its seed and kind."""
     assert document(7, kind) == document(7, kind)
     assert document(7, kind) != document(8, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_document_most_seeds_are_comparable(kind: str) -> None:
-    """Few documents are excluded from comparison."""
+    """Few generated documents are excluded from the comparison."""
     usable = sum(comparable(document(seed, kind)) for seed in range(100))
     assert usable >= 85
 
 
 def test_last_by_name_first_keeps_content() -> None:
-    """Only the order of keys changes."""
+    """`last_by_name_first` changes only the order of keys in a document."""
     original = document(3, "allocate")
     turned = last_by_name_first(original)
     assert turned == original

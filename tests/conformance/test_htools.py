@@ -1,4 +1,4 @@
-"""Compare the programs with the names of htools with the originals: output, status, links."""
+"""Compare the programs with the names of htools with the original ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .documents import KINDS, document
 from .htools import LAUNCHER, ours, theirs
 
 EXACT = ("hail", "harep", "hbal", "hcheck", "hinfo", "hroller", "hscan", "hspace")
-"""These programs have equal output, byte by byte."""
+"""Programs with output that is byte-equal to that of the original."""
 
 
 installed = pytest.mark.skipif(shutil.which("hbal") is None, reason="htools are not installed")
@@ -36,7 +36,10 @@ installed = pytest.mark.skipif(shutil.which("hbal") is None, reason="htools are 
 @installed
 @pytest.mark.parametrize("program", EXACT)
 def test_most_command_lines_give_the_output_of_the_original(program: str) -> None:
-    """Streams, status and files are equal, except for rare ties and for the N+1 rule of 3.1."""
+    """For most command lines, a program has streams, status and files of the original.
+
+    Rare ties, and the N+1 rule of Ganeti 3.1, differ.
+    """
     numbers = seeds(14, 120)
     differ = [
         number for number in numbers if theirs(case(number, program)) != ours(case(number, program))
@@ -45,7 +48,7 @@ def test_most_command_lines_give_the_output_of_the_original(program: str) -> Non
 
 
 def graph_case(seed: int, *options: str) -> Case:
-    """Return a call of hroller for a cluster of drbd instances, with room for all of them."""
+    """Return a call of hroller for a cluster of drbd instances with free capacity."""
     rng = Random(f"graph/{seed}")
     count = rng.randint(4, 14)
     pairs = [rng.sample(range(count), 2) for _ in range(rng.randint(2, 3 * count))]
@@ -61,7 +64,7 @@ def graph_case(seed: int, *options: str) -> Case:
 @installed
 @pytest.mark.parametrize("options", [(), ("--offline-maintenance",)], ids=" ".join)
 def test_hroller_colours_as_the_original(options: tuple[str, ...]) -> None:
-    """The graph, the results of the three heuristics, and the groups are equal."""
+    """`hroller` prints the graph, the three colourings and the groups of the original."""
     for seed in seeds(8, 60):
         one = graph_case(seed, *options)
         assert ours(one) == theirs(one), seed
@@ -70,7 +73,7 @@ def test_hroller_colours_as_the_original(options: tuple[str, ...]) -> None:
 @installed
 @pytest.mark.parametrize("option", ["--node-tags=x", "-Gnothing"])
 def test_hroller_without_nodes_fails_as_the_original(option: str) -> None:
-    """There is a message, and the status is 1."""
+    """`hroller` without nodes prints a message and ends with status 1, as the original."""
     one = graph_case(0, option)
     assert ours(one) == theirs(one)
     assert ours(one).status == 1
@@ -78,7 +81,10 @@ def test_hroller_without_nodes_fails_as_the_original(option: str) -> None:
 
 @installed
 def test_hsqueeze_chooses_mostly_as_the_original() -> None:
-    """Rare cases differ: several groups, an unknown master as last node, failed instances."""
+    """`hsqueeze` chooses mostly the nodes of the original.
+
+    Several groups, an unknown master, and failed instances can lead to other nodes.
+    """
     numbers = seeds(20, 120)
     differ = [n for n in numbers if theirs(case(n, "hsqueeze")) != ours(case(n, "hsqueeze"))]
     assert len(differ) <= len(numbers) // 3, differ
@@ -103,14 +109,14 @@ default|128,1,256,1,1,1|128,1,256,1,1,1;900,8,9000,16,8,12|ext|4.0|32.0
 )
 @pytest.mark.parametrize("level", ["1", "9"])
 def test_hsqueeze_powers_on_nodes_as_the_original(words: str, level: str) -> None:
-    """Levels that are kept, and that all nodes together do not reach."""
+    """`hsqueeze` powers nodes on as the original, whether or not they reach the level."""
     arguments = ("-t", "c.data", "--minimal-resources", level, "--target-resources", level)
     one = Case("hsqueeze", (*arguments, *words.split()), {"c.data": FULL})
     assert ours(one) == theirs(one)
 
 
 def test_hsqueeze_leaves_one_node_on_if_the_master_is_unknown() -> None:
-    """One node stays powered on, because every node may be the master."""
+    """`hsqueeze` leaves one node on if the master is unknown, as each node may be the master."""
     text = FULL.replace("|M|", "|N|").replace("i1|300|100|1|running|Y|n1||ext||1|-\n", "")
     done = ours(Case("hsqueeze", ("-t", "c.data"), {"c.data": text}))
     assert (done.status, len(done.out.splitlines())) == (0, 2)
@@ -139,14 +145,14 @@ def test_hsqueeze_leaves_one_node_on_if_the_master_is_unknown() -> None:
     ],
 )  # fmt: skip
 def test_command_line_is_read_as_by_the_original(words: str) -> None:
-    """Messages, exit statuses and the words for completion are equal."""
+    """Programs have the messages, statuses and completion words of the original ones."""
     program, *arguments = words.split()
     one = Case(program, tuple(arguments), {})
     assert ours(one) == theirs(one)
 
 
 def hail_case(message: str, *options: str) -> Case:
-    """Return a call of hail with `message`."""
+    """Return a call of hail with the text `message` and these options."""
     return Case("hail", (*options, "request.json"), {"request.json": message})
 
 
@@ -163,7 +169,7 @@ MEASURED = [json.dumps([{"node": f"n{k}", "reports": [REPORT]} for k in range(n)
 )
 @pytest.mark.parametrize("options", ["", "--ignore-dynu"])
 def test_loads_of_instances_are_read_as_by_the_original(loads: str, options: str) -> None:
-    """Loads count, and a wrong line is reported, even if the loads are ignored."""
+    """Programs read loads of instances as the original ones, and report wrong lines."""
     files = graph_case(1).files | {"loads": loads}
     one = Case("hbal", ("-t", "c.data", "-U", "loads", "-l", "0", *options.split()), files)
     assert ours(one) == theirs(one)
@@ -176,7 +182,10 @@ def test_loads_of_instances_are_read_as_by_the_original(loads: str, options: str
                 "--mond --mond-xen"],
 )  # fmt: skip
 def test_measured_loads_are_read_as_by_the_original(answers: str, options: str) -> None:
-    """Missing answers and wrong files are reported. Without --mond, the file has no effect."""
+    """Programs read measured loads as the original ones, and report wrong files.
+
+    Without --mond, the file has no effect.
+    """
     files = graph_case(1).files | {"answers": answers}
     words = ("-t", "c.data", "--mond-data", "answers", "-l", "0", *options.split())
     one = Case("hbal", words, files)
@@ -186,7 +195,7 @@ def test_measured_loads_are_read_as_by_the_original(answers: str, options: str) 
 @installed
 @pytest.mark.parametrize("words", ["-vvvv", "-v -v -l 0", "-e Infinity", "-l -1", "--max-cpu 0x1"])
 def test_hbal_prints_details_as_the_original(words: str) -> None:
-    """With -vvvv, the state of each node is listed; without moves, no final coefficients."""
+    """`hbal -vvvv` lists the state of each node as the original does."""
     one = Case("hbal", ("-t", "c.data", *words.split()), graph_case(2).files)
     assert ours(one) == theirs(one)
 
@@ -195,7 +204,7 @@ def test_hbal_prints_details_as_the_original(words: str) -> None:
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"request": {}}'])
 @pytest.mark.parametrize("program", ["hbal", "hinfo", "hspace"])
 def test_wrong_document_is_reported_as_by_the_original(program: str, content: str) -> None:
-    """An error in a document of -I has the words of hail."""
+    """`hail -I` reports an error in its document with the words of the original."""
     one = Case(program, ("-I", "request.json"), {"request.json": content})
     assert ours(one) == theirs(one)
 
@@ -203,7 +212,7 @@ def test_wrong_document_is_reported_as_by_the_original(program: str, content: st
 @installed
 @pytest.mark.parametrize("kind", KINDS)
 def test_hail_answers_and_reports_as_the_original(kind: str) -> None:
-    """The program prints what hail -v prints, on stdout and on stderr."""
+    """`hail -v` prints the output of the original on both streams."""
     for seed in seeds(2, 20):
         one = hail_case(json.dumps(document(seed, kind)), "-v")
         assert ours(one) == theirs(one), seed
@@ -212,7 +221,7 @@ def test_hail_answers_and_reports_as_the_original(kind: str) -> None:
 @installed
 @pytest.mark.parametrize("words", ["-t c.data -p", "--simulate p,4,100g,16g,8 -S saved", "-t no"])
 def test_hail_answers_for_another_cluster_as_the_original(words: str) -> None:
-    """The cluster of an option counts, and not that of the message."""
+    """`hail` with an option for a cluster uses it instead of the message's, as the original."""
     one = hail_case(json.dumps(document(1, "allocate")), *words.split())
     one.files["c.data"] = cluster_text(Random("another"))
     assert ours(one) == theirs(one)
@@ -227,7 +236,7 @@ def test_hail_answers_for_another_cluster_as_the_original(words: str) -> None:
     ],
 )  # fmt: skip
 def test_hail_reports_a_malformed_message_as_the_original(message: str) -> None:
-    """The message on stderr and the exit status are equal."""
+    """`hail` reports a malformed message with the words and the status of the original."""
     one = hail_case(message)
     assert ours(one) == theirs(one)
 
@@ -245,7 +254,7 @@ def test_hail_reports_a_malformed_message_as_the_original(message: str) -> None:
     ],
 )  # fmt: skip
 def test_hail_reports_a_wrong_request_as_the_original(kind: str, changes: Json) -> None:
-    """Members with another value, or without one (None), have the original's message."""
+    """`hail` reports a wrong or missing value in a request with the original's message."""
     message = document(1, kind)
     for key, value in changes.items():
         message["request"].pop(key)
@@ -261,7 +270,7 @@ WRONG: Any = (None, "x", -1.5, [], ["x"], [{}], {}, {"x": 1})
 @installed
 @pytest.mark.parametrize("part", ["groups", "nodes", "instances", "info", "ndparams", "beparams"])
 def test_wrong_answer_of_rapi_is_reported_as_by_the_original(part: str) -> None:
-    """Members that are missing or have another type have the original's message."""
+    """A wrong answer of RAPI is reported with the words of the original."""
     rng = Random(part)
     parts = {"ndparams": "nodes", "beparams": "instances"}
     for _ in range(seeds(3, 100).stop):
@@ -284,7 +293,7 @@ def test_wrong_answer_of_rapi_is_reported_as_by_the_original(part: str) -> None:
 @installed
 @pytest.mark.parametrize("program", ["hbal", "hroller", "hsqueeze", "hscan", "hail"])
 def test_file_that_cannot_be_written_is_reported_as_by_the_original(program: str) -> None:
-    """The message begins with the name of the program."""
+    """A file that cannot be written is reported as by the original, after the program's name."""
     files = {"c.data": FULL, "r.json": json.dumps(document(1, "allocate"))}
     files |= {f"rapi/{name}.json": json.dumps(value) for name, value in rapi_answers().items()}
     words = {
@@ -307,7 +316,7 @@ def test_file_that_cannot_be_written_is_reported_as_by_the_original(program: str
     ],
 )  # fmt: skip
 def test_output_before_a_file_that_cannot_be_written_is_that_of_the_original(words: str) -> None:
-    """Hspace prints what precedes the results of the kind that is not saved."""
+    """`hspace` prints the original's output before a file that cannot be written."""
     folders = {f"{name}/file": "" for name in ("folder.original", "folder", "saved.standard")}
     program, *options = words.split()
     one = Case(program, ("-tc.data", *options), {"c.data": FULL, **folders})
@@ -325,13 +334,13 @@ n3|65523|1023|65523|2097152|2097152|4|N|u|8||Y|8|0
 g|63488,2,522240,1,1,1|63488,2,522240,1,1,1;65000,4,1048576,16,8,8;31744,1,261120,1,1,1;\
 33000,2,522240,16,8,4|plain,drbd|4.0|32.0
 """.replace("\\\n", "")
-"""Nodes with exclusive storage, and a policy with two ranges of sizes."""
+"""Nodes with exclusive storage, and a policy with two ranges of sizes, as text."""
 
 
 @installed
 @pytest.mark.parametrize("words", ["", "--disk-template drbd -p", "-v -v -v"])
 def test_hspace_prints_spindles_of_exclusive_storage_as_the_original(words: str) -> None:
-    """Sizes, resources and efficiency name them."""
+    """`hspace` prints spindles in sizes, resources and efficiency as the original."""
     one = Case("hspace", ("-t", "c.data", *words.split()), {"c.data": EXCLUSIVE})
     assert "SPN" in theirs(one).out
     assert ours(one) == theirs(one)
@@ -340,7 +349,7 @@ def test_hspace_prints_spindles_of_exclusive_storage_as_the_original(words: str)
 @installed
 @pytest.mark.parametrize("part", ["nodegroups", "nodes", "instances", "ndparams", "ipolicy"])
 def test_hail_reports_a_wrong_member_as_the_original(part: str) -> None:
-    """Members that are missing or have another type have the original's message."""
+    """`hail` reports a missing or wrong member with the words of the original."""
     whole = document(0, "relocate")
     inner = {"ndparams": "nodes", "ipolicy": "nodegroups"}
     name = next(iter(whole[inner.get(part, part)]))
@@ -362,7 +371,10 @@ def test_hail_reports_a_wrong_member_as_the_original(part: str) -> None:
 
 @pytest.mark.parametrize("program", NAMES)
 def test_link_with_the_name_of_a_program_runs_it(program: str, tmp_path: Path) -> None:
-    """Chains of links work, and our own configuration has no effect."""
+    """A link with the name of a program of htools runs that program.
+
+    Chains of links work, and iallocator's own configuration has no effect.
+    """
     first = tmp_path / "iallocator"
     first.write_text(
         f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
@@ -381,7 +393,7 @@ def test_link_with_the_name_of_a_program_runs_it(program: str, tmp_path: Path) -
 
 
 def test_variable_chooses_the_program_for_names_of_htools_only() -> None:
-    """As in htools, the variable counts more than the name."""
+    """$HTOOLS selects a program of htools, unless the name is not one of htools."""
     assert program_of("/usr/bin/hbal", {}) == "hbal"
     assert program_of("/usr/bin/htools", {"HTOOLS": "hspace"}) == "hspace"
     assert program_of("hbal", {"HTOOLS": "hspace"}) == "hspace"
@@ -390,7 +402,7 @@ def test_variable_chooses_the_program_for_names_of_htools_only() -> None:
 
 
 def test_command_htools_runs_a_program_by_its_name() -> None:
-    """An unknown name is rejected with the list of names."""
+    """`htools NAME` runs that program, and rejects an unknown name with the list of names."""
     command = [sys.executable, "-m", "iallocator", "htools"]
     known = subprocess.run(
         [*command, "hinfo", "-V"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -405,7 +417,7 @@ def test_command_htools_runs_a_program_by_its_name() -> None:
 
 
 def test_make_install_htools_makes_a_link_for_each_program(tmp_path: Path) -> None:
-    """The links lead to the executable."""
+    """`make install-htools` makes a link to the executable for each program."""
     subprocess.run(
         ["make", "-s", "install-htools", f"DIR={tmp_path}", "BINDIR=/opt/bin"], cwd=ROOT, check=True
     )
@@ -414,14 +426,14 @@ def test_make_install_htools_makes_a_link_for_each_program(tmp_path: Path) -> No
 
 
 def test_every_program_has_a_row_in_the_table() -> None:
-    """The names, the options and the modules belong together."""
+    """The table of programs has every program, with its options and its module."""
     assert set(PROGRAMS) == set(NAMES)
     folder = ROOT / "iallocator" / "compat" / "htools"
     assert {name for name in NAMES if not (folder / f"{name}.py").is_file()} == set()
 
 
 def test_launcher_of_the_comparison_reads_the_status() -> None:
-    """The exit status of a program is that of the process."""
+    """The launcher of the comparison ends with the exit status of the program."""
     done = subprocess.run(
         [sys.executable, "-c", LAUNCHER, "3.0", "hbal", "word"],
         cwd=ROOT,
@@ -458,13 +470,13 @@ DAMAGED = (
         f"|{SIZE}|{SIZES}|drbd|4|x", f"other|{SIZE}|{SIZES}|drbd|4|32",
     )),
 )  # fmt: skip
-"""Text files with an error."""
+"""Text files with one error each."""
 
 
 @installed
 @pytest.mark.parametrize("text", DAMAGED)
 def test_error_in_a_text_file_has_the_message_of_the_original(text: str) -> None:
-    """The message names the first error; the status is 1."""
+    """An error in a text file is reported with the words of the original, and status 1."""
     one = Case("hbal", ("-t", "c.data"), {"c.data": text})
     original = theirs(one)
     assert original.status == 1

@@ -1,4 +1,4 @@
-"""Check the table of releases: which one is followed, and what differs between releases."""
+"""Test the table of Ganeti releases: which release is followed, and what differs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REQUEST = next((ROOT / "fixtures/captured").glob("006-*")) / "request.json"
 
 @pytest.fixture
 def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that takes the place of that of Ganeti; the package has no release."""
+    """Return a folder that replaces that of Ganeti, and let the package have no release."""
     monkeypatch.setattr(releases, "GANETI", str(tmp_path / "ganeti"))
     monkeypatch.setattr(releases, "BUILT_FOR", str(tmp_path / "built-for"))
     return tmp_path
@@ -29,14 +29,20 @@ def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("installed", "version"), [("3.0", "3.0"), ("3.1", "3.1"), ("3.2", "3.1"), ("2.16", "3.0")]
 )
 def test_the_installed_ganeti_is_followed(debian: Path, installed: str, version: str) -> None:
-    """An unknown release behaves as the known one before it; the package's release is not used."""
+    """The release of the installed Ganeti is followed, not that of the package.
+
+    An unknown release behaves as the known one before it.
+    """
     (debian / "built-for").write_text("3.0\n" if installed == "3.1" else "3.1\n")
     (debian / "ganeti" / installed).mkdir(parents=True)
     assert followed() == version
 
 
 def test_the_link_of_the_administrator_decides_between_two_releases(debian: Path) -> None:
-    """Debian has several releases side by side during an upgrade."""
+    """Of two installed releases, the one that the administrator's link names is followed.
+
+    Debian has several releases side by side during an upgrade.
+    """
     for installed in ("3.0", "3.1"):
         (debian / "ganeti" / installed).mkdir(parents=True)
     assert followed() == "3.1"
@@ -45,7 +51,7 @@ def test_the_link_of_the_administrator_decides_between_two_releases(debian: Path
 
 
 def test_without_ganeti_the_release_of_the_package_is_followed(debian: Path) -> None:
-    """Without a package, the oldest release is followed."""
+    """Without Ganeti, the release of the package is followed, else the oldest one."""
     assert followed() == next(iter(RELEASES))
     (debian / "built-for").write_text("3.1\n")
     assert followed() == "3.1"
@@ -53,7 +59,7 @@ def test_without_ganeti_the_release_of_the_package_is_followed(debian: Path) -> 
 
 @pytest.mark.parametrize("version", RELEASES)
 def test_answers_and_plans_of_all_releases_are_equal(version: str) -> None:
-    """``--compat hail-VERSION`` is accepted wherever ``--compat hail`` is."""
+    """Answers and plans are equal for all releases with ``--compat hail-VERSION``."""
     assert behaviour_of(f"hail-{version}") is BEHAVIOUR
     both = ("hail", f"hail-{version}")
     assert len({printed("--compat", compat, str(REQUEST)) for compat in both}) == 1
@@ -62,7 +68,7 @@ def test_answers_and_plans_of_all_releases_are_equal(version: str) -> None:
 
 
 def test_an_unknown_release_is_rejected() -> None:
-    """The error for an unknown release of hail lists the known releases."""
+    """An unknown release of hail is rejected with the list of known ones."""
     done = run("--compat", "hail-2.16", str(REQUEST))
     assert all(f"hail-{version}" in complaint(done) for version in RELEASES)
 
@@ -73,7 +79,7 @@ def test_an_unknown_release_is_rejected() -> None:
 def test_errors_have_the_words_of_the_release(
     version: str, writing: str, socket: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that cannot be written, and a socket that does not exist, are reported."""
+    """Errors have the words of the release, for unwritable files and missing sockets."""
     monkeypatch.setattr(htools, "_release", lambda programs: version)
     node, instance = "n1|100|0|99|100|99|4|N|u|1", "i1|1|1|1|running|Y|n1||plain|"
     text = f"g|u|preferred||\n\n{node}\n\n{instance}\n\n\n"

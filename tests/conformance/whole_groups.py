@@ -1,6 +1,6 @@
 """Compute the best results of some planners by trying every placement.
 
-Nothing here uses the code of the planners. A cluster has nodes (`Machine`) in groups, and
+Nothing in this module uses the code of the planners. A cluster has nodes (`Machine`) in groups, and
 instances (`Home`). The limits of a node that gets an instance: free memory, free disk, the memory
 that it reserves for failovers, and the ratio of virtual cpus. A failure of a node must not prevent
 more instances from a restart than in the initial state.
@@ -32,13 +32,13 @@ KINDS = {
 """Kind of cluster -> disk templates of its instances."""
 
 OWN_CPUS = 1
-"""The cpus that a node uses itself."""
+"""Number of cpus that a node uses itself."""
 
 SPREAD = (1, 1, 1, 0.75, 1.25)
-"""Sizes of unequal nodes."""
+"""Factors for the sizes of unequal nodes."""
 
 Loss = tuple[int, int]
-"""Instances that cannot be restarted, and their memory in MiB."""
+"""Number of instances that cannot be restarted, and their memory in MiB."""
 
 
 class Case(NamedTuple):
@@ -106,29 +106,29 @@ class Case(NamedTuple):
         return [home for home in self.homes if self.groups[home.nodes[0]] == group]
 
     def stays(self, home: Home) -> bool:
-        """Return whether an instance cannot move: its disks are only on its nodes, or offline."""
+        """Return whether an instance cannot move, because its disks are local or offline."""
         drbd = home.template == "drbd"
         return home.template == "plain" or (drbd and self.down.issuperset(home.nodes))
 
     def places(self, home: Home, group: int) -> Iterator[tuple[int, ...]]:
-        """Yield the nodes of a group that are online, as places of `home`."""
+        """Yield each choice of online nodes of a group for the instance `home`."""
         online = [k for k in self.members(group) if k not in self.down]
         yield from permutations(online, 2 if home.template == "drbd" else 1)
 
 
 class Placing:
-    """Instances in places that a search chooses, beside those that stay.
+    """Instances on nodes that a search chooses, beside instances that stay.
 
     Parameters
     ----------
     staying:
         The instances that stay where they are.
     steps:
-        Limits the work.
+        The budget of work.
     before:
         The instances of the initial state, which N+1 compares with.
     anew:
-        Whether all instances of the group are placed anew.
+        Whether all instances of the group are placed again.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Placing:
 
     @cached_property
     def _roles(self) -> list[set[tuple[str, int]]]:
-        """Return the instances of each node before, with their roles: 0 is the primary."""
+        """Return for each node its initial instances with their roles; 0 is the primary."""
         return [
             {(home.name, home.nodes.index(k)) for home in self._before if k in home.nodes}
             for k in range(len(self.case.machines))
@@ -162,8 +162,8 @@ class Placing:
     def _may_lack(self) -> list[float]:
         """Return the MiB that each node may lack for failovers; below 0 if it may lack none.
 
-        A node that lacks memory without other instances may lack any amount; if its instances move
-        and N+1 is no-worse, as much.
+        A node that lacks memory without other instances may lack any amount. If its instances move
+        and the mode is no-worse, it may lack as much as initially.
         """
         free = free_of(self.case.machines, self._staying)
         kept = reserved_of(len(free), self._staying)
@@ -174,8 +174,8 @@ class Placing:
     def fits(self, home: Home, forced: bool) -> bool:
         """Return whether the nodes of `home`, which was placed last, keep their limits.
 
-        If all are placed anew, a node keeps them if each instance had its role there before.
-        `forced`: soft limits do not count.
+        If all instances are placed again, a node keeps its limits if each instance had its role
+        there before. With `forced`, soft limits are ignored.
         """
         self.steps.spend()
         free, kept = self.free(), reserved_of(len(self.case.machines), self.placed)
@@ -201,9 +201,9 @@ class Placing:
         return True
 
     def loss(self, failed: int, homes: Sequence[Home]) -> Loss:
-        """Return the least loss of the failure of a node if `homes` are all instances.
+        """Return the least loss if the node `failed` fails and `homes` are all instances.
 
-        The fewest instances, and the least memory, perhaps of other instances.
+        The fewest instances and the least memory may be of different instances.
         """
         case = self.case
         on = [k for k in case.members(case.groups[failed]) if k != failed and k not in case.down]
@@ -237,10 +237,10 @@ class Placing:
         return best[0], best[1]
 
     def keeps_n1(self) -> bool:
-        """Return whether the mode of N+1 allows the end in the groups where instances were placed.
+        """Return whether N+1 permits the final placement in the groups that got instances.
 
-        If all are placed anew, failures that the staying instances do not allow are exempt, and
-        instances that return from offline nodes were lost in every failure.
+        If all instances are placed again, failures that staying instances make intolerable are
+        exempt. Instances from offline nodes were lost in every failure.
         """
         case = self.case
         if case.n1 == "off":
@@ -267,7 +267,7 @@ class Placing:
 
 
 def _machines(rng: Random, counts: Sequence[int]) -> list[Machine]:
-    """Return nodes, equal or not; `counts` has the number of nodes of each group."""
+    """Return random nodes in groups; `counts` has the number of nodes of each group."""
     memory, equal = rng.choice([8192, 12288, 16384]), rng.random() < 0.5
     disk, cpus = rng.choice([65536, 131072, 262144]), rng.choice([4, 8])
     sizes = [1.0 if equal else rng.choice(SPREAD) for _ in range(sum(counts))]
@@ -278,9 +278,9 @@ def _machines(rng: Random, counts: Sequence[int]) -> list[Machine]:
 
 
 def _case(rng: Random, kind: str, counts: Sequence[int], most: int, down: float) -> Case:
-    """Return a cluster with groups of these numbers of nodes.
+    """Return a random cluster with these numbers of nodes in its groups.
 
-    `most`: the highest number of instances; `down`: the probability that one node is offline.
+    `most` is the highest number of instances, `down` the probability that one node is offline.
     """
     machines = _machines(rng, counts)
     groups = [g for g, count in enumerate(counts) for _ in range(count)]
@@ -304,7 +304,7 @@ def _case(rng: Random, kind: str, counts: Sequence[int], most: int, down: float)
 
 
 def _too_full(rng: Random, case: Case) -> Case:
-    """Return a cluster in which some nodes have more instances than memory."""
+    """Return the cluster; sometimes a few nodes have more instances than memory."""
     if rng.random() < 0.3:
         machines = [one._replace(memory=int(one.memory * 0.8)) for one in case.machines]
         return case._replace(machines=machines)
@@ -312,21 +312,24 @@ def _too_full(rng: Random, case: Case) -> Case:
 
 
 RESERVE_MEMORY, RESERVE_CPUS = 2 * 128, 2
-"""Each online node keeps this free when nodes are freed: two instances of standard size."""
+"""MiB and virtual cpus that each online node keeps free when nodes are freed.
+
+That is the amount of two instances of standard size.
+"""
 
 
 def squeeze_case(seed: int, kind: str) -> Case:
-    """Return a cluster of one group of 3 to 5 nodes that is half full, or nearly full."""
+    """Return a random group of 3 to 5 nodes that is half full, or nearly full."""
     rng = Random(f"squeeze {seed} {kind}")
     case = _case(rng, kind, (rng.choice([3, 3, 4, 4, 5]),), rng.choice([5, 7, 9]), 0.3)
     return case if rng.random() < 0.5 else case._replace(cpu_ratio=64)
 
 
 def most_freed(case: Case) -> int | None:
-    """Return how many nodes can be freed by moves of instances on shared storage; None: unknown.
+    """Return the largest number of nodes that can be freed; None if it is unknown.
 
-    Nodes with other instances stay. Offline nodes must be empty in the end. Each online node then
-    has the reserve, and N+1 is compared with the initial state.
+    Only instances on shared storage move. Offline nodes must be empty in the end. Each online node
+    then has the reserve, and N+1 is compared with the initial state.
     """
     others = [home for home in case.homes if home.template != "rbd"]
     if any(home.nodes[0] in case.down for home in others):
@@ -347,7 +350,7 @@ def most_freed(case: Case) -> int | None:
 
 
 def _emptied(before: Case, placing: Placing, rest: Sequence[Home]) -> bool:
-    """Return whether all of `rest` find places on the online nodes beside the reserve."""
+    """Return whether all of `rest` fit on the online nodes beside the reserve."""
     case, steps = placing.case, placing.steps
     steps.spend()
     free, kept = placing.free(), reserved_of(len(case.machines), placing.placed)
@@ -376,14 +379,14 @@ def _emptied(before: Case, placing: Placing, rest: Sequence[Home]) -> bool:
 
 
 def compress_case(seed: int, kind: str) -> Case:
-    """Return a cluster of 2 or 3 groups with 3 to 6 nodes."""
+    """Return a random cluster of 2 or 3 groups with 2 to 6 nodes together."""
     rng = Random(f"compress {seed} {kind}")
     counts = rng.choice([(2, 2), (1, 2), (2, 1), (1, 3), (2, 3), (3, 2), (1, 1, 2), (2, 2, 2)])
     return _too_full(rng, _case(rng, kind, counts, 4, 0.2))
 
 
 def _share(case: Case, group: int) -> float:
-    """Return the sum of the free shares of memory, disk and virtual cpus of a group."""
+    """Return the sum of a group's free shares of memory, disk and virtual cpus."""
     free, total = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]
     for k, one in enumerate(case.machines):
         if k in case.down:
@@ -401,9 +404,9 @@ def _share(case: Case, group: int) -> float:
 
 
 def largest_share(case: Case) -> float | None:
-    """Return the largest free share of a group that can be emptied; None: unknown.
+    """Return the largest free share of a group that can be emptied; None if it is unknown.
 
-    The instances of the group go to other groups that have instances.
+    The instances of the group move to other groups that have instances.
     """
     best, steps = 0.0, Steps()
     used = {case.groups[home.nodes[0]] for home in case.homes}
@@ -421,7 +424,7 @@ def largest_share(case: Case) -> float | None:
 
 
 def _all_placed(placing: Placing, rest: Sequence[Home], groups: Sequence[int]) -> bool:
-    """Return whether all of `rest` find places in `groups`."""
+    """Return whether all of `rest` can be placed in `groups`."""
     if not rest:
         return placing.keeps_n1()
     home, case = rest[0], placing.case
@@ -436,7 +439,7 @@ def _all_placed(placing: Placing, rest: Sequence[Home], groups: Sequence[int]) -
 
 
 def redistribute_case(seed: int, kind: str) -> Case:
-    """Return a cluster of 2 or 3 groups with 3 to 6 nodes, most of them with an offline node."""
+    """Return a random cluster of 2 or 3 groups, mostly with an offline node."""
     rng = Random(f"redistribute {seed} {kind}")
     counts = rng.choice([(2, 2), (2, 1), (1, 2), (2, 3), (3, 2), (1, 1, 2), (2, 2, 2), (3, 1)])
     case = _case(rng, kind, counts, 4, 0.8)
@@ -463,7 +466,7 @@ def _healthy(placing: Placing, group: int) -> bool:
 
 
 def fewest_unhealthy(case: Case) -> int | None:
-    """Return the least number of unhealthy groups after moves to other groups; None: unknown.
+    """Return the least number of unhealthy groups after moves; None if it is unknown.
 
     Groups that are healthy stay healthy. Groups that receive instances are healthy in the end.
     """
@@ -488,7 +491,7 @@ def fewest_unhealthy(case: Case) -> int | None:
 
 
 def _repaired(placing: Placing, rest: Sequence[Home], good: Sequence[int]) -> bool:
-    """Return whether the groups `good` can be healthy if each of `rest` stays, or leaves."""
+    """Return whether the groups `good` can be healthy if each of `rest` stays or leaves."""
     if not rest:
         return all(_healthy(placing, group) for group in good)
     home, case = rest[0], placing.case
@@ -506,17 +509,17 @@ def _repaired(placing: Placing, rest: Sequence[Home], good: Sequence[int]) -> bo
 
 
 def place_case(seed: int, kind: str) -> Case:
-    """Return a cluster of one group of 2 to 4 nodes that is nearly full, or too full."""
+    """Return a random group of 2 to 4 nodes that is nearly full, or too full."""
     rng = Random(f"place {seed} {kind}")
     case = _case(rng, kind, (rng.randint(2, 4),), 7, 0.5)
     return _too_full(rng, case)
 
 
 def fewest_left_out(case: Case) -> int | None:
-    """Return how few instances a new placement of all leaves out; None: unknown.
+    """Return the least number of instances left out by a full re-placement; None if unknown.
 
-    An instance that is left out keeps its disks where they are. Instances on plain disks stay, and
-    those on an offline node do not run.
+    An instance that is left out keeps its disks. Instances on plain disks stay, and those on an
+    offline node do not run.
     """
     steps, movable, staying = Steps(), [], []
     for home in case.homes:
@@ -540,7 +543,7 @@ def fewest_left_out(case: Case) -> int | None:
 
 
 def _placed_anew(placing: Placing, rest: Sequence[Home]) -> bool:
-    """Return whether all of `rest` find places in their group."""
+    """Return whether all of `rest` can be placed in their group."""
     case = placing.case
     if not rest:
         several = len([k for k in range(len(case.machines)) if k not in case.down]) > 1

@@ -59,7 +59,10 @@ _SECTIONS: dict[str, Callable[[Runner, str], None]] = {
     "maintaining": lambda run, _: maintaining.maintaining(run),
     "manual": lambda run, _: manual.manual(run),
 }
-"""Name -> what is done, with the parameters of the allocator; some need what earlier ones made."""
+"""Name -> function of a section; its parameter is the options of the allocator.
+
+Some sections need what earlier ones create.
+"""
 
 _BEYOND_HAIL = (
     "trace",
@@ -72,7 +75,7 @@ _BEYOND_HAIL = (
     "maintaining",
     "manual",
 )
-"""Sections that use features which hail lacks."""
+"""Sections that use features which hail does not have."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -116,7 +119,7 @@ def _scenario(run: Runner, options: str, only: str, hail: bool) -> None:
 
 
 def _each(run: Runner, *sections: Callable[[Runner], None]) -> None:
-    """Run the sections; if one cannot continue, run the next."""
+    """Run the sections; if one cannot continue, run the next one."""
     for section in sections:
         try:
             section(run)
@@ -169,7 +172,7 @@ def _save_logs(cluster: Cluster, logs: Path) -> None:
 
 
 def main() -> int:
-    """Run all sections.
+    """Run all sections of the test.
 
     Returns
     -------

@@ -25,11 +25,11 @@ Document = dict[str, Any]
 
 
 class ObjectionError(Exception):
-    """Report an answer that Ganeti's validation accepts, but the code after it does not."""
+    """Raised for an answer that passes Ganeti's validation but fails in later code."""
 
 
 class _Config:
-    """Answer the few queries that Ganeti makes to its configuration; names serve as identifiers."""
+    """Stand-in for Ganeti's configuration that answers a few queries, with names as identifiers."""
 
     def __init__(self, request: Document) -> None:
         self._instances = request["instances"]
@@ -44,7 +44,7 @@ class _Config:
 
 
 class Ganeti:
-    """Provide Ganeti's modules, with the setup to use them outside its daemons.
+    """Ganeti's modules, prepared for use outside its daemons.
 
     Raises
     ------

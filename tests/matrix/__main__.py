@@ -11,7 +11,7 @@ from .reasons import table
 
 
 def main(words: list[str]) -> None:
-    """Print the features with one of `words` in their name; all without words."""
+    """Print the features with one of `words` in their names; all without words."""
     print("Features, and the paths on which they are tested; (*): under every strategy.\n")
     shown = True
     for line in table():

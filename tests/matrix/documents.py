@@ -13,7 +13,7 @@ NAMES = ("web", "db", "queue")
 
 
 def tagged(seed: int) -> Json:
-    """Return the generated document of that number, with tags on nodes and instances."""
+    """Return the generated document with this seed, with tags on nodes and instances."""
     rng = Random(f"tagged/{seed}")
     found = document(seed, rng.choice(KINDS))
     names = list(found["nodes"])
@@ -31,7 +31,7 @@ def tagged(seed: int) -> Json:
 
 
 def _meanings(rng: Random, found: Json) -> list[str]:
-    """Add htools tags to nodes and instances."""
+    """Add tags of htools to nodes and instances; return the cluster tags that define them."""
     for node in found["nodes"].values():
         if rng.random() < 0.6:
             node["tags"] = [*node["tags"], rng.choice(("hv:old", "hv:new"))]

@@ -26,7 +26,7 @@ def ask(scenario: Scenario) -> Json:
 
 
 def snapshot(scenario: Scenario) -> Json:
-    """Return the answer to the document that `snapshot` writes of a running cluster."""
+    """Return the answer to a request on the document that `snapshot` writes of a cluster."""
     question = " ".join(_words(scenario.request))
     with tempfile.TemporaryDirectory() as folder:
         address = write_answers(Path(folder) / "rapi", answers_of(scenario.finished()))
@@ -37,7 +37,7 @@ def snapshot(scenario: Scenario) -> Json:
 
 
 def captured(scenario: Scenario) -> Json:
-    """Return the explanation of a logged call, made from the stored call alone."""
+    """Return the explanation of a captured call, made from the stored call alone."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "calls").mkdir()
         noted = (f"--capture={folder}/calls", f"--log={folder}/log")
@@ -51,7 +51,7 @@ def captured(scenario: Scenario) -> Json:
 
 
 def configured(scenario: Scenario) -> Json:
-    """Return the answer with the options in a file."""
+    """Return the answer to the request with the options in a configuration file."""
     with tempfile.TemporaryDirectory() as folder:
         output = dict(option.removeprefix("--").split("=") for option in scenario.options)
         file = Path(folder) / "conf"

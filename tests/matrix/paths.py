@@ -15,31 +15,31 @@ __all__ = ["PATHS", "STRATEGIES", "Path"]
 
 @dataclass(frozen=True)
 class Path:
-    """Represent one column of the matrix.
+    """A column of the matrix: a type of request or a planner, which places the subject.
 
     Attributes
     ----------
-    name
-        As in the table.
-    kinds
-        The kinds of subject that it takes, the usual first.
-    between
+    name:
+        The name in the table.
+    kinds:
+        The kinds of subjects that it accepts, the usual one first.
+    between:
         Whether it chooses between groups.
-    build
-        Kind, and whether `best` and `next` are in different groups, to the scenario.
-    ask
-        The scenario to the answer or the plan.
-    read
-        The nodes of the subject in the answer, primary first; [] if none.
-    batch
-        Whether it takes several instances.
-    options
-        For the command line.
-    checks_n1
-        Whether global N+1 counts.
-    shown
+    build:
+        Return the scenario for a kind, with `best` and `next` in one group or in two.
+    ask:
+        Return the answer or the plan for a scenario.
+    read:
+        Return the nodes of the subject in the answer, primary first; [] if none.
+    batch:
+        Whether it accepts several instances.
+    options:
+        The options of the command line.
+    checks_n1:
+        Whether global N+1 has effect.
+    shown:
         Whether it decides nothing, and only its output depends on the feature.
-    forced
+    forced:
         Whether the subject need not move to `next`: it does not fit, or may stay.
     """
 
@@ -91,7 +91,7 @@ REQUESTS = [
 
 
 def _under(path: Path, strategy: str) -> Path:
-    """Return the path under another strategy."""
+    """Return a copy of `path` with another strategy."""
     options = (*path.options, f"--strategy={strategy}")
     return replace(path, name=f"{path.name}, {strategy}", options=options)
 
@@ -132,7 +132,7 @@ def _plan(
     between: bool = False,
     forced: bool = False,
 ) -> Path:
-    """Return the path of a planner that moves instances; its command is `words`, or its name."""
+    """Return the path of a planner; its command is `words`, or its name."""
     ask = planners.asking(*(words or (name,)))
     return Path(
         name, kinds, between, build, ask, planners.read_moves, checks_n1=True, forced=forced
@@ -203,7 +203,7 @@ ENTRY_POINTS = [
 
 
 def _in_group(path: Path, group: str) -> Path:
-    """Return the path restricted to one group, which it then does not leave."""
+    """Return a copy of `path` that is restricted to one group."""
     options = (*path.options, f"--group={group}")
     between = path.between and group != "default"
     return replace(path, name=f"{path.name}, --group", between=between, options=options)

@@ -16,12 +16,12 @@ from tests.property.limits import admits, broken_hard
 from tests.property.plain import Plain
 
 Homes = Mapping[str, list[str]]
-"""Instance -> nodes, primary first; [] for an instance that is not placed."""
+"""Instance -> its nodes, primary first; [] for an instance that is not placed."""
 
 __all__ = ["problems"]
 
 LOWEST = -1_000_000
-"""The score of minus infinity."""
+"""The number that stands for a score of minus infinity."""
 
 
 def problems(document: Json, answer: Json, powered: Collection[str] = ()) -> list[str]:
@@ -66,7 +66,7 @@ def _placements_of(document: Json, answer: Json) -> dict[str, list[str]]:
 
 
 def _wanted(document: Json) -> dict[str, Json]:
-    """Return the new instances of the request, as described."""
+    """Return the description of each new instance in the request."""
     request = document.get("request", {})
     asked = [request, *(one for one in request.get("instances", ()) if isinstance(one, dict))]
     new = {one["name"]: one for one in asked if "memory" in one}
@@ -77,7 +77,7 @@ def _wanted(document: Json) -> dict[str, Json]:
 
 
 class _Case:
-    """Compare the placement before and after; nodes that are `out` accept no instances."""
+    """The placements before and after an answer; nodes in `out` accept no instances."""
 
     def __init__(self, document: Json, after: Homes, out: Collection[str]) -> None:
         self.document = document
@@ -206,7 +206,7 @@ class _Case:
         return {tag for tag in tags if domain and tag.startswith(domain + ":")} or {node}
 
     def migrations(self, answer: Json) -> Iterator[str]:
-        """Yield steps or moves to nodes that cannot receive migrations from the source.
+        """Yield steps or moves between nodes with incompatible migration tags.
 
         An instance that `place` starts elsewhere without having run is not migrated.
         """

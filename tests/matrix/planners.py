@@ -1,4 +1,4 @@
-"""Define the paths that are commands on a whole cluster: their cases and plans."""
+"""Define the paths that are commands on a whole cluster: their scenarios and plans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Build = Callable[[str, bool], Scenario]
 
 
 class RejectedError(Exception):
-    """Report that a command rejects its input or its plan, with its message."""
+    """Raised if a command rejects its input or its plan, with its message."""
 
 
 def run(command: str, document: Json, *options: str) -> str:
@@ -56,7 +56,7 @@ def run(command: str, document: Json, *options: str) -> str:
 
 
 def asking(command: str, *options: str) -> Callable[[Scenario], Json]:
-    """Return a function that gets the verified plan of a command."""
+    """Return a function that returns the verified plan of a command for a scenario."""
 
     def ask(scenario: Scenario) -> Json:
         always = ("--json", "--verify-plan", *options)
@@ -87,7 +87,7 @@ def balance(kind: str, split: bool) -> Scenario:
 
 
 def swap(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which the subject should swap with another one of equal memory."""
+    """Return a cluster in which the subject should be swapped with another instance."""
     scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind)
     scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 256
     for name in (SOURCE, BEST):
@@ -100,7 +100,7 @@ def swap(kind: str, split: bool) -> Scenario:
 
 
 def squeeze_down(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which only the node of the subject can be powered down."""
+    """Return a cluster in which squeeze can power down only the node of the subject."""
     scenario = moving_world(kind, split)
     del scenario.document["instances"]["at-source"]
     scenario.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
@@ -131,13 +131,13 @@ def reboot(kind: str, split: bool) -> Scenario:
 
 
 def ask_reboot(scenario: Scenario) -> Json:
-    """Return the first half of the moves of `reboot`: those before the nodes reboot."""
+    """Return the moves of `reboot` before the nodes are rebooted."""
     plan = asking("reboot")(scenario)
     return plan | {"moves": plan["moves"][: len(plan["moves"]) // 2]}
 
 
 def maintain(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which the node of the subject is maintained, and the subject stays."""
+    """Return a cluster in which the subject leaves its node for maintenance, and stays away."""
     scenario = reboot(kind, split)
     scenario.options += ["--after=stay"]
     return scenario
@@ -153,7 +153,7 @@ def repair(kind: str, split: bool) -> Scenario:
 
 
 def ask_repair(scenario: Scenario) -> Json:
-    """Return the repairs."""
+    """Return the repairs that `repair` plans for the scenario."""
     found: Json = json.loads(run("repair", scenario.finished(), "--json", *scenario.options))
     return found
 
@@ -215,7 +215,7 @@ def balance_groups(kind: str, split: bool) -> Scenario:
 
 
 def place(kind: str, split: bool) -> Scenario:
-    """Return a full re-placement with the subject among other instances."""
+    """Return a cluster for a full re-placement with the subject among other instances."""
     return moving_world(kind, split)
 
 
@@ -226,7 +226,7 @@ def read_placement(scenario: Scenario, plan: Json) -> list[str]:
 
 
 def detour(kind: str, split: bool) -> Scenario:
-    """Return a swap of the subject and a larger instance; only the subject fits elsewhere."""
+    """Return a swap of the subject with a larger instance, for which a temporary move is needed."""
     scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind, ["--n1=off"])
     for name in scenario.document["nodes"]:
         scenario.node(name)["total_memory"] = 3000 if name in (SOURCE, KEEPER) else 2000
@@ -247,7 +247,7 @@ def read_detour(scenario: Scenario, plan: Json) -> list[str]:
 
 
 def exact(kind: str, split: bool) -> Scenario:
-    """Return a batch in which the first instance uses the only node for the second.
+    """Return a batch in which the first instance can take the only node for the second.
 
     The instance on `best` could fail over to the node ``spare``.
     """
@@ -267,7 +267,7 @@ def exact(kind: str, split: bool) -> Scenario:
 
 
 def exact_moves(kind: str, split: bool) -> Scenario:
-    """Build a test case of an evacuation for the exact search."""
+    """Return an evacuation that only exact search completes."""
     scenario = moving_world(kind, split)
     scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
     scenario.node(SOURCE)["total_memory"] = 40000
@@ -280,7 +280,7 @@ def exact_moves(kind: str, split: bool) -> Scenario:
 
 
 def squeeze_exact(kind: str, split: bool) -> Scenario:
-    """Build a cluster and options for the exact search of a node to be powered down."""
+    """Return a cluster in which only exact search frees a node."""
     scenario = exact_moves(kind, split)
     del scenario.document["request"], scenario.document["instances"]["at-source"]
     scenario.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
@@ -289,7 +289,7 @@ def squeeze_exact(kind: str, split: bool) -> Scenario:
 
 
 def capacity(kind: str, split: bool) -> Scenario:
-    """Build a cluster and options for unnamed instances of a size, which `SUBJECT` has."""
+    """Return a cluster and options for counting instances with the size of the subject."""
     names = [BEST, NEXT, KEEPER, SPARE]
     groups = ["default", "second", "default", "second"] if split else ()
     scenario = Scenario(world(names, groups), kind)
@@ -301,7 +301,7 @@ def capacity(kind: str, split: bool) -> Scenario:
 
 
 def ask_capacity(scenario: Scenario, *words: str) -> Json:
-    """Return how many instances like the subject fit; at most one without further `words`."""
+    """Return how many instances like the subject fit; without `words`, at most one."""
     one = scenario.subject
     size = f"{one['disks'][0]['size']},{one['memory']},{one['vcpus']}"
     options = [f"--standard-alloc={size}", f"--tiered-alloc={size}", *(words or ["-l1"])]
@@ -317,6 +317,6 @@ def ask_purchase(scenario: Scenario) -> Json:
 
 
 def read_capacity(scenario: Scenario, plan: Json) -> list[str]:
-    """Return the nodes of the first instance; with a purchase, those after it."""
+    """Return the nodes of the first instance; [] if none fits."""
     placed = plan.get("purchases", [plan["standard"]])[0]["instances"]
     return list(placed[0]["nodes"]) if placed else []

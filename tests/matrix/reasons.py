@@ -16,7 +16,7 @@ __all__ = ["RULES", "reason", "table"]
 
 
 def _paths(*starts: str) -> frozenset[str]:
-    """Return the names of the paths with these names, under every strategy."""
+    """Return the names of the paths that begin with `starts`, under every strategy."""
     return frozenset(name for name in PATHS if name.partition(",")[0] in starts)
 
 
@@ -433,16 +433,16 @@ RULES: list[Rule] = [
         "the cluster has no capacity for a reserve on `best`",
     ),
 ]
-"""Features, paths, and why no case combines them."""
+"""Rules: features, paths, and why no case combines them."""
 
 
 def reason(feature: str, path: str) -> str:
-    """Return why the two cannot be combined; "" if they can."""
+    """Return why a feature and a path cannot be combined; "" if they can."""
     return next((words for one, other, words in RULES if feature in one and path in other), "")
 
 
 def table() -> Iterator[str]:
-    """Return the matrix as text: each feature, its paths, and the reasons for the missing ones."""
+    """Yield the lines of the matrix: each feature, its paths, and reasons for missing ones."""
     for feature, row in FEATURES.items():
         yield feature
         yield from _wrapped(str(row.build.__doc__))
@@ -456,7 +456,7 @@ def table() -> Iterator[str]:
 
 
 def _listed(paths: Collection[str]) -> str:
-    """Return names of paths; a request under every strategy is listed once."""
+    """Return names of paths in one text; a request under every strategy is listed once."""
     plain = [p for p in paths if "," not in p]
     whole = {p for p in plain if {f"{p}, {s}" for s in STRATEGIES} <= set(paths)}
     ranked = {p for p in paths if "," in p and p.partition(",")[0] in whole}
@@ -464,6 +464,6 @@ def _listed(paths: Collection[str]) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Return lines that fit 100 columns."""
+    """Return `text` in lines of up to 100 columns."""
     return wrap(text, 100, initial_indent="    ", subsequent_indent="        ",
                 break_on_hyphens=False)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Define the paths that are requests: their clusters and answers."""
+"""Define the paths that are requests: their scenarios and answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .worlds import (
 
 
 def new_world(kind: str, split: bool) -> Scenario:
-    """Return the nodes for a new instance."""
+    """Return the nodes for a new subject, without a request."""
     nodes = [BEST, NEXT, KEEPER, *([SPARE] if kind == PAIR else [])]
     assert not (split and kind == PAIR)
     groups = ["default", "second", "second"] if split else ()
@@ -32,7 +32,7 @@ def new_world(kind: str, split: bool) -> Scenario:
 
 
 def moving_world(kind: str, split: bool) -> Scenario:
-    """Return the subject on its source, in the group of its target nodes."""
+    """Return the subject on the node `source`, in the group of its target nodes."""
     assert not split
     scenario = Scenario(
         world([BEST, NEXT, KEEPER, SOURCE, *([SPARE] if kind == PAIR else [])]), kind
@@ -42,10 +42,7 @@ def moving_world(kind: str, split: bool) -> Scenario:
 
 
 def between_world(kind: str, split: bool) -> Scenario:
-    """Return the subject in a group of its own.
-
-    Its target nodes are in another, or in two others.
-    """
+    """Return the subject in a group of its own; its target nodes are in one or two others."""
     assert not (split and kind == PAIR)
     there = "second" if split else "default"
     groups = {BEST: "default", NEXT: there, SOURCE: "home", KEEPER: "default", SPARE: there}
@@ -123,7 +120,7 @@ def change_group(kind: str, split: bool) -> Scenario:
 
 
 def multi_evacuate(kind: str, split: bool) -> Scenario:
-    """Give the drbd instances of the source new secondaries."""
+    """Return a request for new secondaries of the drbd instances on the node `source`."""
     assert kind == DRBD
     scenario = moving_world(kind, split)
     scenario.document["request"] = {"type": "multi-evacuate", "evac_nodes": [SOURCE]}
@@ -159,7 +156,7 @@ def read_homes(scenario: Scenario, response: Json, name: str = "subject") -> lis
 
 
 def read_top(scenario: Scenario, response: Json) -> list[str]:
-    """Return the first listed placement on `best`, else the first."""
+    """Return the first listed placement on `best`; if there is none, the first one."""
     listed = [p["nodes"] for entry in response["solutions"] for p in entry.get("placements", ())]
     ours: list[str] = next((nodes for nodes in listed if BEST in nodes), [])
     return ours or next(iter(listed), [])

@@ -1,4 +1,4 @@
-"""Define paths on which another event moves an instance: make-room, failures, growth."""
+"""Define the paths on which another event moves the subject, such as failures or growth."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def failures(kind: str, split: bool) -> Scenario:
 
 
 def racks(kind: str, split: bool) -> Scenario:
-    """Return a case in which the node of the subject is a failure domain of its own."""
+    """Return a scenario in which the node of the subject is a failure domain of its own."""
     scenario = failures(kind, split)
     scenario.tag(None, "htools:nlocation:rack")
     for name, node in scenario.document["nodes"].items():
@@ -77,7 +77,7 @@ def racks(kind: str, split: bool) -> Scenario:
 
 
 def _only_best(scenario: Scenario) -> Scenario:
-    """Leave free capacity on `best` only."""
+    """Return the scenario with free capacity on `best` only."""
     for name in (NEXT, SPARE):
         if name in scenario.document["nodes"]:
             scenario.node(name)["total_memory"] = HELD[name] + 300
@@ -131,7 +131,7 @@ def read_forecast(scenario: Scenario, found: Json) -> list[str]:
 
 
 def ask_make_room(scenario: Scenario) -> Json:
-    """Return the one move after which the new instance fits, if there is one."""
+    """Return the only move after which the new instance fits, if there is one."""
     words = ("--json", "--verify-plan", "--make-room=1", *scenario.options)
     done = run("make-room", *words, stdin=as_bytes(scenario.finished()))
     assert done.returncode in (0, 1), done.stderr.decode()

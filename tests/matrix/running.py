@@ -1,4 +1,4 @@
-"""Represent a case of the matrix as a simulated running cluster, and execute plans on it."""
+"""Represent a scenario of the matrix as a simulated running cluster, and execute plans on it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _instance(name: str, raw: Json) -> Json:
 
 @contextlib.contextmanager
 def _at_once(folder: str) -> Iterator[None]:
-    """Skip all pauses, and keep locks in `folder`."""
+    """Skip all pauses, and keep locks in `folder`, for the time of a block."""
     with (
         mock.patch("iallocator.execution.lock.run_directory", return_value=folder),
         mock.patch("iallocator.execution.session.wait", return_value=None),
@@ -87,7 +87,7 @@ def _at_once(folder: str) -> Iterator[None]:
 
 
 def ask_executed(scenario: Scenario) -> Json:
-    """Return the plan of `balance` after its execution; ``places``: the final placement."""
+    """Return the plan of `balance` after its execution; ``places`` has the final placement."""
     with tempfile.TemporaryDirectory() as folder, _at_once(folder):
         answers = answers_of(scenario.finished())
         with running(Path(folder), answers) as cluster:

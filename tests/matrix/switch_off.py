@@ -1,7 +1,7 @@
-"""Disable each feature of the matrix, and list the cases that do not fail.
+"""Disable each feature of the matrix, and list the cases that still pass.
 
 `python -m tests.matrix.switch_off WORD...` disables the features with one of those words in their
-names, or all without words. Every case of the row must fail. Exit status 1: some do not.
+names, or all without words. Every case of a feature must fail without it. Exit status 1: some pass.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ BESIDES = {
     ("not vm_capable", "live execution"): TOLD_NO_FIGURES,
     ("cpu ratio", "place"): "the strategy prefers free virtual cpus",
 }
-"""Feature and path -> why the cell does not notice: something else decides alike."""
+"""Feature and path -> why the case passes without the feature: another fact decides alike."""
 
 
 def deciding(feature: str) -> list[tuple[str, str]]:
-    """Return path and kind of the cases of a row, without paths that only display facts."""
+    """Return path and kind of the cases of a feature, without paths that only display facts."""
     cells = [(path, kind) for name, path, kind in CELLS if name == feature]
     return [
         (path, kind)
@@ -50,7 +50,7 @@ def passing_cases(feature: str) -> list[str]:
 
 
 def main(words: list[str]) -> int:
-    """Print, for each feature, how many tests fail and which pass with the feature disabled."""
+    """Print, for each feature, how many cases fail without it, and which cases pass."""
     status = 0
     print("| feature switched off | cells | red | green |\n|---|---|---|---|")
     for feature in dict.fromkeys(name for name, _, _ in CELLS):

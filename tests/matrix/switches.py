@@ -36,7 +36,7 @@ __all__ = ["SWITCHES", "switched_off"]
 Switch = Callable[[ExitStack], None]
 
 SWITCHES: dict[str, Switch] = {}
-"""Feature → the switch that disables it."""
+"""Feature -> the switch that disables it."""
 
 
 def _switch(*features: str) -> Callable[[Switch], Switch]:
@@ -49,7 +49,7 @@ def _switch(*features: str) -> Callable[[Switch], Switch]:
 
 @contextmanager
 def switched_off(feature: str) -> Iterator[None]:
-    """Run the block without a feature."""
+    """Disable a feature for the time of a block."""
     with ExitStack() as stack:
         SWITCHES[feature](stack)
         yield
@@ -74,7 +74,7 @@ def _everywhere(stack: ExitStack, old: Any, new: Any) -> None:
 
 
 def _after_init(stack: ExitStack, owner: type, change: Callable[[Any], None]) -> None:
-    """Change every new object of a class at once."""
+    """Apply `change` to every new object of a class."""
     old = owner.__init__  # type: ignore[misc]
 
     def made(self: Any, *words: Any, **members: Any) -> None:
@@ -150,12 +150,12 @@ def _labels(stack: ExitStack) -> None:
 
 
 def _passes(fails: Callable[..., Any], *views: Any) -> Any:
-    """Return false for one node, or for each of many."""
+    """Return False for one node, or an array of False for many nodes."""
     return fails(*views) * 0 > 0
 
 
 def _rows(*words: str) -> Switch:
-    """Make the rows of the table of limits with these words never fail."""
+    """Return a switch that makes rows of the table of limits with these words never fail."""
 
     def switch(stack: ExitStack) -> None:
         rows = {*node_limits.PRIMARY.checks, *node_limits.SECONDARY.checks}
@@ -167,7 +167,7 @@ def _rows(*words: str) -> Switch:
 
 
 def _unweighed(*names: str) -> Switch:
-    """Remove the statistics with these names from the score, which would avoid equal places."""
+    """Return a switch that removes the named statistics from the score."""
 
     def switch(stack: ExitStack) -> None:
         for one in (one for one in metrics.STATISTICS if one.name in names):
@@ -220,7 +220,7 @@ def _locations(stack: ExitStack) -> None:
 
 
 def _setting(stack: ExitStack, name: str, taken: Callable[[Any], Any]) -> None:
-    """Replace a setting when it is read."""
+    """Let `taken` replace the value of a setting when it is read."""
     default = getattr(Settings, name)
 
     def read(self: Any) -> Any:
@@ -265,7 +265,7 @@ for _name in ("n1", "soft errors", "strategy", "memory ratio"):
 
 
 def _leaking(settings: Any) -> None:
-    """Apply the soft errors setting of one group to all."""
+    """Apply the setting for soft errors of one group to all groups."""
     for own in settings.by_group.values():
         settings.ignore_soft_errors = settings.ignore_soft_errors or own.ignore_soft_errors
 
@@ -307,7 +307,7 @@ def _running(stack: ExitStack) -> None:
 
 
 def _unread(*starts: str) -> Switch:
-    """Ignore tags of iallocator that begin with one of these words."""
+    """Return a switch that ignores tags of iallocator that begin with one of `starts`."""
 
     def switch(stack: ExitStack) -> None:
         old = affinity._relation

@@ -1,4 +1,4 @@
-"""Test features × paths: the placement of the subject with and without the feature."""
+"""Test features × paths: the placement of the subject with and without each feature."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAIRS = [(feature, path) for feature in FEATURES for path in PATHS]
 
 
 def _kinds(feature: Feature, path: Path) -> list[str]:
-    """Return the common kinds of subject; pairs need nodes that separate groups do not have."""
+    """Return the kinds of subjects that feature and path have in common."""
     common = [kind for kind in path.kinds if kind in feature.kinds]
     return [kind for kind in common if not (feature.split and kind == PAIR)]
 
@@ -40,7 +40,7 @@ CELLS = [
 
 
 def _home(path: Path, scenario: Scenario) -> str:
-    """Return the selected node of the subject; "" if there is none."""
+    """Return the node that the path selects for the subject; "" if there is none."""
     answer = path.ask(scenario)
     if "command" not in answer or "moves" in answer:
         assert problems(scenario.document, answer, _powered(answer)) == []
@@ -50,7 +50,7 @@ def _home(path: Path, scenario: Scenario) -> str:
 
 
 def _check_bound(answer: Json) -> None:
-    """Check that no result is better than the bound that the plan states."""
+    """Assert that no result is better than the bound that the plan states."""
     if answer.get("bound") is not None:
         reached, bound = answer["reached"], answer["bound"]
         if answer["measure"] == "score":
@@ -69,7 +69,7 @@ def _powered(answer: Json) -> list[str]:
 
 
 def _holds(what: str, answer: Json) -> bool:
-    """Return whether the steps of the subject match WAITS, FAILS_OVER or STAYS."""
+    """Return whether the steps of the subject match `WAITS`, `FAILS_OVER` or `STAYS`."""
     steps = {step["number"]: step for step in answer["transition"]["steps"]}
     ours = [step for step in steps.values() if step.get("instance") == "subject"]
     kinds = {step["kind"] for step in ours}
@@ -86,7 +86,10 @@ def _holds(what: str, answer: Json) -> bool:
     ("feature", "path", "kind"), CELLS, ids=[" | ".join(cell) for cell in CELLS]
 )
 def test_feature_changes_the_answer_of_the_path(feature: str, path: str, kind: str) -> None:
-    """The placement of the subject depends on the feature only."""
+    """Each feature changes the placement of the subject on each path as expected.
+
+    The placements with and without the feature are compared.
+    """
     row, column = FEATURES[feature], PATHS[path]
 
     def scenario() -> Scenario:
@@ -118,20 +121,20 @@ def test_feature_changes_the_answer_of_the_path(feature: str, path: str, kind: s
 
 
 def test_pairs_of_feature_and_path_are_tested_or_have_a_reason() -> None:
-    """Each new feature and path needs a case or a reason for every combination."""
+    """Each pair of a feature and a path has a test case, or a reason for having none."""
     cells = [pair for pair in PAIRS if not reason(*pair)]
     impossible = [pair for pair in cells if not _possible(FEATURES[pair[0]], PATHS[pair[1]])]
     assert impossible == [], "give reasons why these are no cells"
 
 
 def test_rules_all_apply_to_something() -> None:
-    """A reason that no pair needs is outdated."""
+    """Each rule for impossible pairs applies to at least one pair."""
     used = {reason(*pair) for pair in PAIRS}
     assert [words for _, _, words in RULES if words not in used] == []
 
 
 def test_table_shows_where_every_feature_is_tested_and_where_not() -> None:
-    """The matrix as printed by ``make matrix`` is complete."""
+    """`make matrix` prints where each feature is tested, and the reasons for other pairs."""
     text = "\n".join(table())
     assert [line for line in text.splitlines() if not line.startswith(" ")] == list(FEATURES)
     plain = " ".join(text.split())
@@ -146,7 +149,10 @@ def test_table_shows_where_every_feature_is_tested_and_where_not() -> None:
 ANSWERED = [
     name for name, path in PATHS.items() if path.ask is respond and not name.endswith("affinity")
 ]
-"""With placement keys only the instance's own tags, because customers read the answer."""
+"""Tags and the paths that report them.
+
+Of placement keys, only the instance's own tags are reported, because customers read the answer.
+"""
 
 WORDS = "tag iallocator:prority:7 is unknown: iallocator:priority is meant, perhaps"
 
@@ -154,7 +160,7 @@ WORDS = "tag iallocator:prority:7 is unknown: iallocator:priority is meant, perh
 @pytest.mark.parametrize("path", ANSWERED)
 @pytest.mark.parametrize("owner", ["subject", "node"])
 def test_misspelt_tag_is_reported_wherever_it_would_decide(path: str, owner: str) -> None:
-    """A misspelt tag of the requested instance and of a node is reported."""
+    """A misspelt tag of the instance or of a node is reported on each path where it has effect."""
     column = PATHS[path]
     scenario = column.scenario(column.kinds[0], False)
     assert "is meant" not in column.ask(scenario).get("info", "")

@@ -46,12 +46,15 @@ PLANNERS = [
         seeds(2, 12), ("place", "--strategy=pacemaker-default", "--optimal"), id="place --optimal"
     ),
 ]
-"""The documents and the command of each planner."""
+"""Command of each planner, and the documents for it."""
 
 
 @pytest.mark.parametrize("options", REQUESTS.values(), ids=REQUESTS)
 def test_request_on_tagged_documents_adds_no_violation(options: tuple[str, ...]) -> None:
-    """Offline nodes, hard limits, tags and hard constraints are respected in every placement."""
+    """No answer to a request violates a constraint that was satisfied before.
+
+    Offline nodes, hard limits, tags and hard constraints are checked.
+    """
     placed = 0
     for seed in seeds(14, 40):
         document = tagged(seed)
@@ -65,7 +68,7 @@ def test_request_on_tagged_documents_adds_no_violation(options: tuple[str, ...])
 def test_plan_on_tagged_documents_adds_no_violation(
     numbers: range, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No plan violates a constraint that held before, or fails its own verification."""
+    """No plan violates a constraint that was satisfied before, or fails its verification."""
     moved = 0
     for seed in numbers:
         document = tagged(seed)

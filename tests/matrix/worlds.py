@@ -1,9 +1,9 @@
-"""The cases of the matrix: small clusters with one instance to place, and two nodes for it.
+"""Define the scenarios of the matrix: small clusters with one instance, the subject, to place.
 
-Every path places or moves the instance ``subject``. Without a feature it goes to the node ``best``,
-which is nearly empty. ``next`` is fuller, and is used if ``best`` is excluded. ``source`` is its
-initial node, too small for any other instance. ``keeper`` is full, and has the other role of the
-subject. ``spare`` is for pairs of nodes only, and fuller than ``next``. Each node has a plain
+Every path places or moves the instance ``subject``. Without a feature it is placed on the node
+``best``, which is nearly empty. ``next`` is fuller, and is used if ``best`` is excluded. ``source``
+is its initial node, too small for any other instance. ``keeper`` is full, and has the other role of
+the subject. ``spare`` is for pairs of nodes only, and fuller than ``next``. Each node has a plain
 instance ``at-NODE``, which is never moved. Sizes are in MiB.
 """
 
@@ -18,8 +18,10 @@ from tests import builders
 from tests.builders import Json
 
 SHARED, PLAIN, DRBD, PAIR = "shared", "plain", "drbd", "pair"
-"""Kinds of a subject: on shared storage; with disks on its one node; mirrored, its secondary
-to be decided; mirrored, both nodes to be decided."""
+"""Kinds of subjects: on shared storage; with plain disks; drbd with a new secondary; drbd.
+
+For the last kind, both nodes are chosen.
+"""
 
 TEMPLATES = {SHARED: "rbd", PLAIN: "plain", DRBD: "drbd", PAIR: "drbd"}
 
@@ -32,25 +34,25 @@ FIGURES = (
     "total_memory", "reserved_memory", "free_memory", "total_disk", "free_disk",
     "total_spindles", "free_spindles", "total_cpus", "reserved_cpus",
 )  # fmt: skip
-"""Fields that a node that cannot be asked does not report."""
+"""Fields that a node does not report if it cannot be queried."""
 
 
 @dataclass
 class Scenario:
-    """Represent a document in preparation, with the properties that a path requires.
+    """A document in preparation, with the properties that a path requires.
 
     Attributes
     ----------
-    document
-        What nodes report is filled in last, by `finished`.
-    kind
-        Of the subject.
-    options
-        For the command line.
-    asleep
-        Whether nodes that are off, or hold no instances, report their size nevertheless.
-    wanted
-        The subject, where it is neither in the document nor in its request.
+    document:
+        The document; `finished` adds the amounts that nodes report.
+    kind:
+        The kind of the subject.
+    options:
+        The options of the command line.
+    asleep:
+        Whether nodes that are off, or without instances, report their size nevertheless.
+    wanted:
+        The subject if it is neither in the document nor in its request.
     """
 
     document: Json
@@ -112,11 +114,11 @@ class Scenario:
             owner["tags"] = [*owner["tags"], *tags]
 
     def disable_n1(self) -> None:
-        """Disable global N+1 if it could decide."""
+        """Disable global N+1 if it could decide the placement."""
         self.options.append("--n1=off")
 
     def add_rival(self) -> Json:
-        """Return another instance like the subject, in the same request, before it."""
+        """Add an instance like the subject to the request, before the subject, and return it."""
         rival = copy.deepcopy(self.subject)
         wanted = self.request.get("instances", [])
         if rival.get("nodes"):
@@ -140,7 +142,7 @@ class Scenario:
 
 
 def _report(node: Json, name: str, instances: Any) -> None:
-    """Set what `node` reports as free."""
+    """Set the amounts that `node` reports as free."""
     here = [one for one in instances if name in one["nodes"]]
     local = [one for one in here if one["disk_template"] in ("drbd", "plain")]
     running = [one for one in here if one["nodes"][0] == name and one["admin_state"] == "up"]
@@ -151,7 +153,7 @@ def _report(node: Json, name: str, instances: Any) -> None:
 
 
 def world(nodes: Sequence[str], groups: Sequence[str] = ()) -> Json:
-    """Return a cluster of the named `nodes`, all in one group or each in that of `groups`."""
+    """Return a cluster of the named `nodes`, in one group or each in its entry of `groups`."""
     homes = dict(zip(nodes, groups or ["default"] * len(nodes), strict=True))
     document = builders.cluster(nodes=0)
     document["nodegroups"] = {f"uuid-{g}": builders.group(g) for g in dict.fromkeys(homes.values())}

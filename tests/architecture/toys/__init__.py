@@ -1,7 +1,7 @@
-"""Add toys to a copy of the project, through the places that a recipe of ARCHITECTURE.md names.
+"""Add toys to a copy of the project, at the places that a recipe of ARCHITECTURE.md names.
 
-Each module here has one toy. The script beside it checks the toy on every path; it runs with the
-copy, and exits with an error if a path ignores the toy.
+Each module of this package has one toy. The script beside it checks the toy on every path; it runs
+with the copy, and exits with an error if a path ignores the toy.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ..imports import PACKAGE
 ROOT = PACKAGE.parent
 
 ANCHOR = "<ANCHOR>"
-"""In the new text: where the text that it replaces is repeated."""
+"""Word in a new text that stands for the text that it replaces."""
 
 Place = tuple[str, str]
-"""File, symbol: as in a recipe. The symbol of a file that is new, or is a page, is ""."""
+"""File and symbol, as in a recipe; the symbol is "" for a new file or a page."""
 
 Changes = Mapping[Place, tuple[str, str]]
-"""Place -> the text there, and what replaces it; no text there: the file is new."""
+"""Place -> the present text, "" for a new file, and the text that replaces it."""
 
 Done = subprocess.CompletedProcess[str]
 
 
 class Toy:
-    """A toy, and how it is checked.
+    """A small example of an addition, and how it is checked.
 
     Attributes
     ----------
@@ -41,15 +41,15 @@ class Toy:
     script:
         The name of the script that checks every path.
     places:
-        What the toy changes, as the recipe says.
+        The changes at the places of the recipe.
     most_files:
         How many files an addition of this kind changes at most.
     effect:
-        What the toy changes besides, because it is a toy.
+        Further changes that give the toy an effect.
     phrases:
-        Phrases of recipes, by their titles, that say where new files lie.
+        Phrases of recipes, by title, for the place of new files.
     folders:
-        What the copy contains.
+        The folders of the project in the copy.
     """
 
     def __init__(
@@ -95,21 +95,21 @@ class Toy:
         return folder
 
     def changes(self, left_out: Place | None) -> Changes:
-        """Return what is changed if one place is left out."""
+        """Return the changes that make the toy, without those at the place `left_out`."""
         every = {**self.places, **self.effect}
         return {place: every[place] for place in every if place != left_out}
 
     def check(self, folder: Path) -> Done:
-        """Check every path with the copy in `folder`."""
+        """Run the checks of every path with the copy in `folder`."""
         return run(folder, str(Path(__file__).with_name(self.script)))
 
     def check_without(self, folder: Path, left_out: Place) -> Done:
-        """Check the copy in `folder`, in which a place is left out."""
+        """Run the checks with the copy in `folder`, in which a place is left out."""
         return self.check(folder)
 
 
 def run(folder: Path, *arguments: str) -> Done:
-    """Run Python with the copy in `folder` before this project, and with the tests of both."""
+    """Run Python with the package in `folder` and the tests of this project."""
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -122,7 +122,7 @@ def run(folder: Path, *arguments: str) -> Done:
 
 
 def recipe(title: str) -> str:
-    """Return the text of the recipe for a `title`, for example "disk template"."""
+    """Return the text of the recipe with this title, for example "disk template"."""
     found = re.search(rf"(?ms)^\*\*An? {title}\.\*\*(.*?)(?=^\*\*An? |\Z)", ARCHITECTURE)
     assert found, title
     return found[1]

@@ -1,7 +1,7 @@
 """Check that the toy planner `shift` and its command have all that planners have.
 
 Run by `test_toys.py` with a copy of the package that has the toy: a plan that moves one instance to
-the first other node that accepts it. It exits with an error if something is missing.
+the first other node that accepts it. The script exits with an error if something is missing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def world(memory: int = 500, **members: Json) -> Json:
 
 
 def tight() -> None:
-    """Check that no plan moves an instance to a drained node or one without enough memory."""
+    """Check that no plan moves an instance to a drained node, or to one that lacks memory."""
     small = {"total_memory": 600, "free_memory": 300}
     assert [m["to"] for m in plan_of("shift", world(node1=small))["moves"]] == [["node3"]]
     drained = {"drained": True}
@@ -30,7 +30,7 @@ def tight() -> None:
 
 
 def shown() -> None:
-    """Check the plan as table, document, script, drawing and page; its scores; its transition."""
+    """Check the plan as table, document, script, drawing and page, with scores and transition."""
     plan = plan_of("shift", world())
     assert (plan["command"], [m["to"] for m in plan["moves"]]) == ("shift", [["node1"]])
     assert [step["instance"] for step in plan["transition"]["steps"]] == ["i0"]

@@ -1,8 +1,8 @@
-"""Check on every path that an instance comes only to nodes with the label that it requires.
+"""Check on every path that an instance is only placed on nodes with its required label.
 
 Run by `test_toys.py` with a copy of the package that has the toy constraint: an instance with the
-tag ``iallocator:only:LABEL`` may be only on nodes with the tag LABEL. It exits with an error if a
-path ignores the constraint, or rejects more than the constraint demands.
+tag ``iallocator:only:LABEL`` may be only on nodes with the tag LABEL. The script exits with an
+error if a path ignores the constraint, or rejects more than the constraint demands.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ ONLY = ["iallocator:only:ssd"]
 
 
 def world(labels: str, homes: dict[str, str], template: str = "rbd", **members: Any) -> Json:
-    """Return nodes, `labels` of them with the label, and instances that require it, by home."""
+    """Return nodes, of which `labels` have the label, and instances that require the label.
+
+    `homes` maps instances to their nodes.
+    """
     residents = {
         name: instance(
             *home.split(), **{"memory": 1000, "disk_template": template, "tags": ONLY, **members}
@@ -49,7 +52,7 @@ def new(document: Json, **members: Any) -> Json:
 
 
 def allocations() -> None:
-    """Check allocations on one node and on two, with and without arrays, from text, and as hail."""
+    """Check allocations on one and two nodes, with and without arrays, from text, and as hail."""
     for count, template in product((4, 70), ("rbd", "drbd")):
         request = new(world("hs" * (count // 2), {}), disk_template=template)
         group = respond(request, "--n1=off")["solutions"][0]
@@ -101,7 +104,7 @@ def exact_search() -> None:
 
 
 def moves() -> None:
-    """Check that relocation and evacuation use nodes with the label, or report the lack of one."""
+    """Check that relocation and evacuation use nodes with the label, or report their lack."""
     document = world("sshh", {"i1": "node1", "i2": "node1"})
     document["request"] = {
         "type": "node-evacuate", "instances": ["i1", "i2"], "evac_mode": "all",
@@ -181,7 +184,7 @@ def verifier_and_transition() -> None:
 
 
 def words() -> None:
-    """Check the list of constraints, the text of a rejection, and the closest node."""
+    """Check the list of constraints, the text of a rejection, and the nearest candidate."""
     document = world("hs", {"i1": "node2"})
     listed = json_of("constraints", "--json", document=document)
     assert [(one["what"], one["origin"]) for one in listed["constraints"]] == [

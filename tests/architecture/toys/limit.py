@@ -1,4 +1,4 @@
-"""Follow the recipe for a constraint in ARCHITECTURE.md with a toy: at most N primaries a node."""
+"""Follow the recipe for a limit in ARCHITECTURE.md with a toy: at most N primaries on a node."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PLACES: Changes = {
 
 class _Limit(Toy):
     def changes(self, left_out: Place | None) -> Changes:
-        """Return what is changed; without the resource, the check does not name it either."""
+        """Return the changes; if the resource is left out, so is its name in `check`."""
         found = super().changes(left_out)
         if left_out == ("iallocator/constraints/table.py", "_CPUS"):
             unnamed = re.compile(r",\s+resource=_INSTANCES")

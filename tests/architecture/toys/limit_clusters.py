@@ -1,7 +1,7 @@
 """Compare the toy limit with brute force on generated clusters: requests, planners, N+1.
 
-Run by `test_toys.py` with a copy of the package that has the toy limit, as
-``limit_clusters.py START COUNT``: with the clusters of these seeds.
+Run by `test_toys.py` with a copy of the package that has the toy limit, as ``limit_clusters.py
+START COUNT``: with the clusters of these seeds.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tests.command import json_of, respond
 
 MODES = ("strict", "no-new", "no-worse")
 LARGE = 10**6
-"""MiB of disk: never short."""
+"""MiB of disk that are never short."""
 
 Places = Mapping[str, tuple[str, ...]]
 """Instance -> its nodes, primary first."""
 
 Loss = tuple[int, int]
-"""The fewest instances that are lost, and the least MiB that are lost."""
+"""The least number of lost instances, and the least MiB of lost instances."""
 
 
 class World:
-    """A tight cluster, and what brute force finds about it.
+    """A tight cluster, and what brute force computes about it.
 
     A node with the tag ``most:N`` may be the primary of N instances. Instances are on shared
     storage or drbd; if ``equal``, all have one size.
@@ -72,7 +72,7 @@ class World:
         return [one for one, group in self.group.items() if group == self.group[name]]
 
     def room(self, places: Places, without: str = "") -> dict[str, tuple[int, int]]:
-        """Return the free MiB and slots of each node; `without`: a node that failed."""
+        """Return the free MiB and slots of each node, without the failed node `without`."""
         found = {}
         for name, most in self.most.items():
             own = [self.sizes[one] for one, nodes in places.items() if nodes[0] == name]
@@ -81,11 +81,11 @@ class World:
         return found
 
     def kept(self, places: Places) -> bool:
-        """Return whether all limits hold."""
+        """Return whether all limits hold with the instances on `places`."""
         return all(free >= 0 and slots >= 0 for free, slots in self.room(places).values())
 
     def loss(self, places: Places, failed: str) -> Loss:
-        """Return what the failure of a node loses at best."""
+        """Return the least loss if the node `failed` fails."""
         items = []
         for one, nodes in places.items():
             if nodes[0] == failed:
@@ -94,11 +94,11 @@ class World:
         return least(items, self.room(places, failed))
 
     def decided(self, mode: str) -> bool:
-        """Return whether brute force says exactly what `mode` allows.
+        """Return whether brute force decides exactly as the simulation in the mode `mode`.
 
-        The simulation restarts one instance after another, each on the best node. With instances
-        of one size on shared storage, no other choice restarts more of them. With ``no-worse``, a
-        new instance is checked more strictly if a failure loses instances already.
+        The simulation restarts one instance after another, each on the best node. With instances of
+        one size on shared storage, no other choice restarts more of them. With ``no-worse``, a new
+        instance is checked more strictly if a failure loses instances already.
         """
         if not self.shared or (mode == "strict" and len(self.groups) > 1):
             return False  # memory is kept for drbd; strict requires failures of all groups
@@ -109,7 +109,7 @@ class World:
     def bad(
         self, mode: str, before: Places, after: Places, groups: Collection[str] = ()
     ) -> list[str]:
-        """Return the failures that a change must not leave, in `groups`; (): in all of them."""
+        """Return the failures in `groups` that a change must not leave; (): in all groups."""
         if mode == "off" or (mode == "no-new" and not self.decided(mode)):
             return []
         found = []
@@ -125,7 +125,7 @@ class World:
 
 
 def least(items: list[tuple[int, list[str]]], room: dict[str, tuple[int, int]]) -> Loss:
-    """Return the fewest of (MiB, nodes) that do not fit, and the least MiB of these."""
+    """Return the least number of items (MiB, nodes) that do not fit, and their least MiB."""
     found = [
         (chosen.count(None), sum(size for (size, _), one in zip(items, chosen) if one is None))
         for chosen in product(*([None, *targets] for _, targets in items))
@@ -139,7 +139,7 @@ def _fit(
     chosen: tuple[str | None, ...],
     room: dict[str, tuple[int, int]],
 ) -> bool:
-    """Return whether each node has memory and slots for what `chosen` puts on it."""
+    """Return whether each node has memory and slots for the items that `chosen` puts on it."""
     for name in set(chosen) - {None}:
         taken = [size for (size, _), one in zip(items, chosen) if one == name]
         free, slots = room[str(name)]
@@ -149,7 +149,7 @@ def _fit(
 
 
 def allocation(world: World) -> Iterator[str]:
-    """Yield the outcome of a new instance in every mode of N+1."""
+    """Yield the result of an allocation in every mode of N+1."""
     request = allocate(world.document, memory=world.size, disk=10, disk_template=world.template)
     for mode in (*MODES, "off"):
         answer = respond(request, f"--n1={mode}")
@@ -166,7 +166,7 @@ def allocation(world: World) -> Iterator[str]:
 
 
 def evacuation(world: World) -> Iterator[str]:
-    """Yield the outcome of evacuations: as many instances as possible leave, without N+1."""
+    """Yield the result of evacuations without N+1: as many instances as possible leave."""
     for name in world.most:
         leaving = [one for one, nodes in world.before.items() if nodes == (name,)]
         if not leaving:
@@ -184,7 +184,7 @@ def evacuation(world: World) -> Iterator[str]:
 
 
 def batch(world: World) -> Iterator[str]:
-    """Yield the outcome of three new instances at once: as many as possible are placed."""
+    """Yield the result of a batch of three instances: as many as possible are placed."""
     one = allocate({}, memory=world.size, disk=10, disk_template="rbd")["request"]
     names = ("new1", "new2", "new3")
     request = {
@@ -203,7 +203,7 @@ def batch(world: World) -> Iterator[str]:
 
 
 def capacity(world: World) -> Iterator[str]:
-    """Yield whether another instance fits: the capacity is the number of slots with memory."""
+    """Yield whether capacity equals the number of slots with memory."""
     size = f"--standard-alloc=10m,{world.size}m,1"
     found = json_of("capacity", "--n1=off", size, "--disk-template=rbd", document=world.document)
     count = found["standard"]["count"]
@@ -214,7 +214,7 @@ def capacity(world: World) -> Iterator[str]:
 
 
 def plans(world: World) -> Iterator[str]:
-    """Yield the outcome of the planners in every mode: limits and N+1 hold in the end."""
+    """Yield the result of planners in every mode: limits and N+1 hold at the end."""
     commands = ["balance", "squeeze"]
     if len(world.groups) > 1:
         commands = ["balance-groups", "redistribute", "compress"]
@@ -238,7 +238,7 @@ def plans(world: World) -> Iterator[str]:
 
 
 def main(start: int, count: int) -> None:
-    """Check the clusters of `count` seeds, and print how often each outcome occurred."""
+    """Check the clusters of `count` seeds, and print how often each result occurred."""
     outcomes: Counter[str] = Counter()
     for seed in range(start, start + count):
         for path in (allocation, evacuation, batch, capacity, plans):

@@ -1,8 +1,8 @@
-"""Check on every path that a node takes no more primaries than a toy limit allows.
+"""Check on every path that a node has no more primaries than a toy limit permits.
 
 Run by `test_toys.py` with a copy of the package that has the toy limit: a node with the tag
-``most:N`` may be the primary of N instances at most. It exits with an error if a path ignores the
-limit, or rejects more than the limit demands.
+``most:N`` may be the primary of N instances at most. The script exits with an error if a path
+ignores the limit, or rejects more than the limit demands.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REASON = "FailCount"
 
 
 def world(most: list[int], have: list[int], template: str = "rbd", **members: object) -> Json:
-    """Return nodes that allow `most` primaries and have `have`; memory is ample."""
+    """Return nodes that permit `most` primaries and have `have`, with enough memory."""
     residents = {}
     for k, count in enumerate(have):
         for number in range(count):
@@ -83,7 +83,7 @@ def moves() -> None:
 
 
 def planners() -> None:
-    """Check that balance moves nothing to a full node, and that squeeze keeps nodes if needed."""
+    """Check that balance moves no instance to a full node, and that squeeze keeps needed nodes."""
     document = world([4, 1, 2], [4, 1, 1])
     moves = plan_of("balance", document, "--n1=off")["moves"]
     assert primaries(document, moves) == [3, 1, 2], moves
@@ -113,7 +113,7 @@ def capacity() -> None:
 
 
 def n1() -> None:
-    """Check that a failure is not tolerated if an instance of the failed node finds no slot."""
+    """Check that a failure is not tolerated if an instance of the node has no slot elsewhere."""
     spare = allocate_rbd(world([3, 3, 3], [2, 2, 1]), memory=100)
     tight = allocate_rbd(world([3, 3, 3], [2, 2, 2]), memory=100)
     for mode in ("strict", "no-new", "no-worse"):

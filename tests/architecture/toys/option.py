@@ -30,7 +30,7 @@ EFFECT: Changes = {
         '    reply.info += "" if settings.note == "none" else f"; {settings.note}"\n<ANCHOR>',
     ),
 }
-"""The line that lets the option act: it adds the value to the message of a reply."""
+"""The line that gives the option its effect: it adds the value to the message of a reply."""
 
 TOY = Toy(
     "option",

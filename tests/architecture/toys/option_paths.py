@@ -1,7 +1,8 @@
 """Check that the toy option `--note WORD` has effect wherever it can be set.
 
 Run by `test_toys.py` with a copy of the package that has the toy option: it ends `info` with a
-word. It exits with an error if a way to set the option is ignored, or a wrong value accepted.
+word. The script exits with an error if a way to set the option is ignored, or a wrong value
+accepted.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from tests.command import complaint, printed, respond, run
 
 
 def request(**members: object) -> Json:
-    """Return a request with more members."""
+    """Return a request with the further members `members`."""
     made = allocate_rbd(cluster(), memory=100)
     made["request"] |= members
     return made
 
 
 def ways() -> None:
-    """Check the precedence: option, key of the request, tag of the group, tag of the cluster."""
+    """Check the precedence of option, request key, tag of the group, and tag of the cluster."""
     assert not respond(request())["info"].endswith(("red", "blue"))
     assert respond(request(), "--note=red")["info"].endswith("; red")
     assert respond(request(note="blue"))["info"].endswith("; blue")

@@ -1,7 +1,7 @@
 """Check on every path that requests of the toy type `empty-node` are answered.
 
-Run by `test_toys.py` with a copy of the package that has the toy type: all instances leave a node
-that is named. It exits with an error if a path does not know the type.
+Run by `test_toys.py` with a copy of the package that has the toy type: all instances leave the
+named node. The script exits with an error if a path does not know the type.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def around() -> None:
 
 
 def room() -> None:
-    """Check that other instances move if the request does not fit."""
+    """Check that make-room moves other instances if the request does not fit."""
     full = request()
     for name in ("node2", "node3"):
         full["nodes"][name]["free_memory"] = 100

@@ -47,29 +47,29 @@ PATHS = (
     "tests/n1/test_batched_simulation.py",  # failures in batches
     "tests/planners/test_move_scan.py",  # all moves at once
 )
-"""Tests that compare a form of the score with another form, or with `tests/property/plain.py`."""
+"""Tests that compare one form of the score with another, or with `tests/property/plain.py`."""
 
 SLOW = (
     "evacuate", "multi", "change", "without_memory_for", "blocks_of_rows", "most_promising",
     "refreshed", "off",
 )  # fmt: skip
-"""Words of the tests that are left out because they take long."""
+"""Words in the names of slow tests, which are left out."""
 
 
 class _Statistics(Toy):
     def check(self, folder: Path) -> Done:
-        """Check each form of the score, and the commands."""
+        """Run the tests of each form of the score, and the script for commands."""
         done = run_tests(folder, "-k", f"not ({' or '.join(SLOW)})", *PATHS)
         return done if done.returncode else super().check(folder)
 
     def check_without(self, folder: Path, left_out: Place) -> Done:
-        """Check the forms of the score alone, and the page."""
+        """Run the tests of the forms of the score and of the page, without a place."""
         checks = ("tests/property/test_scores.py", "tests/scoring/test_metrics.py")
         return run_tests(folder, "-k", "relocate or page", *checks)
 
 
 def run_tests(folder: Path, *arguments: str) -> Done:
-    """Run some tests of the project in `folder`."""
+    """Run some tests of the project with the copy in `folder`."""
     options = ("-q", "-x", "-p", "no:cacheprovider")
     return run(folder, "-m", "pytest", *options, *arguments)
 

@@ -1,7 +1,7 @@
 """Check that requests and commands evaluate and explain toy statistics.
 
 Run by `test_toys.py` with a copy of the project that has two more statistics, `toy_spread` and
-`toy_sum`. It exits with an error if a command ignores them.
+`toy_sum`. The script exits with an error if a command ignores them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TEMPLATES = ("drbd", "rbd")
 
 
 def world(count: int = 6) -> Json:
-    """Return nodes with 8 or 64 cpus, alike in everything else, and some instances."""
+    """Return nodes that differ only in their cpus, 8 or 64, and `count` instances."""
     held = {f"i{k}": instance(f"node{k % 3 + 1}", f"node{k % 3 + 2}") for k in range(6)}
     made = cluster(nodes=count, memory=32768, cpus=8, instances=held)
     for name in list(made["nodes"])[count // 2 :]:
@@ -24,7 +24,7 @@ def world(count: int = 6) -> Json:
 
 
 def allocation() -> None:
-    """Check that the sum favours nodes with many cpus, and that all computed scores agree."""
+    """Check that the sum favours nodes with many cpus, and that all forms of the score agree."""
     for count, template in product((6, 80), TEMPLATES):
         request = allocate(world(count), memory=100, disk_template=template)
         (best,) = respond(request, "--n1=off")["solutions"][:1]
@@ -32,7 +32,7 @@ def allocation() -> None:
 
 
 def imitation() -> None:
-    """Check that the toys are 0 with `--compat hail`, for every source."""
+    """Check that toy statistics are 0 with `--compat hail`, for every source."""
     for options in ([], ["--compat=hail"]):
         terms = json_of("show", *options, document=world())["terms"]
         toys = [one["term"] for one in terms if one["name"].startswith("toy_")]
@@ -44,7 +44,7 @@ def imitation() -> None:
 
 
 def explanations() -> None:
-    """Check that the table of terms has the toys with their descriptions."""
+    """Check that the table of score terms has the toy statistics with their descriptions."""
     for template in TEMPLATES:
         request = allocate(world(), memory=100, disk_template=template)
         text = printed("explain", "--n1=off", document=request)

@@ -1,7 +1,8 @@
 """Check on every path that the toy strategy `last-name` ranks the nodes.
 
-Run by `test_toys.py` with a copy of the package that has the toy strategy: it takes the last node
-by name, but no node with the tag `never`. It exits with an error if a path ignores it.
+Run by `test_toys.py` with a copy of the package that has the toy strategy: it chooses the last node
+by name, but no node with the tag `never`. The script exits with an error if a path ignores the
+strategy.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def world(template: str = "rbd", tags: tuple[str, ...] = ()) -> Json:
 
 
 def allocations() -> None:
-    """Check allocations of one instance or several, on one node or two, and rejected nodes."""
+    """Check allocations of one and several instances, on one and two nodes, and rejections."""
     for template, expected in (("rbd", ["node5"]), ("drbd", ["node5", "node4"])):
         request = allocate(world(template), memory=300, disk_template=template)
         (best,) = respond(request, OPTION, "--n1=off")["solutions"][:1]
@@ -34,7 +35,7 @@ def allocations() -> None:
 
 
 def moves() -> None:
-    """Check instances that leave a node or a group."""
+    """Check moves of instances that leave a node or a group."""
     kinds: dict[str, Json] = {
         "relocate": {"name": "i0", "relocate_from": ["node1"], "required_nodes": 1},
         "node-evacuate": {"instances": ["i0"], "evac_mode": "all"},

@@ -1,7 +1,7 @@
 """Check on every path that the toy template `iscsi` is treated like the shared template `ext`.
 
-Run by `test_toys.py` with a copy of the package that has the toy template. It exits with an error
-if an answer or a plan differs in more than the name of the template.
+Run by `test_toys.py` with a copy of the package that has the toy template. The script exits with an
+error if an answer or a plan differs in more than the name of the template.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TOY, LIKE = "iscsi", "ext"
 
 
 def world(template: str) -> Json:
-    """Return five uneven nodes, and instances that all have disks of `template`."""
+    """Return five uneven nodes, and instances with the disk template `template`."""
     held = {
         f"i{k}": instance(f"node{k % 3 + 1}", memory=500 + 100 * k, disk_template=template)
         for k in range(9)
@@ -29,13 +29,13 @@ def world(template: str) -> Json:
 
 
 def renamed(value: Json) -> Json:
-    """Return `value` with the name of the toy template replaced."""
+    """Return `value` with the name of the toy template replaced by `ext`."""
     made: Json = json.loads(json.dumps(value).replace(TOY, LIKE))
     return made
 
 
 def requests() -> None:
-    """Check every request type with each mode of N+1, and its explanation."""
+    """Check every request type with each mode of N+1, and the explanation."""
     kinds: list[Json] = [
         {"type": "relocate", "name": "i1", "relocate_from": ["node2"], "required_nodes": 1},
         {"type": "node-evacuate", "instances": ["i0", "i3"], "evac_mode": "all"},
@@ -57,7 +57,7 @@ def requests() -> None:
 
 
 def planners() -> None:
-    """Check that the planners move instances, and that N+1 restarts them elsewhere."""
+    """Check that planners move the instances, and that N+1 restarts them on other nodes."""
     for words in (
         ("balance",), ("squeeze",), ("balance-groups",), ("compress",), ("redistribute",),
     ):  # fmt: skip

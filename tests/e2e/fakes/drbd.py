@@ -24,7 +24,7 @@ VERSION = "version: 8.4.11 (api:1/proto:86-101)"
 
 
 class Device(TypedDict, total=False):
-    """Represent the configuration of one minor."""
+    """The stored configuration of one drbd device, by minor number."""
 
     disk: str
     meta: str
@@ -163,7 +163,7 @@ def _run_on_minor(devices: Devices, command: str, minor: str, words: list[str]) 
 
 
 def _follow_syncs() -> None:
-    """Write the status every half second, in the background, while a device is syncing."""
+    """Update the status every half second in the background while a device is syncing."""
     if os.fork():
         return
     os.setsid()

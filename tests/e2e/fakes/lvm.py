@@ -19,7 +19,7 @@ from typing import NoReturn
 STATE = Path("/run/e2e")
 TAGS = STATE / "volume-tags.json"
 FAULT = STATE / "lvcreate-fails"
-"""While this file exists, no volume can be made on the node."""
+"""File that makes the creation of volumes on the node fail as long as it exists."""
 
 Row = dict[str, float | str]
 
@@ -55,7 +55,7 @@ def _mib(text: str) -> int:
 
 
 class VolumeGroup:
-    """Represent a volume group of this node.
+    """A volume group of this node, with its volumes as records.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class VolumeGroup:
         return f"/dev/fakepv-{self.name}"
 
     def named_by(self, word: str) -> bool:
-        """Return whether an argument is this group, or one of its volumes.
+        """Return whether an argument names this group, or one of its volumes.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class VolumeGroup:
         return self.size - sum(self.volumes().values())
 
     def find(self, text: str) -> str:
-        """Return the name of the volume that `text` names, or fail.
+        """Return the name of the volume that `text` names, or exit with an error.
 
         Parameters
         ----------

@@ -1,1 +1,1 @@
-"""Run scenarios on the cluster, with the expected result of each step."""
+"""Run scenarios on the cluster, and check the result of each step."""

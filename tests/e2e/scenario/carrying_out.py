@@ -29,11 +29,11 @@ USER = {"IALLOCATOR_RAPI_USER": "e2e", "IALLOCATOR_RAPI_PASSWORD": "secret"}
 _MARK = re.compile(r"\(([0-9a-z-]+)/(\d+)/(\d+)\)$")
 _PATIENCE = 1800
 _NOTICED = "again to leave at once"
-"""Part of the message of ``-X`` at the first Ctrl-C."""
+"""Part of the message of ``-X`` after the first Ctrl-C."""
 
 
 class Execution:
-    """Represent a planner that runs on the master and writes its journal there."""
+    """A planner that runs on the master and writes its journal there."""
 
     def __init__(self, run: Runner, connection: Words, name: str, command: str = "balance") -> None:
         self.run = run
@@ -67,7 +67,7 @@ class Execution:
         self.start("--resume", self.journal, *words)
 
     def resumed(self, *words: str) -> tuple[int, Json, str]:
-        """Resume the execution, and wait for its end."""
+        """Resume the execution and wait for its end; return status, report and stderr."""
         self.again(*words)
         return self.end()
 
@@ -81,11 +81,11 @@ class Execution:
         return self._process.returncode, self.document.get("execution", {}), err
 
     def _said(self) -> str:
-        """Return the text on stderr so far."""
+        """Return what the planner has written to stderr so far."""
         return os.pread(self._err.fileno(), 1 << 20, 0).decode()
 
     def interrupt(self) -> None:
-        """Press Ctrl-C, and return when the planner has reported it or has ended."""
+        """Press Ctrl-C, and wait until the planner has reported that or has ended."""
         assert self._process is not None
         before = self._said().count(_NOTICED)
         self.kill("INT")
@@ -102,11 +102,11 @@ class Execution:
         return lines_of(self.run.cluster.master.path(self.journal))
 
     def wait_for(self, event: str) -> None:
-        """Return when the journal has such an event, or when the planner has ended."""
+        """Wait until the journal has the event `event`, or the planner has ended."""
         self.wait_until(lambda: any(one["event"] == event for one in self.events()))
 
     def wait_until(self, happened: Callable[[], bool]) -> None:
-        """Return when something has happened, or when the planner has ended."""
+        """Wait until `happened` returns true, or the planner has ended."""
         assert self._process is not None
         while self._process.poll() is None and not happened():
             time.sleep(0.02)
@@ -125,8 +125,8 @@ def lines_of(path: Path) -> list[Json]:
 def problems(run: Runner, status: int, found: Json, whole: bool) -> Iterator[str]:
     """Yield the problems of an execution that has ended.
 
-    With `whole`, everything must be done. Otherwise its exit status must be 0 if everything is done
-    that can be done without a person, as the manual says.
+    With `whole`, all steps must be done. Otherwise the exit status must be 0 if everything is done
+    that can be done without a person.
     """
     if not found:
         yield f"no report, exit status {status}"
@@ -149,7 +149,7 @@ def problems(run: Runner, status: int, found: Json, whole: bool) -> Iterator[str
 
 
 def done_twice(run: Runner, name: str) -> Iterator[str]:
-    """Return the jobs with more executed opcodes in the queue, in all attempts, than they have."""
+    """Yield the jobs in the queue that were executed more often than once, in all attempts."""
     done: Counter[str] = Counter()
     sizes: dict[str, int] = {}
     for codes in queued(run):

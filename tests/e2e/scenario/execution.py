@@ -18,11 +18,11 @@ from scenario.runner import Runner
 CROWD = ("ex1", "ex2", "ex3", "ex4")
 _DAEMONS = "/usr/lib/ganeti/daemon-util"
 _KILL = 'p=$(cat "$0"); kill -KILL $p; while kill -0 $p 2>/dev/null; do sleep 0.1; done; rm "$0"'
-"""Kills a daemon at once; as long as it or its file exists, no other is started."""
+"""Shell command that kills a daemon, and waits until it and its file are gone."""
 
 
 def faults(run: Runner) -> None:
-    """Execute plans through LUXI and RAPI, with all faults.
+    """Test the execution of plans through LUXI and RAPI, with all faults.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ def _try(
     fault: Fault | None = None,
     whole: bool = True,
 ) -> None:
-    """Fill one node, balance it, cause `fault` at one moment, and check the result.
+    """Fill one node, balance it with `fault` at one moment, and check the result.
 
-    `whole`: at the end, after `--resume` if needed, all steps have been executed.
+    With `whole`, all steps must have been executed at the end, after `--resume` if needed.
     """
     crowd(run)
     execution = Execution(run, connection, re.sub(r"[^a-z]+", "-", label.lower()))
@@ -87,7 +87,7 @@ def _try(
 
 
 def _failure_retried(run: Runner, connection: Words) -> None:
-    """Check that `--resume` executes the rest after a failure to create disks on one node."""
+    """Check that `--resume` executes the rest after disks could not be created on one node."""
     through = _through(connection)
     crowd(run)
     third = run.cluster.nodes[run.nodes_of(FIRST_GROUP)[2]]
@@ -192,7 +192,7 @@ def _offline(run: Runner, execution: Execution) -> None:
 
 
 def take_offline(run: Runner, node: str) -> Done:
-    """Mark a node as offline, although it is a candidate for master."""
+    """Mark a node as offline, although it is a master candidate."""
     words = ("--force", "--auto-promote", "--offline=yes", node)
     return run.cluster.gnt("gnt-node", "modify", *words)
 
@@ -210,7 +210,7 @@ def _repair(run: Runner) -> None:
 
 
 def crowd(run: Runner) -> None:
-    """Create four instances on two nodes, while a third node has capacity."""
+    """Create four instances on two nodes; a third node has capacity."""
     run.drop(*CROWD)
     first, second, _ = run.nodes_of(FIRST_GROUP)
     words = ("--no-install", "--no-wait-for-sync", f"--node={second}:{first}")

@@ -11,7 +11,7 @@ from vcluster.state import Instance
 
 @dataclass(frozen=True)
 class Outcome:
-    """Represent the observed effects of a command that has ended.
+    """The observed effects of a command that has ended.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ def no_check(_: Outcome) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Expect:
-    """Represent the expected effects of a step.
+    """The expected effects of a step.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Set parameters, ask questions that change nothing, and check the whole cluster at the end."""
+"""Set parameters, ask requests that change nothing, and check the whole cluster at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def set_parameters(run: Runner, options: str) -> None:
 
 
 def parameters(run: Runner, options: str) -> None:
-    """Pass a flag to the allocator, in the form that Ganeti supports.
+    """Check that a flag in the parameters reaches the allocator as Ganeti writes it.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def parameters(run: Runner, options: str) -> None:
 
 
 def questions(run: Runner) -> None:
-    """Ask for answers that are only printed, and which no command of Ganeti requests.
+    """Send requests that no command of Ganeti sends, and check their answers.
 
     Parameters
     ----------

@@ -26,12 +26,12 @@ from scenario.runner import Runner
 _DAEMONS = "/usr/lib/ganeti/daemon-util"
 _PROC = "/proc/sys/kernel/random"
 _LOG = STORE / "maintenance.log"
-"""A line for each command on a node: what, the node, and how many instances ran there."""
+"""File with a line for each command: kind, node, and how many instances run on the node."""
 
 _FAILS = STORE / "maintenance-fails"
 _CHECK_FAILS = STORE / "check-fails"
 _SECONDS = 15
-"""The time until a node has booted, and then until its disks are in sync."""
+"""Seconds until a node has booted, and again until its disks are in sync."""
 
 _MIRRORED = ("mt1", "mt2", "mt3")
 _SHARED = ("mt4", "mt5")
@@ -70,7 +70,7 @@ _CHECKED = f"--check=ssh {{node}} {STORE}/check {{node}}"
 
 
 class Campaign(Execution):
-    """Represent a campaign that runs on the master, with a state file and a journal per group."""
+    """A campaign that runs on the master, with a state file and a journal for each group."""
 
     def __init__(self, run: Runner, connection: Words, name: str) -> None:
         super().__init__(run, connection, name, "maintain")
@@ -85,7 +85,7 @@ class Campaign(Execution):
         return found
 
     def completed(self) -> list[str]:
-        """Resume the campaign until it is complete; return what is wrong."""
+        """Resume the campaign until it is complete; return the problems."""
         status, found, err = self.resumed()
         for _ in range(_CALLS):  # on a busy machine, Ganeti's own calls time out, and jobs fail
             if found and self.document["progress"]["complete"]:
@@ -95,7 +95,7 @@ class Campaign(Execution):
 
 
 def maintaining(run: Runner) -> None:
-    """Maintain nodes with commands and by hand, through LUXI and RAPI, with faults.
+    """Test campaigns with commands and by hand, through LUXI and RAPI, with faults.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def maintaining(run: Runner) -> None:
 
 
 def _prepare(run: Runner) -> None:
-    """Install the commands, give each node a boot id, and let ssh know the keys of nodes."""
+    """Install the commands, give each node a boot id, and store the host keys of nodes for ssh."""
     for name, text in (("upgrade", _UPGRADE), ("go-down", _GO_DOWN), ("check", _CHECK)):
         (STORE / name).write_text(text, encoding="utf-8")
         (STORE / name).chmod(0o755)
@@ -133,7 +133,7 @@ def _prepare(run: Runner) -> None:
 
 
 def _create(run: Runner, group: str) -> None:
-    """Create three mirrored and two shared instances in a node group."""
+    """Create three drbd instances and two on shared storage in a node group."""
     run.drop(*_MIRRORED, *_SHARED)
     one, two, three = run.nodes_of(group)
     places = ((two, three), (three, two), (two, one))
@@ -145,7 +145,10 @@ def _create(run: Runner, group: str) -> None:
 
 
 def _wrong(run: Runner, campaign: Campaign, nodes: list[str], runs: int = 1) -> Iterator[str]:
-    """Yield what is wrong after a campaign of these nodes; each had its command `runs` times."""
+    """Yield the problems after a campaign of `nodes`.
+
+    Each must have had its command `runs` times.
+    """
     progress = campaign.document["progress"]
     if sorted(progress["done"]) != sorted(nodes) or not progress["complete"]:
         yield f"not all is done: {progress}"
@@ -168,7 +171,10 @@ def _wrong(run: Runner, campaign: Campaign, nodes: list[str], runs: int = 1) -> 
 
 
 def _killed_while_a_node_reboots(run: Runner) -> None:
-    """Through LUXI: kill -9 while a command runs; the master daemon restarts; another execution."""
+    """Kill the campaign by LUXI during a command, restart the master daemon, and resume.
+
+    Another execution is tried meanwhile.
+    """
     _create(run, FIRST_GROUP)
     master, *nodes = run.nodes_of(FIRST_GROUP)
     before = run.cluster.instances()
@@ -201,7 +207,7 @@ def _killed_while_a_node_reboots(run: Runner) -> None:
 
 
 def _changed_by_others(run: Runner) -> None:
-    """Kill `maintain` while it moves instances by RAPI; then move one of them by hand."""
+    """Kill `maintain` while it moves instances by RAPI, move one of them by hand, and resume."""
     _create(run, SECOND_GROUP)
     nodes = run.nodes_of(SECOND_GROUP)
     campaign = Campaign(run, THROUGH_RAPI, "maintain-rapi")
@@ -224,7 +230,7 @@ def _changed_by_others(run: Runner) -> None:
 
 
 def _failures(run: Runner) -> None:
-    """A job fails, a command fails, a check fails: each time, a resumption completes the rest."""
+    """Let a job, a command and a check fail; check that each resumption completes the rest."""
     _create(run, SECOND_GROUP)
     one, two, three = run.nodes_of(SECOND_GROUP)
     full = [run.cluster.nodes[node].path(f"{NODE_STATE}/lvcreate-fails") for node in (one, three)]
@@ -257,7 +263,7 @@ def _failures(run: Runner) -> None:
 
 
 def _stops(campaign: Campaign, message: str) -> list[str]:
-    """Resume the campaign until it stops with a message; return what is wrong."""
+    """Resume the campaign until it stops with `message`; return the problems."""
     for _ in range(_CALLS):  # on a busy machine, a job may fail before that
         status, _, err = campaign.resumed()
         if message in err:
@@ -267,7 +273,7 @@ def _stops(campaign: Campaign, message: str) -> list[str]:
 
 
 def _by_hand(run: Runner) -> None:
-    """Without a command, the new boot id of a node that a person reboots is waited for."""
+    """Check that a campaign without a command waits until a person reboots the node."""
     _create(run, SECOND_GROUP)
     one, *_ = run.nodes_of(SECOND_GROUP)
     campaign = Campaign(run, THROUGH_RAPI, "maintain-by-hand")

@@ -26,19 +26,19 @@ PAGES = (
     "how-to/set-up-storage-pools",
     "how-to/set-priorities-and-order",
 )
-"""The pages with such blocks; what one page changes is there for the next one."""
+"""Pages with blocks marked "e2e"; each page continues with the cluster of the previous one."""
 
 INSTANCES = ("web1", "web2", "db1", "db", "shop")
 """The instances that the pages name, except those that they create."""
 
 CALLS = "/var/lib/iallocator/calls"
-"""The folder for captured calls in the manual."""
+"""Folder for captured calls in the manual."""
 
 MARKED = re.compile(r"(?m)^```console e2e\n((?:.*\n)*?)```$")
 
 
 def manual(run: Runner) -> None:
-    """Run the marked commands of each page; a command that fails is a finding.
+    """Run the marked commands of each page; a command that fails is an error.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ EVACUATE = ("gnt-node", "evacuate", "--force")
 
 
 def single(run: Runner) -> None:
-    """Move single instances.
+    """Test moves of single instances.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def evacuate(
     rejected: bool = False,
     hail: str = "",
 ) -> None:
-    """Evacuate a node.
+    """Evacuate a node, and check the result.
 
     Parameters
     ----------

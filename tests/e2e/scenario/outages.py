@@ -12,13 +12,13 @@ from scenario.moves import evacuate
 from scenario.runner import Runner
 
 _ONLY_NEW = "iallocator:n1:no-new"
-"""The tag of N+1 mode ``no-new``: instances lost before the request may stay lost."""
+"""The tag of N+1 mode ``no-new``, with which instances lost before may stay lost."""
 
 _MODIFY = ("gnt-node", "modify", "--force")
 
 
 def nodes(run: Runner) -> None:
-    """Place instances while some nodes cannot host any.
+    """Test requests while some nodes accept no instances.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def _offline_primary(run: Runner, node: str) -> None:
 
 
 def group_policies(run: Runner) -> None:
-    """Close a group to allocation.
+    """Test requests while a group is closed to allocation.
 
     Parameters
     ----------

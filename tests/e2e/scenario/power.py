@@ -11,10 +11,10 @@ from vcluster.layout import STORE
 __all__ = ["OOB", "POWER", "simulated_power"]
 
 POWER = STORE / "power"
-"""The last command to the out-of-band program, other than a question: a file per node."""
+"""Folder with a file for each node: the last power command to the out-of-band program."""
 
 OOB = STORE / "oob"
-"""The out-of-band program."""
+"""Path of the out-of-band program."""
 
 _PROGRAM = f"""#!/bin/sh
 # oob COMMAND NODE
@@ -33,7 +33,7 @@ mv {POWER}/"$2".new {POWER}/"$2"
 def simulated_power(
     seconds: float, on: Callable[[str], object], off: Callable[[str], object]
 ) -> Iterator[None]:
-    """Install the program, and switch nodes as it is asked to.
+    """Install the out-of-band program, and switch nodes as it is called.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Read a running cluster through LUXI and RAPI, compare it with hbal, and save it for hbal."""
+"""Read a running cluster through LUXI and RAPI, compare with hbal, and save it for hbal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VARIANTS = {
     "one move": ("--max-length=1",),
     "no disk moves": ("--no-disk-moves",),
 }
-"""Variants of the options for plans."""
+"""Name -> options of a plan that is compared."""
 
 _ON_KVM = {
     "kvm": (),
@@ -39,7 +39,7 @@ for node in sys.argv[2:]:
         found.append({"node": node, "reports": [json.load(answer)]})
 json.dump(found, open(sys.argv[1], "w"))
 """
-"""Script on the master: reads all monitoring daemons at one moment, for both programs."""
+"""Script on the master that reads all monitoring daemons at one moment, for both programs."""
 
 Rows = dict[str, list[str]]
 Words = tuple[str, ...]
@@ -81,7 +81,7 @@ def program() -> str:
 
 
 def _plans(run: Runner, file: str, variants: dict[str, Words]) -> None:
-    """Compare tables and plan of the first group, from every source, with hbal's."""
+    """Compare tables and plan of the first group with those of hbal, from every source."""
     for label, words in variants.items():
         for connection, ours, theirs in (
             ("LUXI", ("-L",), ("-L",)),
@@ -93,7 +93,7 @@ def _plans(run: Runner, file: str, variants: dict[str, Words]) -> None:
 
 
 def _on_kvm(run: Runner, folder: str) -> None:
-    """Compare with kvm as first hypervisor, where nodes need memory of their own."""
+    """Compare with hbal with kvm as first hypervisor, where nodes need memory of their own."""
     kvm = "--hypervisor-parameters=kvm:kvm_path=/usr/local/sbin/kvm,kernel_path="
     run.arrange("gnt-cluster", "modify", "--enabled-hypervisors=kvm,fake", kvm)
     for label, words in _ON_KVM.items():
@@ -103,7 +103,10 @@ def _on_kvm(run: Runner, folder: str) -> None:
 
 
 def _compare(run: Runner, connection: str, ours: Words, theirs: Words) -> None:
-    """Compare tables and plan of each group: `ours` are iallocator's options, `theirs` hbal's."""
+    """Compare tables and plan of each group with those of hbal.
+
+    `ours` are iallocator's options, `theirs` those of hbal.
+    """
     for group in (FIRST_GROUP, SECOND_GROUP):
         run.record(
             f"{connection}: hbal's tables and plan, {group}", _beside(run, ours, theirs, group)
@@ -111,7 +114,7 @@ def _compare(run: Runner, connection: str, ours: Words, theirs: Words) -> None:
 
 
 def _beside(run: Runner, ours: Words, theirs: Words, group: str) -> list[str]:
-    """Return the differences in tables and plan of one group."""
+    """Return the differences to hbal in tables and plan of one group."""
     words = ("-G", group, *_LISTS)
     hbal = run.cluster.master.run("hbal", *theirs, *words)
     balance = (program(), "balance", "--compat=hail", *ours, *words)
@@ -126,7 +129,7 @@ def _beside(run: Runner, ours: Words, theirs: Words, group: str) -> list[str]:
 
 
 def _rows(output: str) -> Rows:
-    """Return the name of a node or instance -> its lines in the tables."""
+    """Return the lines in the tables, by the name of the node or instance."""
     found: Rows = {}
     for line in output.splitlines():
         words = line.split()
@@ -142,7 +145,7 @@ def _lines(rows: Rows, names: Rows) -> str:
 
 
 def _moves(plan: str) -> str:
-    """Return instance and score of every move of iallocator's plan."""
+    """Return instance and score of each move in iallocator's plan."""
     try:
         moves: list[dict[str, Any]] = json.loads(plan)["moves"]
     except (ValueError, KeyError):
@@ -151,7 +154,7 @@ def _moves(plan: str) -> str:
 
 
 def _hbal_moves(output: str) -> str:
-    """Return instance and score of every move of hbal, which omits the domain."""
+    """Return instance and score of each move of hbal, without the domain of names."""
     lines = [line.split() for line in output.splitlines() if " => " in line]
     return "\n".join(f"{instance(words[1])} {words[words.index('=>') + 2]}" for words in lines)
 
@@ -165,7 +168,7 @@ def _different(ours: str, theirs: str) -> list[str]:
 
 
 def _monitored(run: Runner) -> None:
-    """Compare with measured loads: both programs read one stored report of each node."""
+    """Compare plans with measured loads: both programs read one stored report of each node."""
     done = run.cluster.master.run(
         program(), "check", "-L", "--mond", "--exit-on-missing-mond-data", "--json"
     )

@@ -23,7 +23,7 @@ _TAG = "iallocator:rescue:auto"
 
 
 def rescuing(run: Runner) -> None:
-    """Rescue a node by hand and by the watch.
+    """Test the rescue of a node by hand and by the watch.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ def rescuing(run: Runner) -> None:
 
 
 def _cut(run: Runner, node: str, whole: bool = True) -> None:
-    """Take a node off the network, or with `whole` false connect it again."""
+    """Disconnect a node from the network; with `whole` false, connect it again."""
     run.cluster.nodes[node].run("ip", "link", "set", "eth0", "down" if whole else "up")
 
 
 def _by_hand(run: Runner) -> None:
-    """Rescue a node with three mirrored instances and a plain one, and bring it back."""
+    """Rescue a node with three drbd instances and a plain one, and bring it back."""
     master, two, dead = run.nodes_of(FIRST_GROUP)
     places = (f"{dead}:{two}", f"{dead}:{master}", f"{two}:{dead}")
     for name, where in zip(_MIRRORED, places, strict=True):
@@ -94,14 +94,14 @@ def _by_hand(run: Runner) -> None:
 
 
 def _remove(run: Runner, *names: str) -> None:
-    """Remove instances; disks that a dead node has forgotten are no failure."""
+    """Remove instances, also if a dead node does not know their disks any more."""
     words = ("gnt-instance", "remove", "--force", "--ignore-failures", "--shutdown-timeout=0")
     for name in names:
         run.cluster.gnt(*words, instance(name))
 
 
 def _back(run: Runner, node: str) -> list[str]:
-    """Bring a node back; return what is wrong."""
+    """Bring a node back with `rescue --return`; return the problems."""
     words = ("rescue", node, "-L", "-X", "--return", "--assume-offline")
     journal = f"{NODE_STATE}/back-{node}.journal"
     done = run.cluster.master.run(program(), *words, "--journal", journal)
@@ -111,7 +111,7 @@ def _back(run: Runner, node: str) -> list[str]:
 
 
 def _out_of_order(run: Runner) -> Iterator[str]:
-    """Yield what is wrong with the order of the jobs: fencing, mark, failovers, secondaries."""
+    """Yield errors in the order of the jobs: fencing, mark, failovers, secondaries."""
     order = {"OPOOB_COMMAND": 0, "OP_NODE_SET_PARAMS": 1, "OP_INSTANCE_FAILOVER": 2,
              "OP_INSTANCE_REPLACE_DISKS": 3}  # fmt: skip
     begun = [
@@ -127,7 +127,7 @@ def _out_of_order(run: Runner) -> Iterator[str]:
 
 
 def _watched(run: Runner) -> None:
-    """Cut off two nodes, so that nothing is done, then only one, which is rescued."""
+    """Disconnect two nodes, so that the watch does nothing; then one, which it rescues."""
     one, two, *_ = run.nodes_of(SECOND_GROUP)
     run.arrange(*add(_SHARED, "sharedfile", f"--node={two}"))
     run.arrange("gnt-group", "add-tags", SECOND_GROUP, _TAG)

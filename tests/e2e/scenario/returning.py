@@ -25,7 +25,7 @@ _MIRRORED = ("rb1", "rb2", "rb3")
 
 
 def returning(run: Runner) -> None:
-    """Power on and reboot nodes that return only after some time.
+    """Test nodes that return only some time after power-on or reboot.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _rebooted(run: Runner, label: str, connection: Words) -> None:
 
 
 def _by_hand(found: Json) -> list[str]:
-    """Return the nodes that the report lists as due to be rebooted."""
+    """Return the nodes that a person can reboot now, by the report."""
     jobs = [job for job in found.get("jobs", []) if job["state"] == "by hand"]
     return [job["description"].split()[-1] for job in jobs]
 
@@ -190,7 +190,7 @@ def _still_running(run: Runner, nodes: list[str]) -> Iterator[str]:
 
 
 def _reboot(run: Runner, node: str) -> None:
-    """Simulate a reboot of a node: it is back in half a minute, and its disks sync as long."""
+    """Reboot a node: it returns after half a minute, and its disks are in sync after another."""
     machine = run.cluster.nodes[node]
     slow = f"echo {_SECONDS} > {NODE_STATE}/drbd-sync-seconds"
     stop = f"{_DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"

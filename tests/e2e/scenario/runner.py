@@ -1,4 +1,4 @@
-"""Run the steps one after the other, and count the results."""
+"""Run steps on the cluster one after the other, and count the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scenario.expectations import Expect, Outcome, problems
 
 @dataclass
 class Tally:
-    """Count the steps by result."""
+    """The number of steps with each result."""
 
     passed: int = 0
     failed: int = 0
@@ -183,7 +183,7 @@ class Runner:
         return self._instances
 
     def record(self, label: str, found: list[str], *, hail: str = "") -> None:
-        """Count and print a check that is not a command.
+        """Count and print the result of a check that is not a command.
 
         Parameters
         ----------

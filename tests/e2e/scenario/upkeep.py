@@ -20,7 +20,7 @@ _GIB = 1024
 
 
 def upkeep(run: Runner) -> None:
-    """Execute the regular tasks of administrators.
+    """Execute regular tasks of administrators: make room, reboot and repair.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def upkeep(run: Runner) -> None:
 
 
 def _make_room(run: Runner) -> None:
-    """Send a request that fits nowhere in a group until one instance has moved."""
+    """Check that make-room moves an instance, so that a request fits in its group."""
     one, two, three = run.nodes_of(FIRST_GROUP)
     mirrored = (f"--node={one}:{three}", f"--node={two}:{one}")
     for name, where, memory in zip(_NAMES, mirrored, (12 * _GIB, 4 * _GIB), strict=True):
@@ -60,7 +60,7 @@ def _make_room(run: Runner) -> None:
 
 
 def _reboot(run: Runner) -> None:
-    """Evacuate the nodes of one reboot group, wait, and move the instances back."""
+    """Empty the nodes of one reboot group, reboot them, and move the instances back."""
     before = run.cluster.instances()
     execution = Execution(run, THROUGH_LUXI, "reboot", "reboot")
     execution.begin("-G", FIRST_GROUP, "--one-step-only")
@@ -111,7 +111,7 @@ def _repair(run: Runner, connection: Words, group: str) -> None:
 
 
 def _not_repaired(run: Runner, lost: str) -> list[str]:
-    """Return the instances that still use the lost node, or have tags without a result."""
+    """Return the instances that still use the lost node, or have repair tags without a result."""
     found = []
     here = run.cluster.instances()
     for name in map(instance, _NAMES):
@@ -125,7 +125,7 @@ def _not_repaired(run: Runner, lost: str) -> list[str]:
 
 
 def _repaired_twice(run: Runner) -> Iterator[str]:
-    """Yield the disks of an instance that were replaced more often than created."""
+    """Yield the disks of an instance that were replaced more often than once."""
     done: Counter[tuple[str, str]] = Counter()
     for codes in queued(run):
         for code in codes:

@@ -29,7 +29,7 @@ _FAST = ("--disk", f"0:size=1G,vg={FAST_GROUP}")
 
 
 def volumes(run: Runner) -> None:
-    """Compare what is read with ``gnt-node list-storage``, and evacuate an instance.
+    """Compare volume groups with ``gnt-node list-storage``, and place instances by them.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _snapshot(run: Runner, *connection: str) -> dict[str, Any]:
 
 
 def _storage(run: Runner) -> set[tuple[str, str, int, int]]:
-    """Return node, volume group, total and free MiB, as Ganeti's own command lists them."""
+    """Return node, volume group, total and free MiB, from Ganeti's command."""
     words = ("gnt-node", "list-storage", "--no-headers", "--units=m", "--separator=|",
              "--storage-type=lvm-vg", "-o", "node,name,size,free")  # fmt: skip
     rows = [line.split("|") for line in run.cluster.ask(*words).splitlines()]

@@ -12,12 +12,12 @@ Promise = dict[str, tuple[str, ...]]
 
 
 class CallError(Exception):
-    """Report an answer that violates Ganeti's protocol."""
+    """Raised for an answer that violates Ganeti's protocol."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """Represent one run of the allocator.
+    """One run of the allocator.
 
     Attributes
     ----------

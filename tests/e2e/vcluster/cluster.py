@@ -19,7 +19,7 @@ from vcluster.node import ClusterError, Done, Node
 
 
 class Cluster:
-    """Represent a cluster that exists while the context manager is active.
+    """A cluster that exists while the context manager is active.
 
     The calling process's network namespace becomes the switch that connects the nodes.
 

@@ -19,7 +19,7 @@ _NO_SERVICES = Path("/usr/sbin/policy-rc.d")
 
 
 class CannotRunError(Exception):
-    """Report a requirement that the machine does not meet."""
+    """Raised if the machine does not meet a requirement."""
 
 
 def missing_packages() -> list[str]:

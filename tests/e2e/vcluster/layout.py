@@ -31,7 +31,7 @@ NODE_STATE = Path("/run/e2e")
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """Represent one node of the cluster.
+    """The description of one node of the cluster.
 
     Attributes
     ----------

@@ -170,7 +170,7 @@ def seal(*writable: Path) -> None:
 
 
 class _OpenDirectory:
-    """Hold a directory open, so that it can be read after something covers it."""
+    """A directory that is held open, so that it can be read when something covers it."""
 
     def __init__(self, target: Path) -> None:
         self._target = target

@@ -1,4 +1,4 @@
-"""Represent one node: its namespaces, and commands inside them."""
+"""Start one node with its own namespaces, and run commands inside it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _COMMAND_TIMEOUT = 600
 
 
 class ClusterError(Exception):
-    """Report a failure of the cluster, or of a command that prepares it."""
+    """Raised if the cluster, or a command that prepares it, fails."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """Represent a command that has ended.
+    """The result of a command that has ended.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Done:
 
 
 class Node:
-    """Represent a running node.
+    """A running node.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ USERMODE_HELPER = NODE_STATE / "drbd-usermode-helper"
 
 
 class PatchError(Exception):
-    """Report that Ganeti's code does not have the expected text."""
+    """Raised if Ganeti's code does not have the expected text."""
 
 
 @dataclass(frozen=True)

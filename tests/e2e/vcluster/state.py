@@ -13,7 +13,7 @@ Ask = Callable[..., str]
 
 @dataclass(frozen=True)
 class Instance:
-    """Represent the nodes and the status of an instance.
+    """The nodes and the status of an instance.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The features of the matrix: each module adds its rows, in this order."""
+"""Import the features of the matrix: each module adds its rows, in this order."""
 
 from . import nodes  # isort: split
 

@@ -1,4 +1,4 @@
-"""Features of groups: policies, networks, group settings."""
+"""Define features of node groups: policies, networks, group settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .table import HERE, PRIMARIES, feature
 
 @feature("policy", split=True)
 def policy(scenario: Scenario) -> Iterator[None]:
-    """Set a policy of the group that allows only smaller instances."""
+    """Set a policy of the group of `best` that permits only smaller instances."""
     yield
     high = builders.spec(scenario.subject["memory"] - 1, 64, 16777216, 16, 64)
     scenario.group_of(BEST)["ipolicy"] = builders.policy(high=high)
@@ -29,7 +29,7 @@ def policy(scenario: Scenario) -> Iterator[None]:
 
 @feature("networks", split=True)
 def networks(scenario: Scenario) -> Iterator[None]:
-    """Remove a network of the instance from the group."""
+    """Disconnect the group of `best` from a network of the subject."""
     scenario.subject["nics"] = [{"mac": "aa:00:00:11:22:33", "ip": None, "network": "net1"}]
     for group in scenario.document["nodegroups"].values():
         group["networks"] = ["net1"]
@@ -39,14 +39,14 @@ def networks(scenario: Scenario) -> Iterator[None]:
 
 @feature("unallocable group", split=True)
 def unallocable(scenario: Scenario) -> Iterator[None]:
-    """Make the group unallocable, so that no instance is placed in it."""
+    """Make the group of `best` unallocable, so that no instance is placed in it."""
     yield
     scenario.group_of(BEST)["alloc_policy"] = "unallocable"
 
 
 @feature("group setting: soft errors", PRIMARIES, expect=HERE)
 def group_soft_errors(scenario: Scenario) -> Iterator[None]:
-    """Let the group ignore soft errors; each placement of the subject violates a soft limit."""
+    """Let the group ignore soft errors, while each placement violates a soft limit."""
     _unwelcome(scenario)
     yield
     scenario.tag(scenario.group_of(BEST), "iallocator:ignore-soft-errors:yes")
@@ -54,7 +54,7 @@ def group_soft_errors(scenario: Scenario) -> Iterator[None]:
 
 @feature("setting of another group: soft errors", PRIMARIES, split=True)
 def other_group_soft_errors(scenario: Scenario) -> Iterator[None]:
-    """Let the other group ignore soft errors; in both groups, the subject violates a soft limit."""
+    """Let the other group ignore soft errors, while each placement violates a soft limit."""
     _unwelcome(scenario)
     untagged = scenario.group_of(BEST)["tags"]
     scenario.tag(scenario.group_of(BEST), "iallocator:ignore-soft-errors:yes")
@@ -64,7 +64,7 @@ def other_group_soft_errors(scenario: Scenario) -> Iterator[None]:
 
 
 def _unwelcome(scenario: Scenario) -> None:
-    """Let the subject violate a soft limit everywhere: of tags, or of cpus if it has none."""
+    """Let the subject violate a soft limit on every node: of tags, or of cpus without tags."""
     if scenario.wanted is not None:
         scenario.wanted["vcpus"] = 5
         for name in (BEST, NEXT, SPARE):
@@ -78,7 +78,7 @@ def _unwelcome(scenario: Scenario) -> None:
 
 @feature("group setting: memory ratio", (SHARED, PLAIN), expect=HERE)
 def group_memory_ratio(scenario: Scenario) -> Iterator[None]:
-    """Set a memory ratio of the group; without it, `best` lacks one MiB."""
+    """Set a memory ratio of the group; without it, the node `best` lacks one MiB."""
     scenario.disable_n1()
     instances = scenario.document["instances"].values()
     for name, short in ((BEST, 0), (NEXT, 400), (KEEPER, 300), (SPARE, 400)):
@@ -92,7 +92,7 @@ def group_memory_ratio(scenario: Scenario) -> Iterator[None]:
 
 @feature("group setting: n1", expect=HERE)
 def group_n1(scenario: Scenario) -> Iterator[None]:
-    """Disable the N+1 check of the group."""
+    """Disable the N+1 check in the group of `best`."""
     only_best_can_rescue(scenario)
     scenario.options[:] = [option for option in scenario.options if not option.startswith("--n1")]
     yield
@@ -101,7 +101,7 @@ def group_n1(scenario: Scenario) -> Iterator[None]:
 
 @feature("group setting: strategy")
 def group_strategy(scenario: Scenario) -> Iterator[None]:
-    """Set a strategy of Pacemaker for the group, with which an infinite score of a node decides."""
+    """Set a strategy of Pacemaker for the group, by which an infinite score decides."""
     scenario.tag(scenario.node(NEXT), "iallocator:score:INFINITY")
     yield
     scenario.tag(scenario.group_of(NEXT), "iallocator:strategy:pacemaker-default")

@@ -1,4 +1,4 @@
-"""Global N+1 in each mode, and the states of instances that affect it."""
+"""Define features of global N+1: each mode, and states of instances that affect it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .table import FAILS_OVER, HERE, feature
 
 
 def _mode(scenario: Scenario, mode: str, before: str) -> Iterator[None]:
-    """Change the mode from `before` to `mode`, where only `best` can restart an instance."""
+    """Change the N+1 mode from `before` to `mode`, where only `best` can restart an instance."""
     only_best_can_rescue(scenario)
     scenario.options.append(f"--n1={before}")
     yield
@@ -33,25 +33,25 @@ def _mode(scenario: Scenario, mode: str, before: str) -> Iterator[None]:
 
 @feature("N+1 no-new")
 def n1_no_new(scenario: Scenario) -> Iterator[None]:
-    """Set the mode `no-new`; on `best`, a failure would no longer be tolerated."""
+    """Set N+1 to `no-new`; with the subject on `best`, a failure is not tolerated any more."""
     yield from _mode(scenario, "no-new", before="off")
 
 
 @feature("N+1 no-worse")
 def n1_no_worse(scenario: Scenario) -> Iterator[None]:
-    """Set the mode `no-worse`; on `best`, a failure would lose more instances."""
+    """Set N+1 to `no-worse`; with the subject on `best`, a failure loses more instances."""
     yield from _mode(scenario, "no-worse", before="off")
 
 
 @feature("N+1 off", expect=HERE)
 def n1_off(scenario: Scenario) -> Iterator[None]:
-    """Set the mode `off`, so that N+1 is not checked."""
+    """Set N+1 to `off`, so that failures have no effect."""
     yield from _mode(scenario, "off", before="no-new")
 
 
 @feature("N+1 strict", nowhere=True)
 def n1_strict(scenario: Scenario) -> Iterator[None]:
-    """Set the mode `strict`; the failure of some other node is not tolerated."""
+    """Set N+1 to `strict`; the failure of some other node is not tolerated."""
     if scenario.request:
         scenario.document["nodegroups"]["uuid-doomed"] = builders.group(
             "doomed", alloc_policy="unallocable"
@@ -68,7 +68,7 @@ def n1_strict(scenario: Scenario) -> Iterator[None]:
 
 
 def _reserved_on_best(scenario: Scenario) -> Json:
-    """Make the secondary of a large instance reserve all that `best` has free."""
+    """Add a large instance with a secondary that reserves all free memory of `best`."""
     scenario.disable_n1()
     size = MEMORY[BEST] - HELD[BEST] - 256
     near = scenario.kind != DRBD and scenario.group_of(NEXT) is scenario.group_of(BEST)

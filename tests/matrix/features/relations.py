@@ -1,4 +1,4 @@
-"""Constraints between instances, and between instances and nodes."""
+"""Define constraints between instances, and between instances and nodes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def together_as_one(scenario: Scenario) -> Iterator[None]:
 
 @feature("apart (node)", PRIMARIES)
 def apart_node(scenario: Scenario) -> Iterator[None]:
-    """Forbid that ``at-best`` and the subject share a node."""
+    """Forbid that the subject shares a node with the instance on `best`."""
     scenario.tag(scenario.subject, "iallocator:separate:must:web")
     yield
     scenario.tag(scenario.instance("at-best"), "iallocator:separate:must:web")
@@ -66,7 +66,7 @@ def apart_domain(scenario: Scenario) -> Iterator[None]:
 
 @feature("apart (group)", PRIMARIES, split=True)
 def apart_group(scenario: Scenario) -> Iterator[None]:
-    """Forbid that ``at-best`` and the subject share a node group."""
+    """Forbid that the subject shares a node group with the instance on `best`."""
     scenario.tag(scenario.subject, "iallocator:separate:must:web:group")
     yield
     scenario.tag(scenario.instance("at-best"), "iallocator:separate:must:web:group")
@@ -74,7 +74,7 @@ def apart_group(scenario: Scenario) -> Iterator[None]:
 
 @feature("should with a penalty", PRIMARIES)
 def should(scenario: Scenario) -> Iterator[None]:
-    """Set a penalty for sharing a node with ``at-best``, higher than the advantage of `best`."""
+    """Set a penalty for sharing a node with the instance on `best`."""
     scenario.tag(scenario.subject, "iallocator:separate:should:web:1000")
     yield
     scenario.tag(scenario.instance("at-best"), "iallocator:separate:should:web:1000")
@@ -99,7 +99,7 @@ def priority(scenario: Scenario) -> Iterator[None]:
 
 @feature("order", rival=True, expect=WAITS)
 def order(scenario: Scenario) -> Iterator[None]:
-    """Require that the subject starts after its rival."""
+    """Require that the subject starts after another instance of the request."""
     scenario.add_rival()
     yield
     scenario.tag(scenario.subject, "iallocator:order:after:rival")

@@ -1,4 +1,4 @@
-"""Prepare facts that several features use."""
+"""Prepare facts that several features of the matrix use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def excluded_from_best(scenario: Scenario) -> None:
 
 
 def only_best_can_rescue(scenario: Scenario) -> None:
-    """Let the instances of `keeper` fit on `best` only, and only without the subject."""
+    """Let the instances of `keeper` restart on `best` only, and only without the subject."""
     size = MEMORY[BEST] - HELD[BEST] - 256
     home = KEEPER
     if scenario.group_of(KEEPER) is not scenario.group_of(BEST):

@@ -1,7 +1,7 @@
-"""The table of features: facts that may decide the placement of an instance.
+"""Define the table of features: facts that can decide the placement of an instance.
 
-Each feature is a generator over a `Scenario`. Before its ``yield``, the feature prepares the common
-facts. After the ``yield``, it sets the one deciding fact. The preparation alone is the control.
+Each feature is a generator over a scenario. Before its ``yield`` it prepares the common facts,
+after it it sets the one deciding fact. The preparation alone is the control.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ __all__ = [
 ]  # fmt: skip
 
 AWAY = "away"
-"""With the feature the subject goes to `next`, or is not placed; without it to `best`."""
+"""Expectation: with the feature, the subject is not on the node `best`; without it, it is."""
 
 HERE = "here"
-"""With the feature the subject goes to `best`; without it, elsewhere."""
+"""Expectation: with the feature, the subject is on `best`; without it, on another node."""
 
 WAITS = "waits"
-"""With the feature the step of the subject comes after that of its rival; otherwise not."""
+"""Expectation: only with the feature, the subject's step depends on that of its rival."""
 
 FAILS_OVER = "fails over"
-"""With the feature the subject fails over; otherwise it is migrated."""
+"""Expectation: with the feature, the subject fails over; without it, it is migrated."""
 
 STAYS = "stays"
-"""With the feature the subject is not stopped; otherwise it is stopped."""
+"""Expectation: with the feature, the subject is not stopped; without it, it is."""
 
 EVERY = (SHARED, PLAIN, DRBD, PAIR)
 PRIMARIES = (SHARED, PLAIN, PAIR)
@@ -48,23 +48,23 @@ Build = Callable[[Scenario], Iterator[None]]
 
 @dataclass(frozen=True)
 class Feature:
-    """Represent one row of the matrix.
+    """A row of the matrix: a fact that decides the placement of the subject.
 
     Attributes
     ----------
-    name
-        As in the table.
-    kinds
-        The kinds of subject that it can decide for.
-    split
-        Whether it is a property of groups: `best` and `next` are then of different ones.
-    rival
+    name:
+        The name in the table.
+    kinds:
+        The kinds of subjects for which it can decide.
+    split:
+        Whether it is a property of groups, so that `best` and `next` are in different ones.
+    rival:
         Whether it decides between two instances of a request.
-    expect
+    expect:
         `AWAY`, `HERE`, `WAITS`, `FAILS_OVER` or `STAYS`.
-    nowhere
-        Whether not even `next` is left.
-    build
+    nowhere:
+        Whether it excludes `next`, too.
+    build:
         The generator.
     """
 
@@ -77,7 +77,7 @@ class Feature:
     build: Build
 
     def leaves_nothing(self, scenario: Scenario) -> bool:
-        """Return whether the feature also excludes `next`."""
+        """Return whether the feature excludes both `best` and `next`."""
         return self.nowhere or scenario.node(NEXT)["drained"]
 
     def applied(self, scenario: Scenario) -> Scenario:

@@ -1,4 +1,4 @@
-"""Features of htools' tags: exclusion, location, migration."""
+"""Define features of htools' tags: exclusion, location, migration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .table import PRIMARIES, feature
 
 @feature("exclusion tags", PRIMARIES)
 def exclusion_tags(scenario: Scenario) -> Iterator[None]:
-    """Give ``at-best`` and the subject the same exclusion tag."""
+    """Give the subject the exclusion tag of the instance on `best`."""
     excluded_from_best(scenario)
     tags = scenario.instance("at-best")["tags"]
     scenario.instance("at-best")["tags"] = []
@@ -29,7 +29,7 @@ def exclusion_tags(scenario: Scenario) -> Iterator[None]:
 
 @feature("location tags")
 def location_tags(scenario: Scenario) -> Iterator[None]:
-    """Set the desired location of a primary; for a secondary, one other than its primary's."""
+    """Set the desired location of a primary; for a secondary, a location unlike the primary's."""
     scenario.tag(None, "htools:nlocation:site", "htools:desiredlocation:site")
     scenario.tag(scenario.node(NEXT), "site:a")
     scenario.tag(scenario.node(KEEPER), "site:b")
