@@ -74,6 +74,9 @@ class Behaviour:
     tells_nearest = True
     """A rejection names the node that is closest to acceptable, and what it lacks."""
 
+    lists_rejections = False
+    """If an instance cannot be moved, the reason of each node is listed, as hail does."""
+
     knows_affinity = True
     """Tags with affinity constraints are used."""
 

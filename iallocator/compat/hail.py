@@ -28,6 +28,7 @@ class HailBehaviour(Behaviour):
     prints_as_htools = True
     reports_inconsistent_nodes = False
     tells_nearest = False
+    lists_rejections = True
     knows_affinity = False
     counts_new_statistics = False
     passes_n1_at_equality = True

@@ -86,11 +86,12 @@ def move_to_group(
     If the moves there cannot be made, the next group is tried; hail gives up then.
     `names_nearest`: report the closest node if the instance cannot be placed.
     """
-    if not instance.kind.relocatable:
-        return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
+    settings = context.settings
+    fixed = f"Instances of type {instance.template} cannot be relocated"
+    if not (instance.kind.relocatable or settings.behaviour.lists_rejections):
+        return MoveResult(message=fixed)
     if not groups:
         return MoveResult(message="no groups for evacuation: no group is left to move to")
-    settings = context.settings
     allowed = None if settings.behaviour.restricts_new_only else settings.restrict_allocation_to
     allocation = AllocationRequest(instance, groups, allowed=allowed, new=False, counted=False)
     offers = collect_offers(context, allocation)
@@ -101,6 +102,8 @@ def move_to_group(
 
             outcome.nearest = nearest_new(context, allocation, offers)
         return outcome
+    if not instance.kind.relocatable:
+        return MoveResult(message=fixed)
 
     def into(uuid: str) -> MoveResult:
         group = next(group for group in groups if group.uuid == uuid)

@@ -126,7 +126,7 @@ class State(Holdings):
             recorded = columns[MEMORY][index] + advertised - node.reserved_memory
             reported = node.reported_memory * node.memory_ratio
             columns[MEMORY][index] = min(recorded, reported) + node.lent_memory
-            if node.reserve_slack and columns[MEMORY][index] == self.reserved[index] > 0:
+            if node.reserve_slack and columns[MEMORY][index] == self.reserved[index]:
                 self.reserved[index] -= node.reserve_slack
             if node.lent_memory:
                 # The node reports what is not in use: here, memory may be allocated but unused

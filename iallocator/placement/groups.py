@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
     from iallocator.placement.results import AllocationRequest, GroupPlacements
@@ -119,6 +120,8 @@ def offer_of(
     offer.rejected = placements.rejected[1] if placements.rejected else None
     if placements.best:
         offer.key, best = placements.best[0]
+        if evaluator.settings.behaviour.decides_by_rounding and offer.shown_score and offer.key:
+            offer.shown_score = _exactly_shown(context, evaluator, instance, offer)
         offer.ranked_by = placements.ranked_by
         broken = context.affinity.broken(instance, best[0])
         if broken:
@@ -128,6 +131,18 @@ def offer_of(
         elif placements.order is not None:
             offer.extra |= placements.order.extra(best)
     return offer
+
+
+def _exactly_shown(
+    context: Context, evaluator: Evaluator, instance: Instance, offer: GroupSolution
+) -> str:
+    """Return the score of the best placement of `offer` as hail adds it up, if it is a score."""
+    if evaluator.settings.strategy != "score" or not isinstance(offer.key, float):
+        return offer.shown_score
+    from iallocator.scoring.rounding import RunningSums
+
+    sums = RunningSums(context.state, evaluator.scope.nodes, instance)
+    return words_of_rank(sums.created([offer.nodes[0]])[0])
 
 
 def fill_offer(

@@ -192,6 +192,8 @@ def move_pair(
         if rejection is not None:
             _record_exchange(context, evaluator, instance, rejection)
             why = f"Failing over to the secondary: {rejection.reason}"
+            if context.settings.behaviour.lists_rejections:
+                why = f"Allocation failed: {why}"
             return _no_pair(why, {rejection.reason: 1})
         first = [(FAILOVER, secondary)]
         old, secondary = secondary, old
@@ -212,7 +214,12 @@ def move_pair(
         ],
     )
     if outcome.best is None:
-        return _no_pair(tally(outcome.failures), outcome.failures)
+        why = tally(outcome.failures)
+        if context.settings.behaviour.lists_rejections:
+            from iallocator.placement.listed_reasons import listed_reasons
+
+            why = listed_reasons(context, last_pair=True)
+        return _no_pair(why, outcome.failures)
     return outcome
 
 
@@ -254,7 +261,12 @@ def _outcome(
     outcome = MoveResult(failures=candidates.failures)
     outcome.order = order
     if not candidates.feasible:
-        outcome.message = f"Can't find any good node: {tally(candidates.failures)}"
+        why = tally(candidates.failures)
+        if context.settings.behaviour.lists_rejections:
+            from iallocator.placement.listed_reasons import listed_reasons
+
+            why = listed_reasons(context)
+        outcome.message = f"Can't find any good node: {why}"
         return outcome
     settings, present = evaluator.settings, context.state.where[instance.name]
     ranked: Iterable[Placement] = candidates.ranked()

@@ -138,6 +138,7 @@ MAY_READ = {
     "wire": "documents are read there, storage pools by tags too",
     "compat.htools.hinfo": "prints the tags of the cluster",
     "compat.htools.hbal": "prints the tags of the cluster",
+    "compat.htools.request_details": "prints the tags of groups",
     "sources": "text files are read and written there",
     "model.tags": "tags of clusters that give meaning to those of nodes and instances",
     "model.cluster": "where tags are kept",

@@ -16,7 +16,7 @@ from tests.live.worlds import POLICY, instance, node
 
 from .documents import KINDS, document
 
-__all__ = ["OPTIONS", "Case", "case", "cluster_text"]
+__all__ = ["OPTIONS", "Case", "case", "cluster_text", "tight_request"]
 
 
 class Case(NamedTuple):
@@ -193,11 +193,35 @@ def _request(rng: Random, kinds: Sequence[str]) -> str:
     hail crashes if an option names a cluster that lacks an instance of the request; then `kinds`
     are of new instances only.
     """
-    message = document(rng.randrange(10**6), rng.choice(kinds))
+    kind = rng.choice(kinds)
+    message = (
+        tight_request(rng, kind) if rng.random() < 0.3 else document(rng.randrange(10**6), kind)
+    )
     if rng.random() < 0.2:
         _damage(rng, message)
     text = json.dumps(message)
     return text[: rng.randrange(len(text))] if rng.random() < 0.02 else text
+
+
+def tight_request(rng: Random, kind: str) -> Json:
+    """Return a message for hail with nodes that lack a resource, and other policies of groups."""
+    message = document(rng.randrange(10**6), kind)
+    for one in message["nodes"].values():
+        if rng.random() < 0.7:
+            for key in rng.sample(
+                ["free_memory", "free_disk", "total_cpus"], rng.choice([1, 1, 2])
+            ):
+                if one.get(key):
+                    one[key] = 1 if key == "total_cpus" else rng.choice([0, 10, 1000])
+        if rng.random() < 0.15:
+            one["offline"] = True
+    if rng.random() < 0.3:
+        for group in message["nodegroups"].values():
+            group["alloc_policy"] = rng.choice(["unallocable", "last_resort", "preferred"])
+    if kind == "change-group" and rng.random() < 0.5:
+        groups = list(message["nodegroups"])
+        message["request"]["target_groups"] = rng.sample(groups, rng.choice([0, 1]))
+    return message
 
 
 def _damage(rng: Random, value: Any) -> None:

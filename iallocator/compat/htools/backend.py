@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from math import isfinite, isnan
 from types import SimpleNamespace
 
 from iallocator.compat.hail import IN_ORDER
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from iallocator.model.cluster import Cluster, Group, Load, Node
+    from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.policy import Policy, Spec
     from iallocator.sources import Source
 
 __all__ = [
     "NOT_LOADED", "Given", "adjust", "check_bad",
-    "cluster_score", "domain", "group_of", "instance_list", "load",
+    "cluster_score", "decimal", "domain", "group_of", "instance_list", "load",
     "node_list", "policy_text", "save", "scores", "settings_of", "split_instances",
     "table", "warn", "write",
 ]  # fmt: skip
@@ -133,11 +134,7 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     if given.dynu_file is not None:
         from iallocator.compat.htools.utilisation import read_loads
 
-        loads: dict[str, Load] = {}
-        names = [one.name for one in cluster.instances]
-        for word, (cpu, memory, disk, net) in read_loads(given.dynu_file):
-            for name in meant(word, names):
-                loads[name] = cpu, memory, disk, net
+        loads = dict(read_loads(given.dynu_file))
         if not given.ignore_dynu:
             set_loads(cluster, loads)
     if settings.measures:
@@ -269,7 +266,7 @@ def scores(state: State, nodes: Sequence[int]) -> list[str]:
     rows = [("Field", "Value", "Weight")]
     if any(state.cluster.nodes[index].online for index in nodes):
         rows += [
-            (one.htools, f"{term / one.weight:.8f}", f"x{one.weight:.2f}")
+            (one.htools, decimal(term / one.weight), f"x{one.weight:.2f}")
             for one, term in zip(STATISTICS, terms_of(state, nodes), strict=True)
             if one.htools
         ]
@@ -280,6 +277,13 @@ def cluster_score(state: State, nodes: Sequence[int]) -> float:
     """Return the score of `nodes`; 0 if none of them is online."""
     online = any(state.cluster.nodes[index].online for index in nodes)
     return score_of(state, nodes) if online else 0.0
+
+
+def decimal(value: float) -> str:
+    """Return `value` with eight decimals; infinity and NaN as htools write them."""
+    if isnan(value):
+        return "NaN"
+    return f"{value:.8f}" if isfinite(value) else f"{'-' if value < 0 else ''}Infinity"
 
 
 QUOTIENTS: dict[str, tuple[int, Callable[[Node], float]]] = {

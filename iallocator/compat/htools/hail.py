@@ -10,7 +10,7 @@ from iallocator.commands.states import state_after
 from iallocator.compat.htools.backend import load, node_list, warn, write
 from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.message_errors import message_problem
-from iallocator.compat.htools.request_details import details_of
+from iallocator.compat.htools.request_details import details_of, group_text
 from iallocator.compat.htools.text_errors import complain_of_file
 from iallocator.engine import decide, reading_for
 from iallocator.errors import IallocatorError, say
@@ -26,18 +26,28 @@ from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from iallocator.compat.htools.backend import Given
+    from iallocator.model.cluster import Cluster
+    from iallocator.reply import Reply
+    from iallocator.requests.existing import Request
 
 __all__ = ["run"]
 
 MOVED = re.compile(r"^([0-9]+ instances failed to move and [0-9]+ were moved successfully).*")
 """The text of an answer about several instances; the group is the part that hail prints."""
 
-NO_NODES = "no nodes available"
-"""The reason that this program adds to an answer if a group has no other node."""
+NO_NODES = "Can't find any good node: "
+"""The reason if a group has no other node; this program names it after the colon."""
+
+UNALLOCABLE = re.compile(r"; warning: the allocation policy of group \S+ is unallocable$")
+UNMIRRORED = re.compile(r"(Can't relocate non-mirrored instances): .*")
+NO_SECONDARY = re.compile(r"Instances of type (\S+) have no secondary to relocate")
 
 
 UNKNOWN_GROUP = re.compile(r"^Group (\S+) does not exist$")
+DISCONNECTED = re.compile(r"^group (\S+)( is not connected .*)")
 CHOSEN = re.compile(r"(Selected group: [^,]+, )?(.*)", re.DOTALL)
 NEXT_GROUP = re.compile(r", (?=[Gg]roup \S+ )")
 """The separator of the parts of an answer about a new instance; each part is about one group."""
@@ -94,10 +104,7 @@ def run(given: Given) -> int:
     _show(given, before, "Initial")
     _save(given, before, master, "pre-ialloc", "before")
     reply = decide(cluster, request, settings)
-    reply.info = _info(reply.info)
-    if isinstance(request, NodeEvacuate | ChangeGroup) and reply.success:
-        for failed in reply.result[1]:
-            failed[1] = failed[1].replace(f": {NO_NODES}", ": ")
+    _reword(reply, request, cluster, message)
     sys.stdout.buffer.write(encode(reply, extended=False))
     sys.stdout.flush()
     for instance in request.coming:
@@ -123,17 +130,60 @@ def _save(given: Given, state: State, master: str, ending: str, moment: str) -> 
         say(f"The cluster state {moment} iallocator run has been written to file '{path}'")
 
 
+def _reword(reply: Reply, request: Request, cluster: Cluster, message: dict[str, Any]) -> None:
+    """Give the texts of `reply` hail's words. `message`: the document with the `request`."""
+    reply.info = UNALLOCABLE.sub("", _info(reply.info))
+    if request.new:
+        chosen = message["request"].get("group_name")
+        reply.info = _disconnected(reply.info, cluster, chosen)
+    if isinstance(request, NodeEvacuate | ChangeGroup) and reply.success:
+        nowhere = ""
+        if isinstance(request, ChangeGroup) and not request.target_groups(cluster):
+            nowhere = _no_groups(cluster, message["nodegroups"])
+        for failed in reply.result[1]:
+            failed[1] = nowhere or _reason(failed[1])
+
+
 def _info(info: str) -> str:
     """Return the text of a reply in hail's words: without the reasons that this program adds.
 
     The groups that lack a network of the instance come first.
     """
-    info = MOVED.sub(r"\1", info.replace(f": {NO_NODES}", ": "))
+    info = MOVED.sub(r"\1", UNMIRRORED.sub(r"\1", _reason(info)))
     info = UNKNOWN_GROUP.sub(r"Wrong number of elems found with name \1", info)
     chosen, rest = CHOSEN.fullmatch(info).groups("")  # type: ignore[union-attr]
     parts = NEXT_GROUP.split(rest)
     parts.sort(key=lambda part: not part.startswith("group "))
     return chosen + ", ".join(parts)
+
+
+def _disconnected(info: str, cluster: Cluster, chosen: str | None) -> str:
+    """Return `info`, with hail's words for a group that lacks a network and had no alternative.
+
+    `chosen`: the name of the group that the request names.
+    """
+    if chosen is not None:
+        return DISCONNECTED.sub(r"The group \1\2", info)
+    if len(cluster.groups) == 1:
+        return DISCONNECTED.sub(r"Group \1: error The group \1\2", info)
+    return info
+
+
+def _reason(text: str) -> str:
+    """Return why an instance cannot be moved as hail words it."""
+    text = text.replace(f"{NO_NODES}no nodes available", NO_NODES)
+    return NO_SECONDARY.sub(
+        r"Instances with disk template '\1' can't execute change secondary", text
+    )
+
+
+def _no_groups(cluster: Cluster, raw: dict[str, Any]) -> str:
+    """Return that no group is left for an instance, with hail's data structures as text.
+
+    `raw`: the groups of the message, by their uuids.
+    """
+    groups = ",".join(group_text(one, raw[one.uuid]["networks"]) for one in cluster.groups)
+    return f"no groups for evacuation: allowed groups was Just [], all groups: [{groups}]"
 
 
 def _settings(given: Given) -> Settings:

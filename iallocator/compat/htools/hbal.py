@@ -11,6 +11,7 @@ from iallocator.commands.shared_options import job_priority
 from iallocator.compat.htools.backend import (
     adjust,
     cluster_score,
+    decimal,
     domain,
     group_of,
     instance_list,
@@ -191,12 +192,13 @@ def _show_beginning(given: Given, before: State, group: Group) -> float:
     bad_nodes, bad_instances = len(bad), len(held)
     if loud > 0:
         print(f"Initial check done: {bad_nodes} bad nodes, {bad_instances} bad instances.")
-    violating = _violating(before, group)
+    names = {index: before.cluster.nodes[index].name for index in reversed(group.nodes)}
+    happy = {index: name for index, name in names.items() if index not in bad}
+    violating = _violating(before, happy)
     if loud > 4:
-        nodes = [(index, before.cluster.nodes[index].name) for index in reversed(group.nodes)]
-        status = (f'("{name}",{violating.get(index, "Ok ()")})' for index, name in nodes)
-        print(f"Bad nodes: {dumps([name for index, name in nodes if index in bad])}")
-        print(f"N+1 happy nodes: {dumps([name for index, name in nodes if index not in bad])}")
+        status = (f'("{name}",{violating.get(k, "Ok ()")})' for k, name in happy.items())
+        print(f"Bad nodes: {dumps([name for index, name in names.items() if index in bad])}")
+        print(f"N+1 happy nodes: {dumps([*happy.values()])}")
         print(f"Node policy status: [{','.join(status)}]")
     if bad_nodes:
         print(
@@ -215,10 +217,10 @@ def _show_beginning(given: Given, before: State, group: Group) -> float:
         say(f"\nInitial cluster status:\n{node_list(before, given.print_nodes, group)}")
     score = cluster_score(before, group.nodes)
     if loud > 2:
-        print(f"Initial coefficients: overall {score:.8f}")
+        print(f"Initial coefficients: overall {decimal(score)}")
         print("\n".join(scores(before, group.nodes)))
     else:
-        print(f"Initial score: {score:.8f}")
+        print(f"Initial score: {decimal(score)}")
     return score
 
 
@@ -228,10 +230,10 @@ def _show_end(given: Given, done: PlanResult, group: Group, score: float) -> Non
     if not done.entries:
         print("No solution found")
     elif loud > 2:
-        print(f"Final coefficients:   overall {cluster_score(after, group.nodes):.8f}")
+        print(f"Final coefficients:   overall {decimal(cluster_score(after, group.nodes))}")
         print("\n".join(scores(after, group.nodes)))
     else:
-        print(f"Cluster score improved from {score:.8f} to {done.entries[-1].score:.8f}")
+        print(f"Cluster score improved from {decimal(score)} to {decimal(done.entries[-1].score)}")
     if loud > 0:
         print(f"Solution length={len(done.entries)}")
     if loud > 3:
@@ -241,13 +243,13 @@ def _show_end(given: Given, done: PlanResult, group: Group, score: float) -> Non
             print(f"{title} mem={memory} disk={disk}")
 
 
-def _violating(state: State, group: Group) -> dict[int, str]:
-    """Return index of a node of `group` that exceeds a ratio of the policy -> the ratio.
+def _violating(state: State, nodes: Iterable[int]) -> dict[int, str]:
+    """Return index of one of `nodes` that exceeds a ratio of the policy -> the ratio.
 
     All primaries of a node use virtual cpus, except instances that are marked offline.
     """
     violating: dict[int, str] = {}
-    for node in (state.cluster.nodes[index] for index in group.nodes):
+    for node in (state.cluster.nodes[index] for index in nodes):
         counted = [i for i in state.primaries[node.index].values() if not i.admin_offline]
         cpus = node.reserved_cpus + sum(one.vcpus for one in counted)
         spindles = state.columns[SPINDLES][node.index]
@@ -274,7 +276,7 @@ def _print_moves(done: PlanResult, end: str) -> None:
         name = move.instance.name.removesuffix(end)
         print(
             f"  {number:3}. {name:{longest}} {places(move.before)} => {places(move.after)} "
-            f"{entry.score:12.8f} a={steps}"
+            f"{decimal(entry.score):>12} a={steps}"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.commands.planner_options import Check
 from iallocator.commands.plans import balanced
-from iallocator.compat.htools.backend import adjust, load
+from iallocator.compat.htools.backend import adjust, decimal, load
 from iallocator.compat.htools.hbal import options_of
 from iallocator.deadline import Deadline
 from iallocator.documents.checkup import HCHECK_KEYS, Checkup
@@ -73,7 +73,7 @@ def _text(checkup: Checkup, alone: bool) -> Iterator[str]:
                 sums[key] += value
                 yield f"    {WORDS[key]}: {value}"
             score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
-            yield f"    Group score: {score:.8f}"
+            yield f"    Group score: {decimal(score)}"
         yield f"\nCluster statistics {stage}"
         for key, value in sums.items():
             if key != "GN1_FAIL" or checkup.capacity_checks:

@@ -6,6 +6,7 @@ from iallocator.compat.htools.backend import (
     adjust,
     check_bad,
     cluster_score,
+    decimal,
     domain,
     instance_list,
     load,
@@ -67,7 +68,7 @@ def run(given: Given) -> int:
             rows.append((
                 one["name"], str(one["nodes"]), str(one["instances"]),
                 str(len(one["bad_nodes"])), str(len(one["bad_instances"])),
-                str(one["n1"]), f"{cluster_score(state, nodes[one['uuid']]):.8f}",
+                str(one["n1"]), decimal(cluster_score(state, nodes[one['uuid']])),
             ))  # fmt: skip
         left = (True, False, False, False, False, True, False)
         print("\n".join(f"   {line}" for line in table(rows, left)))
@@ -75,5 +76,5 @@ def run(given: Given) -> int:
     print(f"Cluster is N+1 {'un' * bool(bad)}happy")
     print("Cluster coefficients:")
     print("\n".join(scores(state, every)))
-    print(f"Cluster score: {cluster_score(state, every):.8f}")
+    print(f"Cluster score: {decimal(cluster_score(state, every))}")
     return 0

@@ -10,6 +10,7 @@ from iallocator.compat.htools.backend import (
     Given,
     check_bad,
     cluster_score,
+    decimal,
     load,
     node_list,
     write,
@@ -78,7 +79,7 @@ def _show(given: Given, source: Source, name: str, width: int) -> None:
         sum(node.total_disk for node in nodes) // GIB,
         sum(node.reported_disk for node in nodes) // GIB,
     )  # fmt: skip
-    cells = (*map(str, figures), f"{cluster_score(state, every):.8f}")
+    cells = (*map(str, figures), decimal(cluster_score(state, every)))
     print(_line(name, cells, width))
     if given.print_nodes is not None:
         print(node_list(state, given.print_nodes), end="")

@@ -7,6 +7,7 @@ from iallocator.commands.planner_options import Capacity
 from iallocator.compat.htools.backend import (
     adjust,
     cluster_score,
+    decimal,
     domain,
     load,
     node_list,
@@ -15,13 +16,16 @@ from iallocator.compat.htools.backend import (
     table,
 )
 from iallocator.compat.htools.errors import ProgramError
+from iallocator.deadline import Deadline
 from iallocator.errors import say
-from iallocator.planners.capacity.capacity import study
+from iallocator.planners.capacity.capacity import failing_nodes, study
 from iallocator.planners.capacity.report import key_lines, share, tiers
+from iallocator.planners.check.health import examine
+from iallocator.wire.codec import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
@@ -68,10 +72,10 @@ def run(given: Given) -> int:
         say(f"\nInitial cluster status:\n{node_list(state, given.print_nodes)}")
     if loud > 2:
         nodes = range(len(source.cluster.nodes))
-        say(f"Initial coefficients: overall {cluster_score(state, nodes):.8f}")
+        say(f"Initial coefficients: overall {decimal(cluster_score(state, nodes))}")
         say("\n".join(scores(state, nodes)))
     if loud > 3:
-        say(f"Allocatable nodes: {_allocatable(source.cluster, report, bool(given.simulate))}")
+        _show_restrictions(given, source.cluster, report, own.min_disk)
     for kind, title in KINDS:
         done = getattr(report, kind)
         if done is None or report.nowhere:
@@ -111,17 +115,44 @@ def _save(given: Given, source: Source, report: CapacityReport, kind: str) -> No
     say(f"The cluster state after {kind} allocation has been written to file '{path}'")
 
 
-def _allocatable(cluster: Cluster, report: CapacityReport, first: int) -> str:
+def _show_restrictions(
+    given: Given, cluster: Cluster, report: CapacityReport, min_disk: float
+) -> None:
+    """Report the nodes and groups that violate N+1, and the nodes that may be used.
+
+    A group with a bad node is not used. With ``--independent-groups``, no bad group is used. With
+    ``--accept-existing-errors`` alone, all groups are used.
+    """
+    failing = [cluster.nodes[index] for index in reversed(failing_nodes(report.before))]
+    health = examine(report.before, "strict", min_disk, None, Deadline(None), {})
+    bad_groups = [one.group for one in health if one.counts["global_n1"]]
+    if failing:
+        say(f"Bad nodes: {dumps([node.name for node in failing])}")
+    if bad_groups:
+        say(f"Bad groups: {dumps([group.name for group in bad_groups])}")
+    closed = {node.group.index for node in failing}
+    if given.independent_groups:
+        closed.update(group.index for group in bad_groups)
+    elif given.accept_existing_errors:
+        closed.clear()
+    say(f"Allocatable nodes: {_allocatable(cluster, report, bool(given.simulate), closed)}")
+
+
+def _allocatable(
+    cluster: Cluster, report: CapacityReport, first: int, closed: Collection[int]
+) -> str:
     """Return the usable nodes, as positions in the source, in the form of a Haskell value.
 
-    `first`: the position of the first node. For instances on two nodes, the result lists each
-    primary with its secondaries.
+    `first`: the position of the first node. `closed`: the indices of groups that are not used. For
+    instances on two nodes, the result lists each primary with its secondaries.
     """
     last = len(cluster.nodes) - 1
     place = {
         node.index: last - node.index + first
         for node in reversed(cluster.nodes)
-        if node.online and node.group.alloc_policy != "unallocable"
+        if node.online
+        and node.group.alloc_policy != "unallocable"
+        and node.group.index not in closed
     }
     run = report.standard or report.tiered
     if run is None or run.size.nodes == 1:
@@ -197,8 +228,8 @@ def _end(report: CapacityReport, done: Run) -> Iterator[str]:
     """Yield the lines about the end of a filling: the reason, and the used share of the cluster."""
     totals, figures = report.totals, done.figures
     yield f"  - most likely failure reason: {done.filling.reason}"
-    yield f"  - initial cluster score: {report.initial.score:.8f}"
-    yield f"  -   final cluster score: {figures.score:.8f}"
+    yield f"  - initial cluster score: {decimal(report.initial.score)}"
+    yield f"  -   final cluster score: {decimal(figures.score)}"
     rows = [
         ("memory", figures.used_memory, totals.memory),
         ("disk", totals.disk - figures.free_disk, totals.disk),

@@ -5,6 +5,7 @@ Existing instances, nodes and groups appear as their positions in the message.
 
 from __future__ import annotations
 
+from iallocator.compat.htools.backend import policy_text
 from iallocator.model.templates import TEMPLATES
 from iallocator.requests.existing import AllocateSecondary, ChangeGroup, NodeEvacuate, Relocate
 
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.requests.existing import Request
 
-__all__ = ["details_of"]
+__all__ = ["details_of", "group_text"]
 
 MODES = {"all": "ChangeAll", "primary-only": "ChangePrimary", "secondary-only": "ChangeSecondary"}
 """Mode of an evacuation -> its name in details."""
@@ -63,6 +64,16 @@ def details_of(cluster: Cluster, request: Request, raw: dict[str, Any]) -> str:
     listed = "Nothing" if allowed is None else f"(Just {_texts(allowed)})"
     new = _new(raw, request.new[0].instance)
     return f"Allocate ({new}) ({_allocation(raw, raw.get('group_name'))}) {listed}"
+
+
+def group_text(group: Group, networks: Iterable[str]) -> str:
+    """Return `group` in hail's words, with its `networks` in the order of the message."""
+    policy = "".join(part.capitalize() for part in group.alloc_policy.split("_"))
+    return (
+        f"Group {{name = {_text(group.name)}, uuid = {_text(group.uuid)}, idx = {group.index}, "
+        f"allocPolicy = Alloc{policy}, networks = {_texts(networks)}, "
+        f"iPolicy = {policy_text(group.policy)}, allTags = {_texts(group.tags)}}}"
+    )
 
 
 def _allocation(raw: dict[str, Any], group: str | None) -> str:

@@ -45,8 +45,10 @@ def read_loads(path: str) -> list[tuple[str, Load]]:
         If the file cannot be read, or a line is invalid.
     """
     loads: list[tuple[str, Load]] = []
-    text = _text(path).removesuffix("\n")
-    for line in text.split("\n") if text else ():
+    lines = _text(path).split("\n")
+    if not lines[-1]:
+        lines.pop()
+    for line in lines:
         words = line.split(" ")
         if len(words) != 5:
             raise ProgramError(f"{UNREADABLE}Cannot parse line {line}")

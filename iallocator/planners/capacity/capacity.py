@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_COUNTED_SINGLY", "CapacityOptions", "CapacityReport", "FillingExtent", "FillingRules",
-    "FillingScope", "Run", "closest_of", "is_endless", "study",
+    "FillingScope", "Run", "closest_of", "failing_nodes", "is_endless", "study",
 ]  # fmt: skip
 
 
