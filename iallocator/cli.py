@@ -186,7 +186,7 @@ def _say(reply: Reply, encoded: bytes, settings: Settings) -> None:
 
 
 def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
-    """Return the response to the request document `raw` with these options.
+    """Return the response to the request document `raw`, given the options in `arguments`.
 
     Raises
     ------

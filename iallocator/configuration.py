@@ -61,7 +61,7 @@ class Configuration:
     Raises
     ------
     UsageError
-        If the file cannot be read, is not TOML, or has another table.
+        If the file cannot be read, is not TOML, or has a table with another name.
     """
 
     def __init__(self, path: str, commands: Collection[str]) -> None:

@@ -88,7 +88,7 @@ class Stopped(Exception):  # noqa: N818  # no error: the best result so far coun
 
 
 class DeadlineError(TimeoutError):
-    """A deadline has passed; the text names the deadline, and what had not happened."""
+    """A deadline has passed; the text has its name, and the event that had not happened."""
 
 
 class _Signals:
@@ -135,8 +135,8 @@ def check() -> None:
     Raises
     ------
     Stopped
-        If a signal has come: once. If a limit that is entered (``with deadline``) has passed: once
-        for each limit.
+        If a signal has come (raised once), or if the time limit of an enclosing ``with deadline``
+        block has passed (raised once for each block).
     """
     if _Signals.held:
         return
@@ -222,7 +222,7 @@ class Released:
 
 
 class Running:
-    """A ``with`` block: one run of the program. Its limit counts from the beginning of the block.
+    """A ``with`` block for one run of the program. Time limits count from its beginning.
 
     The time for reading input counts, too. Outside of such a block, a limit counts from the moment
     when it is set.
@@ -232,7 +232,7 @@ class Running:
     began, read:
         The moments when the run began, and when it had read its input; None before that.
     reserved:
-        Seconds at the end of the limit that are needed to write the result; see `reserve`.
+        Seconds at the end of the time limit that are kept for writing the result.
     """
 
     began: ClassVar[float | None] = None
@@ -285,13 +285,13 @@ class Deadline:
     work:
         Kind of work -> allowed amount; kinds that are missing are not limited.
     whole:
-        The deadline of the work that this is a part of. Work here counts there as well. Its clock
-        ends this one if `seconds` is None.
+        The deadline of the whole work of which this work is a part. Work that is spent here is
+        spent there, too. If `seconds` is None, the clock of `whole` ends this deadline.
 
     Attributes
     ----------
     seconds:
-        As given.
+        The parameter `seconds`.
     around:
         The deadline of the enclosing block, or None.
     raises_at:
@@ -358,8 +358,8 @@ class Deadline:
     ) -> Self:
         """Return the deadline of a search that may do the work of `seconds` seconds.
 
-        Its clock is that of `whole`, or `LAST_RESORT`. `shown`: the seconds that messages name if
-        `whole` ends it, by default `seconds`.
+        By the clock, the search ends with `whole`, or after `LAST_RESORT` seconds. `shown`: the
+        seconds in messages if `whole` ends the search, by default `seconds`.
         """
         work = {kind: int(seconds * amount) for kind, amount in PER_SECOND.items()}
         if whole is None:
@@ -368,7 +368,7 @@ class Deadline:
         return cls(None, f"{shown:g} s", work=work, whole=whole)
 
     def part(self, share: float) -> Deadline:
-        """Return the deadline of a part with a share of the time and the work that are left."""
+        """Return the deadline of a part, with a `share` (0 to 1) of the time and work left."""
         work = {kind: int(amount * share) for kind, amount in self.work.items()}
         return Deadline(max(0.0, self.left * share), self.limit, work=work, whole=self)
 
@@ -394,7 +394,7 @@ class Deadline:
                 work[kind] -= amount
 
     def take(self, items: Iterable[Item], kind: str) -> list[Item]:
-        """Return as many of `items` as the budget of that `kind` of work allows; spend it."""
+        """Return as many of `items` as the budget of that `kind` of work allows; spend the work."""
         items_taken = list(islice(items, max(0, min(int(self.work[kind]), maxsize))))
         self.spend(len(items_taken), kind)
         return items_taken

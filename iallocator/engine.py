@@ -165,7 +165,7 @@ def decide(
 def _context(
     cluster: Cluster, request: Request, settings: Settings, trace: Trace | None, deadline: Deadline
 ) -> tuple[Context, list[str]]:
-    """Return the state and the options of `request`, and what to print about the cluster."""
+    """Return the state and the options of `request`, and remarks about the cluster."""
     from iallocator.placement.context import Context
 
     groups = 1 if request.stays_in_group else len(cluster.groups)
@@ -201,9 +201,9 @@ def effective_settings(
 ) -> Settings:
     """Return `settings`, completed from the request's keys `requested` and from tags.
 
-    Nodes that new instances are restricted to get their full names; an unknown one is a
-    `NotFoundError`. The code that completes settings is loaded only if there is a key or tag; see
-    `iallocator.settings`.
+    The names of the nodes to which new instances are restricted become full names; an unknown name
+    raises `NotFoundError`. The code that completes settings (`iallocator.settings`) is loaded only
+    if there is a key or tag.
     """
     if settings.restrict_allocation_to and settings.behaviour.looks_names_up:
         # `settings` that name the nodes for new instances by their whole names

@@ -39,7 +39,7 @@ def read_file(path: str, limit: int = LARGEST_INPUT) -> bytes:
     Raises
     ------
     UsageError
-        If it cannot be read or decompressed, or has more than `limit` bytes.
+        If the file cannot be read or decompressed, or has more than `limit` bytes.
     """
     try:
         if path == "-":
@@ -210,14 +210,14 @@ def _is_special(path: str) -> bool:
 def write_file(path: str, text: str) -> None:
     """Write `text` to the file at `path` completely, or leave the file as it was.
 
-    It is written to a temporary file, which is renamed. Therefore neither a full disk nor a second
-    writer leaves a part of it. Other files (a pipe, a terminal) are written to directly.
+    The text is written to a temporary file, which is renamed. Therefore neither a full disk nor a
+    second writer leaves a part of it. Other files (a pipe, a terminal) are written to directly.
     ``/dev/stdout`` is standard output; ``-`` is a file of that name.
 
     Raises
     ------
     UsageError
-        If it cannot be written.
+        If the file cannot be written.
     """
     try:
         if path != "-" and is_stdout(path):

@@ -21,17 +21,17 @@ __all__ = ["run"]
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 
 _seen: list[int] = []
-"""The signal that came, if one did."""
+"""The number of the signal that has come; empty if none has."""
 
 UNENCODABLE = "backslashreplace"
-"""Names are data: a terminal that cannot show a letter shows its code."""
+"""How standard output encodes letters of names that the terminal cannot show: as codes."""
 
 
 def run() -> NoReturn:
     """Run the program and end the process without giving its memory back piece by piece.
 
-    For a large cluster, that would take longer than the answer. The array library starts no
-    threads, because starting them takes longer than their work.
+    For a large cluster, freeing the memory would take longer than the answer. The array library
+    starts no threads, because starting them takes longer than their work.
     """
     gc.disable()  # the process ends before there is garbage worth collecting
     _on_signal(_leave)

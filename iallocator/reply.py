@@ -26,7 +26,8 @@ class Reply:
     info:
         One readable line; scripts of operators match its words.
     result:
-        What Ganeti reads, by request type; [] without success.
+        The part of the response that Ganeti reads; its form depends on the request type. [] without
+        success.
     solutions:
         The ranked alternatives, ready to be encoded.
     transition:

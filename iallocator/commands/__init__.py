@@ -1,8 +1,8 @@
 """The table of commands, which an administrator runs.
 
-A row names the modules with the options of a command and with the function that does its work. They
-are loaded when its help is shown, or when it is run. `iallocator.commands.runner.run` runs every
-row.
+A row names the modules with the options of a command and with the function that does its work.
+These modules are loaded when the help of the command is shown, or when the command is run.
+`iallocator.commands.runner.run` runs every row.
 """
 
 from __future__ import annotations
@@ -73,13 +73,14 @@ class Row:
     summary:
         What the command does, for the help, in at most 60 letters.
     options:
-        The module with its class of settings, which is named as the command, without hyphens.
+        The module with the class of settings of the command. The class has the name of the command,
+        without hyphens.
     module:
-        The module with the function that does its work, which is named as the command, with ``_``
-        for hyphens. The function takes the `Command`, and without `READS_ITSELF` a deadline. It
-        returns a `Result`, or with a document of `PLANS` a `PlanResult`, which is verified before
-        it is shown. A module with a function ``follower`` is called as the jobs of an execution
-        proceed.
+        The module with the function of the command. The function has the name of the command, with
+        ``_`` for hyphens. It takes the `Command`, and without `READS_ITSELF` a deadline. It returns
+        a `Result`, or with a document of `PLANS` a `PlanResult`, which is verified before it is
+        shown. If the module has a function ``follower``, the result of that function is called as
+        the jobs of an execution proceed.
     document:
         The type of the document that it returns: a row of `iallocator.render.RENDERERS`.
     request:
@@ -117,7 +118,7 @@ class Row:
 
 
 PLANS = ("plan", "reboots", "campaign", "rescue")
-"""The documents of plans, which are verified before they are shown."""
+"""The types of documents of plans, which are verified before they are shown."""
 
 PLANNED = ("original", "planned")
 
@@ -306,7 +307,7 @@ def check_command(arguments: Sequence[str]) -> None:
 
 
 def unknown_command(word: str) -> str:
-    """Return what is wrong with `word`, which is no command, and what to use instead."""
+    """Return the message that `word` is not a command, and what to use instead."""
     if word in HTOOLS:
         return f"{word}: use {HTOOLS[word]}"
     from iallocator.names import guesses

@@ -1,11 +1,12 @@
 """Execute a campaign of maintenance: plan a group, execute it, and begin again with the rest.
 
-Each group is one plan, executed by `iallocator.commands.execution` with a journal of its own. The
-cluster is read and planned anew before each group. One lock is held for the whole campaign.
+Each group is one plan, executed by `iallocator.commands.execution` with a journal of its own.
+Before each group, the cluster is read and the rest is planned anew. One lock is held for the whole
+campaign.
 
-Exit status 0: everything is done that can be done now; the rest waits for a person, or for
-another run after --until.  1: a step failed, or a node is left out.  128 plus the number of a
-signal: interrupted.
+Exit status 0: everything is done that can be done now; the rest waits for an administrator, or for
+another run after --until. 1: a step failed, or a node is left out. 128 plus the number of a signal:
+interrupted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One run of a command, and its result, for `iallocator.commands.runner`."""
+"""Represent one run of a command, and its result, for `iallocator.commands.runner`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Result:
     remarks:
         Remarks, reported on stderr first.
     problems:
-        What is wrong, reported on stderr last.
+        Messages about problems, reported on stderr last.
     before, after:
         The states to show before and after the document is written.
     """
@@ -125,7 +125,7 @@ class Result:
         return self.document()
 
     def facts(self, medium: str) -> Json:
-        """Return what the renderer for `TEXT` or `PAGE` shows beside the document."""
+        """Return the facts that the renderer for `TEXT` or `PAGE` adds to the document."""
         return self._facts
 
     def machine_lines(self) -> Iterable[str]:
@@ -166,7 +166,7 @@ class Command:
     effective:
         The settings of the command line and the configuration file, completed from tags.
     warnings:
-        What was wrong with settings in tags.
+        Messages about invalid settings in tags.
     partial:
         The result to show if a signal ends a command that reads its input itself.
     follower:
@@ -212,7 +212,7 @@ class Command:
         Raises
         ------
         UsageError, RequestError
-            As `iallocator.sources.load`.
+            If the source cannot be read, or the document is invalid.
         """
         settings = self.settings
         if getattr(settings, "request", None) == "" and settings.names_another_cluster:
@@ -358,7 +358,7 @@ def reject_silent_nodes(cluster: Cluster, settings: Execution, dead: Collection[
     Raises
     ------
     LiveError
-        Unless ``--assume-offline`` is given.
+        If there are such nodes, and the change is executed without ``--assume-offline``.
     """
     cluster.assumed_offline = [name for name in cluster.assumed_offline if name not in dead]
     if not (settings.execute and cluster.assumed_offline) or settings.assume_offline:

@@ -1,8 +1,8 @@
-"""Which common options have an effect on which command, and why not on the others.
+"""The common options that have an effect on each command, and the reasons against others.
 
 A command accepts the options that have an effect on it, and `--help` lists only these. It rejects
-every other option with the reason, because an option without an effect misleads. Requests (the
-call of Ganeti, without a command) take every common option: Ganeti passes the same parameters to
+every other option with the reason, because an option without an effect misleads. Requests (the call
+of Ganeti, without a command) take every common option: Ganeti passes the same parameters to
 requests of every type.
 """
 

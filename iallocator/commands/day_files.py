@@ -26,7 +26,7 @@ ENDING = ".jsonl"
 
 
 def time_words(moment: float) -> str:
-    """Return a time in seconds since 1970 as lines have it: ``2026-01-02T03:10:00Z``."""
+    """Return a time in seconds since 1970 as text in lines: ``2026-01-02T03:10:00Z``."""
     return datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
 
 

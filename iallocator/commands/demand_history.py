@@ -119,7 +119,7 @@ def _captured(own: Capacity, now: float) -> list[DemandSample]:
 
 
 def _archived(command: Command, now: float) -> list[DemandSample]:
-    """Return the demand at the end of each day by the archive of jobs."""
+    """Return the demand at the end of each day, from the archive of jobs."""
     from iallocator.sources.job_archive import past_demand
 
     own: Capacity = command.settings

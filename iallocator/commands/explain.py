@@ -1,4 +1,4 @@
-"""The commands ``explain`` and ``ask``: why an answer is what it is."""
+"""The commands ``explain`` and ``ask``: explain an answer, and answer a question."""
 
 from __future__ import annotations
 

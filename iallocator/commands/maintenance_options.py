@@ -132,4 +132,4 @@ class Maintain(PlanForms, Execution, NodesAway, CampaignSettings):
 
 
 Maintain.options = tuple(one for one in Maintain.options if one.target != "first_job_group")
-"""A campaign has no group of jobs without dependencies but the first one."""
+"""All options except ``--first-job-group``, which has no meaning for a campaign."""

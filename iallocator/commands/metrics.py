@@ -76,7 +76,7 @@ def metrics(command: Command, deadline: Deadline) -> Result:
 
 
 class Measured(Result):
-    """The metrics of a cluster."""
+    """Represent the result of ``metrics``: the metrics of a cluster."""
 
     def __init__(self, metrics: list[Json], command: Command, late: bool) -> None:
         settings: Any = command.settings

@@ -321,7 +321,7 @@ class Repair(RepairForms, Execution):
     offline: Sequence[str] = OFFLINE
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject options that have no effect, and repairs on nodes that are online."""
+        """Reject options that have no effect, and ``-X`` for nodes that are not marked offline."""
         super().check(positional)
         if self.offline and self.execute and not self.dry_run:
             raise UsageError(

@@ -167,7 +167,7 @@ def make_room(command: Command, deadline: Deadline) -> PlanResult:
 
 
 def place(command: Command, deadline: Deadline) -> PlanResult:
-    """Place all instances anew by a strategy of Pacemaker, and the new ones of the request."""
+    """Place all instances, and the new instances of the request, by a strategy of Pacemaker."""
     from iallocator.planners.place.place import in_document_order, place_anew
 
     own, source, settings = command.settings, command.source, command.effective
@@ -198,9 +198,10 @@ def place(command: Command, deadline: Deadline) -> PlanResult:
 
 
 def _pacemaker_strategy(settings: Settings) -> str:
-    """Return the strategy for `place`, by default that of Pacemaker.
+    """Return the strategy for `place`; by default, the default strategy of Pacemaker.
 
-    Another strategy at the top of the configuration file, or in a tag, is for requests.
+    A strategy of another kind at the top of the configuration file, or in a tag, is ignored,
+    because it is for requests.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def new_event() -> Event:
 
 
 class _Line:
-    """The text of the line; `part` is the share that is done, 0 to 1, or None if it is unknown."""
+    """Represent a progress line; `part`: the share that is done, 0 to 1; None if it is unknown."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -90,11 +90,11 @@ class _Line:
 
 
 _lines: list[_Line] = []
-"""The lines that are active; the last one is shown."""
+"""The active progress lines; the last one is shown."""
 
 
 class progress_line:  # noqa: N801  # it is used like a function
-    """Show a line during a ``with`` block, and remove it at the end."""
+    """Show a progress line during a ``with`` block, and remove it at the end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -120,7 +120,7 @@ class progress_line:  # noqa: N801  # it is used like a function
 
 
 def say_progress(text: str) -> None:
-    """Change the text of the line, if there is one."""
+    """Change the text of the progress line, if there is one."""
     if _lines:
         _lines[-1].text, _lines[-1].part = text, None
 

@@ -125,7 +125,7 @@ def request_in_words(text: str, source: Source) -> Json:
     Raises
     ------
     UsageError, NotFoundError
-        As `request_of`, and if one of the words is a file.
+        If the words are no valid request, or one of them is a file, or a name is unknown.
     """
     question = Question()
     try:

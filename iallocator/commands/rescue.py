@@ -27,7 +27,9 @@ __all__ = ["rescue"]
 
 
 def rescue(command: Command, deadline: Deadline) -> PlanResult:
-    """Plan the rescue of a dead node, or its return; on a running cluster, verify its death first.
+    """Plan the rescue of a dead node, or its return to service.
+
+    On a running cluster, the function first verifies that the node is dead.
 
     Raises
     ------

@@ -370,8 +370,8 @@ def _check_outputs(settings: Any, command: Command) -> None:
     Raises
     ------
     UsageError
-        If two options write to standard output what cannot follow each other; if a file cannot
-        be written; if a drawing has the name of a picture that is no SVG, or its name is not
+        If two options write to standard output, and only one of them can; if a file cannot be
+        written; if the name of a drawing has the ending of another kind of picture, or is not
         attached to the option; if the template library of pages is missing.
     """
 
@@ -431,9 +431,9 @@ INPUTS = frozenset({
 def validate(
     name: str, settings: Settings, positional: Sequence[str], request: str, table: Sequence[Option]
 ) -> int:
-    """Print what is wrong with the input of the command `name`; return the exit status.
+    """Print the problems of the input of the command `name`; return the exit status.
 
-    The exit status is 0, or 2 if something is wrong.
+    The exit status is 0, or 2 if there is a problem.
 
     As text, valid inputs are on stdout and problems on stderr; with ``--json`` one document on
     stdout has both.  A document is read unless the cluster comes from elsewhere and no request is

@@ -141,7 +141,7 @@ def _row(option: Option, settings: Settings, given: Settings) -> Json:
 
 
 def constraints(command: Command, deadline: Deadline) -> Result:
-    """List what restricts the placements of a document, and where it comes from.
+    """List the constraints on the placements in a document, and their origins.
 
     The constraints of one instance, or of one kind, are listed completely. Otherwise the list
     leaves out the constraints that every instance has.

@@ -57,7 +57,7 @@ def respond(raw: bytes, settings: Settings, heard: Heard | None = None, path: st
 
 
 def show_state(state: State, settings: Settings, moment: str, group: str = "") -> None:
-    """Show the lists that options ask for on stderr; `moment` is ``Initial`` or ``Final``.
+    """Show the lists that options request on stderr; `moment` is ``Initial`` or ``Final``.
 
     `group`: the name or uuid of the only group that is listed; "" for all.
     """

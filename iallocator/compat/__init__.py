@@ -180,7 +180,7 @@ class Behaviour:
     """In the N+1 check of capacity, the newest instances of a failed node are restarted first."""
 
     counts_sizes_as_attempts = False
-    """With ``--max-length``, each tried size uses as much of the limit as instances are placed."""
+    """With ``--max-length``, each tried size lowers the limit by the number of placed instances."""
 
     states_bounds = True
     """A plan contains a bound of the best possible result."""

@@ -93,7 +93,7 @@ def is_late(cluster: Cluster, steps: int, limit: float) -> bool:
 
 
 def inventory(cluster: Cluster) -> Json:
-    """Return the name of the cluster, and by name what placements do not change.
+    """Return the name of the cluster, and facts of nodes and instances that moves do not change.
 
     These are the tags and locations of nodes, and the sizes and tags of instances, by name.
     """
@@ -203,7 +203,7 @@ def health_at(
     on: Collection[int] = (),
     only: Group | None = None,
 ) -> Json:
-    """Return the health of `state` once the nodes `off` are offline, and `on` online.
+    """Return the health of `state` after the nodes `off` are set offline, and `on` online.
 
     `health`: the findings, if they are known already. The result also has the failures of nodes,
     the groups and the statistics. `only`: the only group to examine; None for all.

@@ -1,9 +1,9 @@
 """The state file of a campaign: its options, the nodes that are done, and the group in maintenance.
 
-The file is one JSON document, replaced as a whole after each change. It names the journal of the
-group in maintenance; that journal has every job, and the work on every node. After an interruption
-the journal is completed first. Then the next groups are planned anew, after the cluster is read
-again.
+The file is one JSON document, replaced as a whole after each change. It contains the path of the
+journal of the group in maintenance. The journal records every job, and the work on every node.
+After an interruption the journal is completed first. Then the next groups are planned anew, after
+the cluster is read again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CampaignState:
     Attributes
     ----------
     path:
-        The file.
+        The path of the state file.
     cluster:
         Name of the cluster.
     options:
@@ -51,7 +51,7 @@ class CampaignState:
         The groups that were begun: ``nodes``, ``journal``, ``begun`` and ``ended``, in seconds
         since 1970; ``ended`` is 0 for a group in maintenance.
     nodes:
-        Names of the nodes that were to be maintained at the beginning.
+        Names of all nodes to maintain, as they were requested at the beginning.
     """
 
     def __init__(self, path: str, cluster: str, options: Mapping[str, object]) -> None:
@@ -141,7 +141,7 @@ class CampaignState:
         }
 
     def begin_group(self, nodes: Sequence[str]) -> str:
-        """Record that a group begins; return the path of its journal."""
+        """Record that the maintenance of a group of `nodes` begins; return its journal's path."""
         journal = f"{self.path}.group-{len(self.groups) + 1}"
         self.groups.append(
             {"nodes": list(nodes), "journal": journal, "begun": round(time(), 3), "ended": 0}
@@ -150,7 +150,7 @@ class CampaignState:
         return journal
 
     def end_group(self, done: Sequence[str]) -> None:
-        """Record that the group in maintenance has ended, with these nodes `done`."""
+        """Record that the maintenance of the group has ended; its nodes `done` are maintained."""
         self.groups[-1]["ended"] = round(time(), 3)
         self.done += [node for node in done if node not in self.done]
         self.save()
@@ -187,12 +187,12 @@ class CampaignState:
         )
 
     def save(self) -> None:
-        """Replace the file.
+        """Write the state to the file, which is replaced as a whole.
 
         Raises
         ------
         ExecutionError
-            If it cannot be written.
+            If the file cannot be written.
         """
         document = {
             "kind": KIND,

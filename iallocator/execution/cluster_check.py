@@ -120,7 +120,7 @@ def expectations(transition: Json, before: Places) -> Json:
 
 
 def dead_nodes(head: Json) -> list[str]:
-    """Return the nodes that the execution with the `head` of a journal marks as dead."""
+    """Return the dead nodes of an execution, which it sets offline; `head`: that of its journal."""
     marked = [one["node"] for one in head["transition"]["steps"] if one["kind"] == kinds.OFFLINE]
     return [name for name in marked if head["expected"][name]["offline"]]
 
@@ -146,7 +146,7 @@ class LiveClusterCheck:
         return places_of(self._load())
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
-        """Return number of a job -> the reason why the present cluster does not allow it."""
+        """Return number of a job -> why the present cluster does not allow it, if it does not."""
         cluster = self._load()
         reasons = rejections(waiting, places_of(cluster), self._expected)
         if jobs:
@@ -227,7 +227,7 @@ def _node_hindrance(step: Json, places: Places, expected: Json) -> str:
 
 
 def places_of(cluster: Cluster) -> Places:
-    """Return all places on `cluster`."""
+    """Return the present places of all instances of `cluster`, and the flags of its nodes."""
     nodes = cluster.nodes
     return Places(
         {one.name: tuple(cluster.node_names(one.nodes)) for one in cluster.instances},

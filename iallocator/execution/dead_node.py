@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["evidence_of_death"]
 
 POWER_SECONDS = 120.0
-"""Seconds for the job that asks for the power status."""
+"""The time limit for the job that asks for the power status, in seconds."""
 
 QUERY_INTERVAL = 5.0
 """Seconds between two queries of the job that asks for the power status."""
@@ -46,14 +46,14 @@ def evidence_of_death(
     asks_power: bool,
     reason: str = "",
 ) -> Json:
-    """Return what each source reports about the dead node `name`, in words.
+    """Return the report of each source about the dead node `name`, in words.
 
     Parameters
     ----------
     queue
         The job queue of the cluster.
     name
-        The node.
+        The name of the node.
     addresses
         The IP addresses of this node, and of the nodes that are not offline, by name.
     marked
@@ -68,7 +68,7 @@ def evidence_of_death(
     ExecutionError
         If the node is not dead, or if no other node answers either.
     LiveError
-        If the cluster is not reached.
+        If the cluster cannot be reached.
     """
     sign = "its node daemon answers" if not marked and queue.answering([name]) else ""
     own = addresses[name]

@@ -1,11 +1,11 @@
 """The journal of an execution: a file with one JSON object per line, flushed to the disk.
 
 The first line describes the execution. Each further line is an event that is about to happen, or
-has happened. A last line without its end was not written completely: its event has not happened. A
-journal without a complete first line has no content, and may be written again.
+has happened. A last line without its end was not written completely, so that its event has not
+happened. A journal without a complete first line has no content, and may be written again.
 
-A journal that is read is checked member by member, so that callers find every member that the code
-names, with the right type.
+When a journal is read, every member is checked. Therefore callers find every member that they use,
+with the right type.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Journal:
         UsageError
             If the file exists, or cannot be created.
         ExecutionError
-            If it cannot be written.
+            If the file cannot be written.
         """
         journal = cls(path, sync)
         try:
@@ -107,7 +107,7 @@ class Journal:
 
     @classmethod
     def reopen(cls, path: str, sync: Callable[[int], None] | None = None) -> Journal:
-        """Return a journal to be continued; an incomplete last line is removed."""
+        """Open the journal at `path` to append events; remove an incomplete last line."""
         journal = cls(path, sync)
         try:
             with open(path, "rb") as file:
@@ -119,7 +119,7 @@ class Journal:
         return journal
 
     def write(self, event: Json) -> None:
-        """Append an event; it is on the disk when this returns.
+        """Append an event, and flush it to the disk.
 
         Raises
         ------

@@ -128,7 +128,7 @@ class JobQueue(Protocol):
         """Return the online nodes among `nodes` with a daemon that answers Ganeti now."""
 
     def drained(self) -> bool:
-        """Return whether the queue is known to accept no job."""
+        """Return whether the queue is known to be drained, so that it accepts no job."""
 
     def find(self, run: str) -> Mapping[str, int]:
         """Return mark -> job id, for the jobs in the queue that the execution `run` has marked."""
@@ -197,7 +197,10 @@ MARK = re.compile(r"\(([0-9a-z-]+)/(\d+)/(\d+)\)$")
 
 
 def reason_trail(text: str, mark: str, now: int) -> list[list[Any]]:
-    """Return the reason trail of an opcode; `mark`: ``RUN/JOB/ATTEMPT``, `now`: ns since 1970."""
+    """Return the reason trail of an opcode, with a mark.
+
+    `text`: the administrator's reason. `mark`: ``RUN/JOB/ATTEMPT``. `now`: nanoseconds since 1970.
+    """
     texts = [text, f"({mark})"] if text else [f"({mark})"]
     return [[SOURCE, one, now] for one in texts]
 

@@ -1,7 +1,7 @@
 """The progress of each job of an execution, computed from the events of its journal.
 
-One function reads an event, both when it happens and when a journal is read again.  An execution
-that was interrupted therefore continues exactly where it ended.
+One function applies an event, both when the event happens and when a journal is read again.
+Therefore, an interrupted execution continues exactly where it ended.
 
 `retries` computes what remains of failed jobs.  A failed job may have carried out some of its
 steps, or nearly all of one step: Ganeti reports an error after `replace-disks` although the new
@@ -77,8 +77,8 @@ class Record:
     state:
         `PENDING`: not submitted. `SENDING`: being submitted; it is unknown whether it arrived.
         `SENT`: in the queue. `DONE`, `FAILED`: ended. `REJECTED`: not submitted, or cancelled,
-        because a condition that it relies on has changed. `RETURNING`: a person has rebooted the
-        node; the execution waits for it.
+        because a condition that it relies on has changed. `RETURNING`: the node of the job has been
+        rebooted; the execution waits until the node is back.
     id:
         The id of the job in the queue; None if it was never submitted.
     attempt:
@@ -188,7 +188,7 @@ class Records:
                 self.jobs[event["job"]] = only_steps(self.whole[event["job"]], event["steps"])
 
     def in_state(self, *states: str) -> list[Job]:
-        """Return the jobs in one of these states, in the order of numbers."""
+        """Return the jobs that are in one of `states`, in the order of their numbers."""
         return [job for number, job in self.jobs.items() if self.of[number].state in states]
 
     def free(self, job: Job) -> bool:
@@ -287,7 +287,7 @@ def _of_instance(
 
 
 def off_its_way(jobs: Sequence[Job], places: Places) -> str:
-    """Return why no job of these of an instance can begin on its present nodes; "" if one can."""
+    """Return why none of an instance's `jobs` can begin on its present nodes; "" if one can."""
     name, first = jobs[0].instance, jobs[0].steps[0]
     if not name or first["kind"] == CREATE:
         return ""

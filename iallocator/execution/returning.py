@@ -70,7 +70,7 @@ class Returning:
     def put_off(self, job: Job, status: JobStatus) -> bool:
         """Return whether to submit a failed job again later, because its node is still booting.
 
-        Only for nodes that the plan powers on, the answer can be yes.
+        The result is false for nodes that the plan does not power on.
         """
         left = job.steps[-1]
         booting = (

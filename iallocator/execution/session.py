@@ -140,9 +140,9 @@ class Console:
     Attributes
     ----------
     say, complain:
-        Print a line about progress, and about an error.
+        Functions that print a line about progress, and about an error.
     confirmed:
-        Returns whether the administrator confirms that a job has been done by hand.
+        Function that returns whether the administrator confirms that a job has been done by hand.
     """
 
     say: Callable[[str], None] = lambda line: None
@@ -157,11 +157,11 @@ class Clock:
     Attributes
     ----------
     pause:
-        Waits for a number of seconds.
+        Function that waits for a number of seconds.
     nanoseconds:
-        Returns nanoseconds since 1970.
+        Function that returns nanoseconds since 1970.
     seconds:
-        Returns seconds since a fixed moment; it never goes back.
+        Function that returns seconds since a fixed moment; the value never decreases.
     """
 
     pause: Callable[[float], None] = lambda seconds: wait(seconds)  # noqa: PLW0108, for tests

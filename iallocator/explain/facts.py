@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
 
     class Survey(Protocol):
-        """The limits of the nodes of a group; see `iallocator.explain.survey.Survey`."""
+        """The interface of an object that computes the reports on the nodes of a group."""
 
         def reports(self) -> list[NodeReport]:
             """Return a report on every node of the group."""

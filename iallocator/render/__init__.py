@@ -1,9 +1,9 @@
 """Show documents as text, pages for a browser, and drawings: the table of renderers.
 
 A renderer is a function for one type of document and one medium. Renderers for text and pages take
-the document, the facts that the medium shows beside it (plain data from `iallocator.documents` or
-from the command), and the page to which they add. The module of a renderer is loaded when it is
-needed. Every document is written as JSON in the same way.
+the document, further facts that the medium shows (plain data from `iallocator.documents` or from
+the command), and the page to which they add. The module of a renderer is loaded when it is needed.
+Every document is written as JSON in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["DRAWING", "PAGE", "RENDERERS", "TEXT", "drawing_of", "pages_of", "text_of"]
 
 TEXT, PAGE, DRAWING = "text", "page", "drawing"
-"""Plain text, a page for a browser, and the steps as SVG or DOT."""
+"""The media: plain text, a page for a browser, and a drawing of the steps as SVG or DOT."""
 
 PLAN = {TEXT: "plan:plan", PAGE: "page.plan_page:plan", DRAWING: "drawing:graph"}
 

@@ -78,7 +78,7 @@ def campaign(plan: Json, facts: Json, page: Page) -> None:
 
 
 def campaign_lines(plan: Json) -> list[str]:
-    """Return the summary of a campaign: its size, its duration, and what happens after a group."""
+    """Return the summary of a campaign: its size, its duration, and the actions after a group."""
     groups, campaign = plan["reboots"], plan["campaign"]
     nodes = sum(len(group["nodes"]) for group in groups)
     away, after = (

@@ -170,7 +170,7 @@ LASTING = ("full on", "days gained", "days per cost")
 def lasting_of(purchase: Json) -> tuple[str, str, str]:
     """Return the date on which the groups of a purchase are full, and its gain, as texts.
 
-    The gain is the number of days, and days per unit of cost.
+    The texts are: the date, the days gained, and the days gained per unit of cost.
     """
     days, rate = purchase["days_gained"], purchase["days_per_cost"]
     if days is None:
@@ -188,7 +188,7 @@ def gain_of(purchase: Json) -> tuple[str, str]:
 def gained_in(purchase: Json) -> str:
     """Return the groups that a purchase extends, with their instances before and after.
 
-    The numbers are left out if a filling was not finished.
+    The numbers of instances are left out if a filling was not finished.
     """
     if purchase["gain"] is None:
         return ", ".join(one["group"] for one in purchase["groups"])

@@ -163,7 +163,10 @@ def subject(step: Json) -> str:
 
 
 def way(step: Json, short: Mapping[str, str] | None = None, arrow: str = "->") -> str:
-    """Return ``node1:node2 -> node3:node2``; `short`: name -> the name that is shown."""
+    """Return the move of a step as text: ``node1:node2 -> node3:node2``.
+
+    `short`: name of a node -> the name that is shown.
+    """
     known = short or {}
     before, after = (
         ":".join(known.get(name, name) for name in step.get(end, ())) for end in ("from", "to")
@@ -204,7 +207,7 @@ def waves(transition: Json) -> dict[int, int]:
 
 
 def graph(transition: dict[str, Any], path: str) -> str:
-    """Return SVG if `path` ends with ``.svg``, otherwise DOT; `transition` is plain data."""
+    """Return a drawing of the transition: SVG if `path` ends with ``.svg``, otherwise DOT."""
     if path.lower().endswith(".svg"):
         return svg(transition)
 

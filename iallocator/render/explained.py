@@ -313,7 +313,7 @@ def tell_nodes(page: Page, group: Json, instance: str) -> None:
 
 
 def _sorted_rows(group: Json) -> list[Json]:
-    """Return the rows of the nodes by result and rank: first those that can host the instance."""
+    """Return the rows of nodes, sorted by result and rank; nodes for the instance come first."""
     place = {row["node"]: k for k, row in enumerate(group.get("order", ()))}
     of_result: dict[str, list[tuple[float, int, int, Json]]] = {result: [] for result in RESULTS}
     for k, row in enumerate(group["candidates"]):
@@ -354,7 +354,7 @@ UNPAIRED = "could be "
 """The beginning of the reason of a node that could be used, if a second node could."""
 
 TELLING = 0.1
-"""A statistic is named in a sentence if it makes this share of the difference, or more."""
+"""The least share of a difference from which on its statistic is named in a sentence."""
 
 SMALLEST = 1e-6
 """The number below which numbers are printed with an exponent."""

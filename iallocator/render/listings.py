@@ -1,4 +1,4 @@
-"""Lists as text: a cluster as it is, settings, constraints, captured calls, replayed cases."""
+"""Show lists as text: the present cluster, settings, constraints, captured calls, replays."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def constraints(document: Json, facts: Json, page: Page) -> None:
 
 
 def calls(document: Json, facts: Json, page: Page) -> None:
-    """Add a table of captured calls, or of the moves in a history of loads; nothing if empty."""
+    """Add a table of captured calls, or of moves in a history of loads; add no empty table."""
     if "moves" in document:
         _made_moves(document, page)
         return

@@ -27,7 +27,7 @@ def metrics(document: Json, facts: Json, page: Page) -> None:
 
 
 def lines_of(metrics: list[Json]) -> Iterator[str]:
-    """Yield the lines of these metrics, and the mark of the end."""
+    """Yield the lines of `metrics`, and a last line that marks the end of the text."""
     for metric in metrics:
         name = metric["name"]
         yield f"# HELP {name} {_escaped(metric['help'])}"

@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 WELL = "Verified: no order of the steps that was tried breaks a limit"
-"""The end of the text with ``--verify-plan``."""
+"""The last line of the text of a plan with ``--verify-plan``."""
 
 SUM_OF_GROUPS = "Sum of the groups' scores"
 """The name of the sum of the scores of groups, which is not the score of the whole cluster."""
@@ -306,7 +306,7 @@ def _group_cells(one: Json, parts: Mapping[str, list[str]], page: Page) -> list[
 
 
 def _moves(page: Page, plan: Json, facts: Json) -> None:
-    """Add a line per move to `page`, with violated soft constraints; name groups that change."""
+    """Add to `page` a line per move, with violated soft constraints, and changes of the group."""
     moves, group_of = plan["moves"], facts["group_of"]
     steps: dict[str, list[str]] = {}
     for step in plan["transition"]["steps"]:

@@ -1,4 +1,4 @@
-"""Plain-text tables and pages, and lists of nodes and instances as htools print them.
+"""Format plain-text tables and pages, and lists of nodes and instances as htools print them.
 
 Colour is used only if a terminal shows the text.
 """
@@ -43,9 +43,9 @@ class Column:
     Attributes
     ----------
     title:
-        The title.
+        The title of the column.
     number:
-        Whether it has numbers, which are aligned to the right.
+        Whether the column has numbers, which are aligned to the right.
     above:
         A title above this column and its neighbours with an equal `above`; "" for none.
     hint:
@@ -62,7 +62,7 @@ class Column:
 
 
 def numeric(title: str) -> Column:
-    """Return a column of numbers."""
+    """Return a column of numbers with a `title`."""
     return Column(title, number=True)
 
 
@@ -95,11 +95,11 @@ class Table:
     def lines(
         self, short: Callable[[str], str] = str, most: int = 0, split: bool = True
     ) -> list[tuple[str, str]]:
-        """Return (text, tone) of every line, titles first; `short` is applied to every cell.
+        """Return (text, tone) of every line, titles first; `short` converts the text of every cell.
 
         If a line is wider than `most` (0: any width), cells are wrapped: those of the last column
-        first, then those of the widest columns of text. If the words of a line do not fit either,
-        a table that may be `split` continues below with the other columns, after the first one.
+        first, then those of the widest columns of text. If the words of a line do not fit either, a
+        table that may be `split` continues below with the other columns, after the first one.
         """
         rows = [([short(cell) for cell in row], tone) for row, tone in self._rows]
         rows.insert(0, ([printable(column.title) for column in self._columns], "head"))
@@ -311,7 +311,7 @@ def _names(text: str) -> list[str]:
 
 
 def _unbroken(text: str, width: int) -> Iterator[str]:
-    """Yield the parts of `text` between which a line ends: names, and parts of wider names."""
+    """Yield the parts of `text` that are kept on one line: names, and parts of wider names."""
     for name in _names(text):
         yield from [name] if columns_of(name.strip()) <= width else _pieces(name)
 
@@ -402,7 +402,7 @@ class Page:
         return text
 
     def rounded(self, text: str) -> str:
-        """Return `text`, in which scores have all decimals, with the decimals of the page."""
+        """Return `text` with the decimals of its scores reduced to those of the page."""
         if self.digits == ALL_DIGITS or "." not in text:
             return text
         import re
@@ -437,7 +437,7 @@ class Page:
         return f"{few} and {len(names) - most} more"
 
     def leave_out(self, domains: Sequence[str]) -> None:
-        """Leave `domains` out of names from now on."""
+        """Leave `domains` out of the ends of names in all text that is added later."""
         self._left_out = [printable(domain) for domain in domains]
         self._domains = tuple(domains)
         self._pattern: Pattern[str] | None = None
@@ -447,11 +447,11 @@ class Page:
         return "".join(f"{line}\n" for line in self._lines)
 
     def verbatim(self, text: str) -> None:
-        """Add lines as they are, however long."""
+        """Add the lines of `text` unchanged, however long they are."""
         self._lines.append(text)
 
     def short(self, text: str) -> str:
-        """Return `text` with names as they are shown."""
+        """Return `text` with names as the page shows them, without domains."""
         if not any(domain in text for domain in self._domains):
             return text
         if self._pattern is None:

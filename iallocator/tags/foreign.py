@@ -143,7 +143,7 @@ AUTOREPAIR = f"{WATCHER}{REPAIR}:"
 
 
 def misspelt_foreign(cluster: Cluster, instances: Iterable[Instance]) -> Iterator[TagFinding]:
-    """Yield misspelt tags of Ganeti's tools, of the cluster, groups, nodes and `instances`."""
+    """Yield misspelt tags for Ganeti's tools on the cluster, groups, nodes and `instances`."""
     yield from misspelt_of_cluster(cluster)
     for node in cluster.nodes:
         yield from _of_node(f"node {node.name}", node.tags)

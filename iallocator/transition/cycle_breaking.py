@@ -76,7 +76,7 @@ class CycleBreaker:
         self._places = (planning.state.where, wanted)
 
     def best(self) -> BetterRoutes:
-        """Return the first routes with which all instances arrive, or the fewest stay behind.
+        """Return other routes with which all instances arrive, or the fewest instances stay behind.
 
         The search tries one route through a third node, one stop, two of these together, and all
         stops. Without an improvement, the result has no routes.

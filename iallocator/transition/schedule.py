@@ -113,7 +113,7 @@ class _Search:
         return all(room[key] >= more for key, more in self.steps[k].takes.items() if key in room)
 
     def harmless(self, progress: _Progress, k: int) -> bool:
-        """Return whether step `k` prevents no other: all open demands for its capacity fit."""
+        """Return whether step `k` prevents no other step: all open demands for its capacity fit."""
         room, asked = progress.room, progress.asked
         return all(
             not more or asked[key] <= room[key]

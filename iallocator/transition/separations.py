@@ -100,7 +100,7 @@ class Separations:
         return dict.fromkeys(self._of(instance.name, place.nodes[0]), 1)
 
     def charge(self, steps: Iterable[Step]) -> None:
-        """Add the units that each of `steps` takes and frees."""
+        """Add to each of `steps` the units that it takes and frees."""
         if not self._needs:
             return
         for step in steps:

@@ -141,7 +141,7 @@ def _headline(document: Json) -> tuple[str, str]:
 
 
 def _sizes(document: Json) -> Grid:
-    """Return a row for each size that was placed."""
+    """Return a table with a row for each size of placed instances."""
     grid = Grid(
         "Filling", numeric("Instances"), numeric("Memory"), numeric("Disk"),
         numeric("Virtual cpus"), "Template", empty="Nothing fits.",
@@ -155,7 +155,7 @@ def _sizes(document: Json) -> Grid:
 
 
 def _sums(document: Json) -> Grid:
-    """Return the amounts used, free and available before and after each filling."""
+    """Return a table of the amounts used, free and available before and after each filling."""
     grid = Grid(
         "When", numeric("Instances"), numeric("Memory used"), numeric("free"), numeric("available"),
         numeric("Disk used"), numeric("free"), numeric("Virtual cpus used"), numeric("free"),

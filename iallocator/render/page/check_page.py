@@ -113,7 +113,7 @@ SINGULAR = {"nodes and instances": "node or instance", "nodes": "node", "instanc
 
 
 def _of_kind(count: int, words: str) -> str:
-    """Return ``2 nodes with ...`` or ``1 node with ...``."""
+    """Return a count and its findings: ``2 nodes with ...``, or ``1 node with ...``."""
     for several, one in SINGULAR.items():
         if count == 1 and words.startswith(several):
             rest = words.removeprefix(several).replace(" that violate ", " that violates ")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["explanation"]
 
 COMPARED_STATES = ("before", "answer", "other")
-"""Placements with compared contributions to the score: the present, the answer, another."""
+"""Keys of the placements with compared contributions to the score: present, answer, another."""
 
 TONES = {"answer": "good", "refused": "bad", "not asked": "faint"}
 """Result for a node -> the tone of its cell."""
@@ -119,7 +119,7 @@ def _comparison(other: Json, page: PageView) -> Grid:
 
 
 def _nodes(group: Json, page: PageView) -> Grid:
-    """Return a row per node of the group: its result, and the reasons."""
+    """Return a table with a row for each node of the group: its result, and the reasons."""
     scored = any("score" in node for node in group["candidates"])
     intro = ". ".join(text for text in (group["obstacle"], group["comparison"]) if text)
     text_page = Page()  # rounds scores in sentences, as the text does

@@ -95,7 +95,7 @@ def finding_grid(before: Json, after: Json | None, page: PageView) -> Grid:
     """Return a table of the problems of nodes and instances, sorted by node.
 
     `before` and `after` are documents of the cluster without and with a plan. With `after`, the
-    table shows which problems the plan leaves, and adds those that it makes.
+    table shows the problems that the plan leaves, and the problems that it causes.
     """
     kinds, now = before["kinds"], _findings(before["health"])
     then = now if after is None else _findings(after["health"])

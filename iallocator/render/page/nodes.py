@@ -123,7 +123,7 @@ def marks_of(node: Json) -> list[str]:
 
 
 def _chart(title: str, resource: int, states: Sequence[Json]) -> Histogram:
-    """Return the histogram of one resource."""
+    """Return the histogram of one resource in all states."""
     bins = []
     for state in states:
         counts = [0] * len(BINS)
@@ -143,7 +143,7 @@ def _chart(title: str, resource: int, states: Sequence[Json]) -> Histogram:
 
 
 def _line(index: int, states: Sequence[Json], mark: str, page: PageView) -> NodeLine:
-    """Return the line of one node; `states` has its facts before and after the plan."""
+    """Return the line of one node; `states` has its facts in each state."""
     node = states[0]
     meters = [
         _once([_meter(*one["resources"][k]) for one in states]) for k in range(len(RESOURCES))
@@ -183,5 +183,5 @@ def _meter(used: float, reserved: float, total: float, unit: str) -> Meter | Non
 
 
 def _plain(amount: float, unit: str) -> str:
-    """Return a number without its unit; amounts in MiB as GiB."""
+    """Return an amount as text without its unit; amounts in MiB are converted to GiB."""
     return f"{amount / GIB:.1f}" if unit == "MiB" else f"{amount:.4g}"

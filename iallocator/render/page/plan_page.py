@@ -133,7 +133,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
 
 
 class Reasons:
-    """The reasons of the moves of a plan, which is plain data.
+    """Find the reasons of the moves of a plan.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
 
 
 def two_lines(placement: str) -> str:
-    """Return the nodes of a placement, the secondary below the primary."""
+    """Return the nodes of `placement` as text on two lines, the secondary below the primary."""
     return printable(placement).replace(" : ", " :\n")
 
 
@@ -252,7 +252,7 @@ def gain_words(changes: Sequence[tuple[str, float]]) -> str:
 
 
 def repairs(document: Json, facts: Json, page: PageView) -> None:
-    """Add the repairs that ``--json`` writes, and the cluster before and after in `facts`."""
+    """Add to `page` the repairs in `document`, and the cluster before and after, from `facts`."""
     now, then, where = facts["before"], facts["after"], facts["where"]
     transition = {**facts["transition"], "left": [], "remarks": []}
     page.command = "repair"

@@ -41,7 +41,7 @@ BEGINNING = 5
 
 
 def tails(names: Sequence[str]) -> dict[str, str]:
-    """Return each name without the beginning that all `names` have in common, if that is long.
+    """Return each name without the common beginning of all `names`, if this beginning is long.
 
     The end distinguishes the nodes of most clusters, and a small tile shows only a few letters.
     """
@@ -72,7 +72,7 @@ class Block:
     index:
         The position of the instance in the data of the page.
     width:
-        Percent of the width of the tile.
+        The width of the block in percent of the width of the tile.
     kind:
         Classes of CSS: ``x`` (the instance cannot be restarted after the failure of its primary),
         ``v`` (the instance moves, or is new).
@@ -309,7 +309,7 @@ def _kinds(lost: Collection[str], moving: Collection[str]) -> dict[str, str]:
 
 
 def _amounts(node: Json) -> list[str]:
-    """Return the use of each resource in words."""
+    """Return the use of each resource of a node in words."""
     amounts = []
     for name, (used, _, total, unit) in zip(RESOURCES, node["resources"]):
         if 0 < total < inf:

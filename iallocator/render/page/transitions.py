@@ -1,7 +1,7 @@
 """Show a transition as a timeline: which instances leave and reach each node in which wave.
 
-The duration of a step is estimated: the MiB that it copies at the bandwidth of `PageView`, and a
-fixed time for its kind.  Steps that share a node follow each other, because each of them may use
+The duration of a step is estimated as the time to copy its MiB at the bandwidth of `PageView`, and
+a fixed time for its kind. Steps that share a node follow each other, because each of them may use
 the whole bandwidth of the node.
 """
 

@@ -105,7 +105,7 @@ class Cell:
     Attributes
     ----------
     text:
-        The text.
+        The text of the cell.
     note:
         A second, smaller line.
     tone:
@@ -238,7 +238,7 @@ class PageView:
     headline:
         The main result in one sentence.
     tone:
-        The tone of the headline, as in `Tile`.
+        The tone of the headline: ``good``, ``bad`` or "".
     identity:
         The origin of the page.
     bandwidth:
@@ -251,7 +251,7 @@ class PageView:
     names:
         Name of a node or an instance -> the name without `domain`; empty if there is no domain.
     domain:
-        The end that all names have in common.
+        The common end of the names of all nodes and instances; "" for none.
     """
 
     def __init__(self, facts: Json) -> None:
@@ -300,12 +300,12 @@ class PageView:
     def table(
         self, key: str, title: str, grids: Grid | list[Grid], intro: str = "", count: str = ""
     ) -> None:
-        """Add a section with a table, or with several."""
+        """Add a section with one table or several tables."""
         data = [grids] if isinstance(grids, Grid) else grids
         self.sections.append(Section("grids", key, title, data, intro, count))
 
     def leave_out(self, key: str, title: str) -> None:
-        """Add a section that says that its contents are left out because the page is late."""
+        """Add a section with the message that its contents are left out because the time is up."""
         self.table(key, title, [], f"Left out: {self.late}.")
 
 
@@ -364,7 +364,7 @@ def check_library() -> None:
 
 @cache
 def _page() -> Template:
-    """Return the template of every page; it is made once in a process."""
+    """Return the template of all pages; it is made once in a process."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
