@@ -115,7 +115,7 @@ class JobQueue(Protocol):
     def wait(self, ids: Sequence[int], seconds: float) -> None:
         """Wait until one of these jobs may have changed, for at most `seconds`."""
 
-    def hurry(self, number: int, priority: int) -> None:
+    def set_priority(self, number: int, priority: int) -> None:
         """Change the priority of a job, -20 (first) to 19, if it has not begun."""
 
     def cancel(self, number: int) -> None:

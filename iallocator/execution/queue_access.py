@@ -133,7 +133,7 @@ class LuxiJobs:
         except ServerError:
             self._client.close()  # the job is gone, as `statuses` will say
 
-    def hurry(self, number: int, priority: int) -> None:
+    def set_priority(self, number: int, priority: int) -> None:
         """Change the priority of a job."""
         self._client.call("ChangeJobPriority", [number, priority])
 
@@ -271,7 +271,7 @@ class RapiJobs:
         """
         pause(min(seconds, 1.0))
 
-    def hurry(self, number: int, priority: int) -> None:
+    def set_priority(self, number: int, priority: int) -> None:
         """Raise an error: RAPI cannot change priorities."""
         raise UsageError("RAPI takes jobs of priority low, normal and high only")
 

@@ -257,7 +257,9 @@ class Waves:
                 self._session.report_state(number, "submitted")
                 priority = self._session.orders.priority
                 if priority is not None and priority not in SUBMITTED:
-                    self._session.patiently(partial(self._session.queue.hurry, answer, priority))
+                    self._session.patiently(
+                        partial(self._session.queue.set_priority, answer, priority)
+                    )
             if ids:
                 self._session.follow()
 

@@ -139,7 +139,7 @@ class FakeQueue:
         self._trip("wait")
         self.cluster.pass_time()
 
-    def hurry(self, number: int, priority: int) -> None:
+    def set_priority(self, number: int, priority: int) -> None:
         """Do nothing: the queue has no priorities."""
 
     def cancel(self, number: int) -> None:
