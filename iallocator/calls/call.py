@@ -156,7 +156,7 @@ class Call:
         }
 
     def answered(self, reply: Reply, encoded: bytes) -> bool:
-        """Record an answer; return whether warnings about the recording itself were added to it."""
+        """Record an answer; return whether warnings about the recording were added to it."""
         info = reply.document()["info"]
         status = INTERRUPTED if reply.interrupted else 0
         outcome = {"success": reply.success, "info": info, "remarks": [*reply.remarks]}

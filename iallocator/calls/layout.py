@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 OUTCOMES = ("success", "failed", "error", "crash", "interrupted", "no answer")
-"""The outcomes of a call: an answer with or without success; a request with an error; an error of
+"""The outcomes of a call: an answer with success, or without; an error in the request; an error of
 this program; a signal; no answer, because the call still runs or was killed."""
 
 ARGS, CONF, REQUEST, RESPONSE, CALL = KINDS = (

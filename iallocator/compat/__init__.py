@@ -1,7 +1,8 @@
-"""The differences between this program and those of htools: a named flag for each.
+"""The differences between this program and the programs of htools: a named flag for each.
 
 The code that differs reads its flag. `Behaviour` has the values of this program. A program of
-htools has a subclass with other values; `behaviour_of` chooses one by the value of ``--compat``.
+htools has a subclass with other values; `behaviour_of` chooses the class by the value of
+``--compat``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Behaviour:
     """After one monitoring daemon failed to answer, the others are asked, too."""
 
     looks_names_up = True
-    """The nodes that new instances are restricted to may have short names, and must exist."""
+    """The list of nodes for new instances may have short names; unknown names are errors."""
 
     rejects_inconsistent_documents = True
     """An unknown version of the protocol, or two groups with one name, are errors."""
@@ -57,7 +58,7 @@ class Behaviour:
     """The group and the nodes that an instance of a batch requires are used."""
 
     restricts_new_only = True
-    """The nodes that new instances are restricted to do not restrict a change of group."""
+    """The list of nodes for new instances does not restrict the requests that change the group."""
 
     reads_settings = True
     """Settings in requests and in tags are used."""
@@ -101,7 +102,7 @@ class Behaviour:
     """Of several groups with equal scores, the last one is chosen."""
 
     names_unallocable = True
-    """An unallocable group is reported as the reason."""
+    """If a group is unallocable, the answer reports this as the reason."""
 
     ranks_losses_per_group = True
     """Lost allocations rank the nodes of a dedicated group even if not all groups are dedicated."""
@@ -200,7 +201,7 @@ class Behaviour:
     """An answer contains an order in which its steps are safe."""
 
     searches = True
-    """Exact search may follow if greedy placement has failed."""
+    """An exact search may follow if greedy placement has failed."""
 
     n1_mode = "no-worse"
     """The mode of N+1 if none was chosen."""
@@ -220,7 +221,7 @@ IN_ORDER = _InOrder()
 
 
 def behaviour_of(compat: str) -> Behaviour:
-    """Return the behaviour for a value of ``--compat``; "": our own.
+    """Return the behaviour for a value of ``--compat``; "" means that of this program.
 
     A program of htools, such as ``hail``, may be followed by the release: ``hail-3.1``. The answers
     and plans of all releases are equal; `iallocator.compat.releases` has the differences.

@@ -102,7 +102,7 @@ class Checkup:
 
     @property
     def healthy(self) -> bool | None:
-        """Return whether there are no findings; None for no findings in a partial analysis."""
+        """Return True without findings, False with findings, None if the analysis is incomplete."""
         if self.data or any(group.findings for group in self.before):
             return False
         return None if self.not_analysed else True
@@ -214,7 +214,7 @@ class Checkup:
 
     @property
     def nagios_status(self) -> int:
-        """Return 2 if instances are down, 1 if anything else is wrong, 3 if that is unknown."""
+        """Return 2 if instances are down, 1 for other findings, 3 if incomplete, else 0."""
         counts = counts_of(self.before)
         if any(counts[kind] for kind in CRITICAL):
             return 2
@@ -251,7 +251,7 @@ class Checkup:
 
 
 def score_assessment(state: State, group: Group) -> Json:
-    """Return whether the score of `group` is high for its nodes and instances.
+    """Return an assessment of the score of `group` for its nodes and instances, as plain data.
 
     The members of the result are: ``score_terms``, the statistics that contribute to the score;
     ``score_reference``, the score if nodes were used evenly; ``score_level``: low, moderate or

@@ -78,7 +78,7 @@ class NodeRow:
     def disk_share(self) -> float:
         """Return the free share of the disk (or of spindles, with exclusive storage), 0 to 1.
 
-        A node without any has 1.
+        The share is 1 for a node without disk or spindles.
         """
         node = self.node
         if node.exclusive_storage:

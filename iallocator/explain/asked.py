@@ -170,7 +170,7 @@ class Asked:
 
 
 class Choice(NamedTuple):
-    """A comparison of groups for an instance: their offers and responses, best first."""
+    """Represent a comparison of groups for an instance: their offers and responses, best first."""
 
     number: int
     allocation: AllocationRequest
@@ -189,7 +189,7 @@ def node_ranks(
     outcome: GroupPlacements | RankedMoves,
     unchecked: Collection[Nodes],
 ) -> dict[str, NodeRank]:
-    """Return node name -> how the node is ranked by its best placement.
+    """Return name of a node -> the rank of the node by its best placement.
 
     Nodes without a feasible placement have no entry. If `outcome` has the order of a strategy, the
     criteria of the strategy decide the rank, not the score. `best` is the best placement of each

@@ -1,4 +1,4 @@
-"""The choice of a group for an instance, and the notes on options and limits that apply."""
+"""Explain the choice of a group for an instance, with notes on the options and limits in effect."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def choice_of(
     left_out: Mapping[str, str],
     exactly: Asked | None = None,
 ) -> Decision:
-    """Return the decision between the groups that were compared for an instance.
+    """Return the decision on an instance for which groups were compared.
 
     `left_out`: UUID of another group -> why it was not queried. `exactly`: the response of the
     chosen group, if the nodes of several instances were chosen together.
@@ -164,7 +164,7 @@ def chosen_together(response: Mapping[str, Any]) -> bool:
 
 
 def entries_of(response: Mapping[str, Any]) -> dict[str, Any]:
-    """Return instance name -> its entry of ``solutions``."""
+    """Return name of an instance -> its entry in the member ``solutions`` of the response."""
     return {one["instance"]: one for one in response["solutions"] if "instance" in one}
 
 
@@ -194,7 +194,7 @@ def option_notes(settings: Settings) -> list[str]:
 def limit_notes(cluster: Cluster, settings: Settings, instance: Instance) -> list[str]:
     """Return notes on the limits that are enforced when `instance` moves from its nodes.
 
-    `settings` are those of the group that decides.
+    `settings`: the settings of the group with the candidate nodes.
     """
     if settings.ignore_soft_errors:
         return ["Soft limits are not checked."]
@@ -215,7 +215,7 @@ def scope_note(cluster: Cluster, instance: Instance) -> list[str]:
 
 
 def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
-    """Return a note that the decision assumes that the instances `names` are `done` before.
+    """Return a note that the instances `names` are `done` before this decision.
 
     `done`: ``moved`` or ``placed``. Without `names`, the result is [].
     """

@@ -82,7 +82,7 @@ def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[st
     """Return the decision on a new instance.
 
     `taken`: the response that led to its placement, if it is known, and whether the last comparison
-    of groups counts (else the first).
+    of groups is explained (else the first).
     """
     cluster, settings = noted.context.cluster, noted.context.settings
     notes = request_notes(settings, request) + notes
@@ -368,7 +368,8 @@ def _step_reports(
 ) -> list[StepReport]:
     """Return the steps of a move in words.
 
-    If its primary node is offline, an instance fails over, even if the opcode is a migration.
+    If its primary node is offline, an instance fails over, even if the opcode is that of a
+    migration.
     """
     places = [instance.nodes]
     for step in steps:

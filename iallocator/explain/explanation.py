@@ -358,7 +358,7 @@ def difference_document(mine: Placed, other: Placed, label: str) -> Json:
 class Explanation:
     """Represent the explanation of the answer to a request.
 
-    ``response`` is the answer itself, unchanged; ``remarks`` are lines of text.
+    ``response`` is the answer itself, unchanged; ``remarks`` are further lines of text.
     """
 
     def __init__(

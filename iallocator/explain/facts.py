@@ -113,7 +113,7 @@ class Placed(NamedTuple):
         return "/".join(self.nodes)
 
     def document(self, scored: bool) -> Json:
-        """Return the placement as JSON; `scored`: with its score and the terms."""
+        """Return the placement as JSON; `scored`: whether to include its score and the terms."""
         document: Json = {"nodes": self.nodes}
         if self.rank:
             document["rank"] = self.rank
@@ -170,7 +170,7 @@ class RoleReport:
         How many placements pass every limit with the node in this role, before global N+1 is
         checked.
     reasons:
-        Why the node cannot take the role, in words.
+        Why the node cannot have the role, in words.
     document:
         The role as JSON.
     """
@@ -209,7 +209,7 @@ class Roles(tuple[RoleReport, ...]):
 
     @cached_property
     def reasons(self) -> list[str]:
-        """Return why the node cannot take some role, in words."""
+        """Return the reasons why the node cannot have some role, in words."""
         return [text for role in self for text in role.reasons]
 
     @cached_property

@@ -55,7 +55,7 @@ __all__ = ["Recorder"]
 Note = TypeVar("Note", bound="Callable[..., None]")
 
 MOST_CHECKED, MOST_ROUNDS = 100, 10
-"""The most placements that are checked for N+1 only for the explanation, and the most rounds."""
+"""The limits of N+1 checks that only the explanation needs: placements, and rounds of checks."""
 
 WORK_OF_CHECKS = 2 * WORK_PER_SECOND
 """The work for N+1 checks that only the explanation needs: about two seconds."""

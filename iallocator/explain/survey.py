@@ -215,7 +215,7 @@ class Survey:
         return sum(index not in self._rejecting for index in self._secondaries)
 
     def _accepted(self, role: str, placements: int) -> RoleReport:
-        """Return the report of a node that accepts a role; equal reports are one object."""
+        """Return the report of a node that accepts a role; nodes with equal reports share one."""
         key = role, placements
         if key not in self._plain:
             self._plain[key] = RoleReport(role, placements)
@@ -262,7 +262,7 @@ def exclusions(node: Node, allowed: Collection[str] | None) -> list[str]:
 
 
 def counted(reports: Sequence[NodeReport]) -> dict[str, int]:
-    """Return reason -> placements it rejected: the tally of the response, before global N+1."""
+    """Return reason -> the number of placements that it rejects, without global N+1."""
     tally: dict[str, int] = {}
     for report in reports:
         for role in report.roles:
@@ -272,5 +272,5 @@ def counted(reports: Sequence[NodeReport]) -> dict[str, int]:
 
 
 def _rejection(rejection: Rejection, beside: str, placements: int) -> RoleRejection:
-    """Convert a rejection by the engine to one in an explanation."""
+    """Convert a rejection by the engine to the rejection of a role in an explanation."""
     return RoleRejection(rejection.reason, rejection.text, beside, placements, rejection.step)

@@ -110,7 +110,7 @@ def _result(where: str, raw: bytes) -> Any:
     Raises
     ------
     ValueError
-        If `raw` has not the form of an answer.
+        If `raw` does not have the form of an answer.
     ServerError
         If the answer reports a failure; the error has the class of Ganeti's exception, if the
         answer names it.

@@ -14,7 +14,7 @@ PORTS = (1811, 22)
 """Ports of the node daemon and of ssh. A machine that rejects a connection answers, too."""
 
 SECONDS = 2.0
-"""Seconds for each attempt."""
+"""The time limit of each attempt, in seconds."""
 
 ATTEMPTS = 2
 """The number of attempts: a single lost packet must not make a machine count as dead."""

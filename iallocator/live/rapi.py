@@ -131,7 +131,7 @@ class RapiClient:
         certificate, which is the server's own, the name in the certificate is not checked, because
         the certificate that Ganeti creates for itself has no name.
     insecure:
-        Trust every certificate.
+        Whether every certificate is trusted.
     credentials:
         The path of a file with user and password; "" for the other sources of credentials.
     limit:
@@ -252,7 +252,7 @@ def _context(cacert: str, insecure: bool) -> ssl.SSLContext:
 
 
 def _trusting(cacert: str) -> ssl.SSLContext:
-    """Return a context that trusts the certificates in the file, of authorities or not."""
+    """Return a TLS context that trusts all certificates in the file, also those of servers."""
     import ssl
 
     context = ssl.create_default_context(cafile=cacert)
@@ -286,7 +286,7 @@ def _headers(login: tuple[str, str] | None) -> dict[str, str]:
 
 
 def _rejected(where: str, status: int, raw: bytes) -> ServerError:
-    """Return the error in the answer `raw` with an error `status`.
+    """Return an exception for the answer `raw` of an HTTP request that failed with `status`.
 
     Ganeti sends two texts: ``message`` is the reason, ``explain`` the general meaning of the
     status.
@@ -305,7 +305,7 @@ def _rejected(where: str, status: int, raw: bytes) -> ServerError:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a request has no answer, as plain text."""
+    """Return the reason in `error` why a request has no answer, as plain text."""
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):

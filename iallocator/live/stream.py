@@ -1,8 +1,8 @@
 """Connections to servers that may be slow or hostile: each operation ends at its deadline.
 
 Sockets do not block. An operation that cannot be completed at once waits in `Deadline.wait`.
-Therefore, bytes that arrive slowly do not prolong the wait, as they do with the timeout of a
-socket. The number of bytes of an answer is limited, too. `ask` sends one HTTP request on a
+Therefore, bytes that arrive slowly do not prolong the wait. With the timeout of a socket, they
+would. The number of bytes of an answer is limited, too. `ask` sends one HTTP request on a
 connection of its own.
 """
 
@@ -132,7 +132,7 @@ class Stream(io.RawIOBase):
         return size
 
     def receive(self) -> bytes:
-        """Return some bytes of the answer.
+        """Receive some bytes of the answer, and return them.
 
         Raises
         ------
@@ -262,7 +262,7 @@ def in_threads(
     deadline: Deadline,
     problem: str,
 ) -> Iterator[tuple[Item, Result | Exception]]:
-    """Call `work` on all `items`, `at_once` at a time; yield each with its result or error.
+    """Call `work` on all `items`, `at_once` at a time; yield each item with its result or error.
 
     Results are yielded as they arrive. The threads end with the process. When the generator is
     closed, no further call begins.

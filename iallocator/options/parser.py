@@ -152,7 +152,7 @@ def _words(
 ) -> Iterator[tuple[Option | None, str, str | None]]:
     """Yield option, name and value of each argument; the name is "" if it is not an option.
 
-    The option is None if it is not in `table`; the value is None if a required one is missing.
+    The option is None if it is not in `table`. The value is None if a required value is missing.
     `elsewhere` returns whether a name is the full name of an option of another command; such a name
     is no abbreviation.
     """

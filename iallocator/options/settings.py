@@ -37,7 +37,7 @@ SEARCH_SECONDS = 5.0
 """The work of an exact search, in seconds of an idle machine, if no longer time limit is set."""
 
 OPTIMAL_FACTOR = 12
-"""The factor of the work of planners' exact searches with ``--optimal``: a minute in all."""
+"""The factor of the work of planners' exact searches with ``--optimal``: one minute each."""
 
 PLANNING_SECONDS = 600.0
 """The default time limit of a planner, in seconds."""
@@ -129,7 +129,7 @@ class Settings:
     """Index of a group -> settings, for groups with tags that change a setting."""
 
     def says(self, *targets: str) -> bool:
-        """Return whether an option, a file or a tag sets one of these attributes."""
+        """Return whether an option, a file or a tag sets one of the attributes `targets`."""
         return not (self.chosen | self.origins.keys()).isdisjoint(targets)
 
     def plan_n1(self, group: int) -> str:

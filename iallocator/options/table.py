@@ -1,4 +1,4 @@
-"""The table of all options: parser, help, man pages, manual and their tests follow from it."""
+"""The table of all options, from which the parser, the help and the manual are made."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Read the values of options on the command line.
 
-A reader takes text and returns a value; a `ValueError` says what it expects.
+A reader takes text and returns a value. For an invalid text, it raises a `ValueError` with the
+expected form.
 """
 
 from __future__ import annotations

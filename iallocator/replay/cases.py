@@ -1,4 +1,4 @@
-"""Stored requests and commands, and the files of each.
+"""Find stored requests and commands (cases), and the files of each.
 
 ==================  =====================  ==========  =============  =============  ============
 what is read        response               args        on stderr      on stdout      exit status

@@ -50,8 +50,8 @@ class Source:
     master:
         The name of the master node; "" if the source does not report it.
     document:
-        The captured document, if it is the source; its request is ignored. For a running cluster,
-        the document that Ganeti would write, without a request.
+        The captured document, if the cluster comes from one; its request is ignored. For a running
+        cluster, the document that Ganeti would write, without a request.
     """
 
     __slots__ = ("cluster", "document", "master", "policy")
@@ -74,7 +74,7 @@ def load(
 ) -> Source:
     """Return the cluster for a planning command.
 
-    `in_run`: whether the time limit of the run includes reading a running cluster. It does not
+    `in_run`: whether the time limit of the run includes reading a running cluster. It is false
     while a plan is executed.
 
     Raises

@@ -4,10 +4,10 @@ A job is a file ``job-123`` in ``/var/lib/ganeti/queue/archive``, or in folders 
 opcodes say which instances were created, removed, renamed and changed. The past follows from the
 present cluster, backwards from one change to the one before:
 
-* A creation takes away the instance, and a removal adds it.
+* Backwards, a creation removes the instance, and a removal adds it.
 * The size of a removed instance is that of its creation. If the archive does not have the creation,
   the mean size of the present instances is used, provided that the cluster has one group.
-* An instance is in its present group, or in that of the node on which it was created.
+* The group of an instance is its present group, or that of the node on which it was created.
 
 Ganeti removes archived jobs after 21 days by default (``ganeti-cleaner``).
 """

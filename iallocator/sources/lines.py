@@ -1,4 +1,4 @@
-"""The lines of htools' text format: fields with ``|`` between them, sections with a blank line.
+"""Read lines of htools' text format: fields are separated by ``|``, sections by blank lines.
 
 Each error message begins with the file and the line: ``cluster.data:12: memory: ...``.
 
@@ -49,31 +49,31 @@ class Line:
             self.fail(what, problem)
 
     def text(self, position: int, default: str = "") -> str:
-        """Return a field as text."""
+        """Return the field at `position` as text."""
         return self.fields[position] if position < len(self.fields) else default
 
     def name(self, position: int, what: str) -> str:
-        """Return a field that must not be empty."""
+        """Return the field at `position`, which must not be empty; `what`: its name in messages."""
         value = self.text(position)
         if not value:
             self.fail(what, "expected a name, got an empty field")
         return value
 
     def one_of(self, position: int, what: str, choices: tuple[str, ...], default: str) -> str:
-        """Return a field that is one of `choices`."""
+        """Return the field at `position`, which must be one of `choices`."""
         value = self.text(position, default)
         if value not in choices:
             self.fail(what, f"expected one of {', '.join(choices)}, got {describe(value)}")
         return value
 
     def flag(self, position: int, what: str, default: bool) -> bool:
-        """Return whether a field is Y; it must be Y or N."""
+        """Return whether the field at `position` is Y; it must be Y or N."""
         return self.one_of(position, what, ("Y", "N"), "Y" if default else "N") == "Y"
 
     def integer(
         self, position: int, what: str, default: int | None = None, negative: bool = False
     ) -> int:
-        """Return a whole number; `negative`: negative numbers are allowed."""
+        """Return a field as a whole number; `negative`: negative numbers are allowed."""
         if position >= len(self.fields) and default is not None:
             return default
         value = whole(self.text(position), negative)
@@ -83,7 +83,7 @@ class Line:
         return value
 
     def number_of(self, position: int, what: str, default: float) -> float:
-        """Parse a number of a text file; raise an error if it is negative."""
+        """Return a field as a number; raise an error if it is negative."""
         text = self.text(position, str(default))
         try:
             value = float(text) if text.isascii() and "_" not in text else -1.0
@@ -94,7 +94,7 @@ class Line:
         return value
 
     def factor_of(self, position: int, what: str, default: float) -> float:
-        """Return a divisor: 0 (unknown), or a number that is large enough to divide by."""
+        """Return a field as a divisor: 0 (unknown), or a number large enough to divide by."""
         value = self.number_of(position, what, default)
         if not is_factor(value):
             self.fail(
@@ -171,7 +171,7 @@ def default_policy() -> Policy:
 
 
 def read_policies(lines: Sequence[Line]) -> dict[str, tuple[Policy, Line]]:
-    """Return group name -> its policy and its last line; "" for the cluster."""
+    """Return name of a group -> its policy and the last line about it; "" means the cluster."""
     policies: dict[str, tuple[Policy, Line]] = {}
     for line in lines:
         texts = line.text(2).split(";")

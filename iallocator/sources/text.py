@@ -6,12 +6,13 @@ The default of such a field follows its colon:
 =========  ==========================================================================
 groups     name, uuid, alloc policy, tags, [networks]
 nodes      name, memory: total, its own, free; disk: total, free; cpus, offline (Y, N,
-           or M for the master), group's uuid, [spindles: 1, tags, exclusive storage: N, free
-           spindles: 0, its own cpus: 1, cpu speed: 1]
+           or M for the master), group's uuid, [spindles: 1, tags, exclusive storage: N,
+           free spindles: 0, its own cpus: 1, cpu speed: 1]
 instances  name, memory, disk, vcpus, status, auto-balanced, primary, secondary,
-           template, tags, [spindle use: 1, spindles of its disks or ``-``: ``-``, forthcoming: N]
-tags       those of the cluster, one a line
-policies   see `iallocator.sources.lines`
+           template, tags, [spindle use: 1, spindles of its disks or ``-``: ``-``,
+           forthcoming: N]
+tags       the tags of the cluster, one per line
+policies   policies, in the form of `iallocator.sources.lines`
 =========  ==========================================================================
 
 A node that has ``?`` instead of a number is offline. Unlike a document, the file has the memory

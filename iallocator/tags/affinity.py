@@ -1,19 +1,19 @@
 """Parse the tags of instances that relate them to other instances.
 
 ====================================================  =========================================
-``colocate:must:NAME``, ``colocate:should:NAME``       on one node with the others of that name
-``separate:must:NAME``, ``separate:should:NAME``       on another node than each of the others
-``order:after:INSTANCE``, ``order:should-after:...``   it may start only when that one runs
-``priority:N``                                         higher goes first
-``keep-running``                                       it is never stopped to make room
-``cannot-stop``                                        it does not stop on request
-``no-force-stop``                                      it must not be stopped by force
+``colocate:must:NAME``, ``colocate:should:NAME``       on one node with other instances of NAME
+``separate:must:NAME``, ``separate:should:NAME``       on no node with other instances of NAME
+``order:after:INSTANCE``, ``order:should-after:...``   starts only when INSTANCE runs
+``priority:N``                                         higher priorities are placed first
+``keep-running``                                       is never stopped to free capacity
+``cannot-stop``                                        does not stop on request
+``no-force-stop``                                      must not be stopped by force
 ====================================================  =========================================
 
 Each tag begins with the prefix ``iallocator:``. After NAME, ``:DOMAIN`` can follow, a prefix of
-node tags. The constraint then applies to failure domains instead of nodes: the domain ``rack``
-contains the nodes that share a tag ``rack:...``. The domains ``group`` are the node groups. After a
-tag with *should*, ``:WEIGHT`` can follow, a number.
+node tags. Then the constraint applies to failure domains instead of nodes: with ``rack``, a failure
+domain contains the nodes that share a tag ``rack:...``. With ``group``, the failure domains are the
+node groups. After a tag with *should*, ``:WEIGHT`` can follow, a number.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ MARKS = {
 
 
 class Parsed:
-    """Represent the meaning of all tags.
+    """Represent the meaning of the affinity tags of all instances.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Parsed:
     marks:
         Mark (`KEEP_RUNNING`, `CANNOT_STOP`, `NO_FORCE_STOP`) -> the instances that have it.
     unusable:
-        Messages about tags with the prefix and a known kind that cannot be parsed.
+        Messages about tags that have the prefix and a known kind, and cannot be parsed.
     preferred:
         Instance name -> the labels that its nodes should have, each with its constraint.
     lonely:
@@ -104,7 +104,7 @@ class Parsed:
 
     @property
     def keep_running(self) -> list[str]:
-        """Return the instances that are never stopped to make room."""
+        """Return the instances that are never stopped to free capacity."""
         return self.marks[KEEP_RUNNING]
 
     @property
@@ -115,7 +115,7 @@ class Parsed:
 
 
 def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
-    """Return the constraints that the tags of `instances` express."""
+    """Return the meaning of the affinity tags of `instances`; `prefix`: the beginning of tags."""
     parsed = Parsed()
     named: dict[tuple[str, str], Rule] = {}
     for instance in instances:
@@ -146,7 +146,7 @@ def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
 
 
 def _preferred_label(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
-    """Read ``nodes:should:LABEL[:WEIGHT]``; a label may have colons."""
+    """Add a tag ``nodes:should:LABEL[:WEIGHT]`` to `parsed`; the label may have colons."""
     label, weight = labelled(rest.partition(":")[2])
     if not label or weight < 0:
         parsed.unusable.append(f"{instance.name}: {tag}")
@@ -232,9 +232,9 @@ def constraint_between(one: Member, other: Member, domain: str) -> Constraint:
 def constraint_to_many(
     some: Sequence[tuple[Member, Member, str]], count: int, cost: float
 ) -> Constraint:
-    """Return the constraint of one instance towards `count` others, of which `some` are named.
+    """Return the constraint of one instance towards `count` others; `some` of them are named in it.
 
-    `cost` is the penalty of all of these relations together.
+    `cost`: the sum of the penalties of the constraints towards all `count` instances.
     """
     constraint = constraint_between(*some[0])
     names = ", ".join(dict.fromkeys(other.instance for _, other, _ in some))

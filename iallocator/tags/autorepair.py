@@ -1,10 +1,10 @@
 """Parse and write the tags that allow and record repairs, compatible with harep.
 
 ``ganeti:watcher:autorepair:TYPE`` on an instance, its group or the cluster allows repairs up to
-that type. The tags of the nearest object apply; of several on one object, the least destructive.
-``...:suspend[:SECONDS]`` suspends the permission, for ever or until the time SECONDS.
-``...:pending:TYPE:ID:SECONDS:JOBS`` and ``...:result:TYPE:ID:SECONDS:RESULT:JOBS`` on an instance
-record a repair. Seconds are since 1970, jobs are joined by ``+``.
+that type. The tags of the nearest object apply. Of several tags on one object, the least
+destructive applies. ``...:suspend[:SECONDS]`` suspends the permission, for ever or until the time
+SECONDS. ``...:pending:TYPE:ID:SECONDS:JOBS`` and ``...:result:TYPE:ID:SECONDS:RESULT:JOBS`` on an
+instance record a repair. Seconds are since 1970, jobs are joined by ``+``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Permission:
     suspended: float = 0
 
     def allows(self, kind: str) -> bool:
-        """Return whether a repair of this type is allowed."""
+        """Return whether a repair of the type `kind` is allowed."""
         return bool(self.upto) and REPAIR_TYPES.index(kind) <= REPAIR_TYPES.index(self.upto)
 
     def or_up_to(self, kind: str) -> Permission:
@@ -150,7 +150,8 @@ def _seconds(word: str) -> float:
 def state_of(instance: Instance) -> RepairState:
     """Return the repair state of an instance, from its tags.
 
-    The earliest failure is decisive; without failure, the latest repair.
+    If a repair has failed, the earliest failure decides the state. Otherwise, the latest repair
+    decides it.
 
     Raises
     ------

@@ -16,7 +16,7 @@ If no object has a tag ``utilization``, the attributes are memory, cpu and disk.
 of a node is its free capacity, and the need of an instance is its use. Invalid tags are ignored and
 reported.
 
-The tag ``iallocator:rescue:auto`` of a group permits to rescue dead nodes of the group.
+The tag ``iallocator:rescue:auto`` of a group permits the automatic rescue of its dead nodes.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def lacking(free: Amounts, needs: Amounts) -> Sequence[str]:
 
 
 def rescues(node: Node, prefix: str) -> bool:
-    """Return whether a tag of the group permits to rescue the node automatically if it is dead.
+    """Return whether a tag of its group permits the automatic rescue of a dead node.
 
     A node in maintenance, or drained, is not rescued, because it may be rebooting. `prefix`: the
     beginning of tags of this program.

@@ -63,7 +63,7 @@ def add(one: Score, other: Score) -> Score:
 
 
 def score_in_tags(score: float) -> str:
-    """Return `score` as written in tags: a number, or an infinity."""
+    """Return `score` as text for a tag: a number, or a word for an infinity."""
     if abs(score) < INFINITY:
         return f"{score:.12g}"
     return "INFINITY" if score > 0 else "-INFINITY"

@@ -1,1 +1,1 @@
-"""Find the steps, in order, that lead from present placements to requested ones."""
+"""Find the steps, in order, that lead from the present placements to the requested placements."""

@@ -55,7 +55,7 @@ def plan_transition(
     new
         Instances that do not exist yet; `wanted` has their nodes.
     demands
-        Orders, nodes to power, and other requirements.
+        The orders of starts, the nodes to power on or off, and other requirements.
 
     Changes that cannot be made are in `Transition.left`, with the reason.
 
@@ -221,7 +221,7 @@ class _Steps:
                         step.needs[opened] = f"{name} takes instances"
 
     def after(self, earlier: Sequence[Step]) -> None:
-        """Let the round begin after the steps that end the previous round."""
+        """Add dependencies, so that this round begins after the steps `earlier` of the last one."""
         others = [
             *self._drains.values(),
             *[*(steps[0] for steps in self._out), *self._reboots.values()],
@@ -244,7 +244,7 @@ class _Steps:
         return [*drains, *out, *reboots, *opened, *back]
 
     def ends(self) -> list[Step]:
-        """Return the steps that end the round."""
+        """Return the last steps of the round, on which the next round depends."""
         last = [*self._opened.values(), *(steps[-1] for steps in self._back)]
         return last or list(self._reboots.values())
 

@@ -127,7 +127,7 @@ class CycleBreaker:
         )
 
     def _members(self) -> list[str]:
-        """Return waiting instances that hold capacity that others lack, the least copying first."""
+        """Return waiting instances that hold capacity that others lack, the smallest first."""
         room = self._schedule.room
         left = self._schedule.left
         requiring = {
@@ -157,7 +157,7 @@ class CycleBreaker:
         return members[:MEMBERS]
 
     def _around(self) -> Iterator[OtherRoute]:
-        """Yield other routes of each member: by a third node, or with another order of steps."""
+        """Yield other routes of waiting instances: by a third node, or in another order."""
         planning = self._planning
         cluster, room = planning.state.cluster, self._schedule.room
         may_pass = planning.demands.may_pass

@@ -110,7 +110,7 @@ class _Assignment:
         self.overdrawn: list[int] = []
 
     def enter(self, k: int) -> None:
-        """Assign to step `k`, the next of the sequence, the capacity that it takes."""
+        """Assign to step `k`, the next step of the sequence, the capacity that it takes."""
         step = self.steps[k]
         self.firm.append({self.position[before]: why for before, why in step.needs.items()})
         self.capacity_waits.append({})
@@ -296,7 +296,7 @@ class RoomFlow:
         return all(self._provided(key, known) for key in keys)
 
     def _provided(self, key: Key, known: Sequence[int]) -> bool:
-        """Return whether the arrivals of one key can share its free amounts (augmenting paths)."""
+        """Return whether the free amounts of `key` suffice for all arrivals (augmenting paths)."""
         left = dict(self._gives[key])
         given: dict[int, dict[int, float]] = {k: {} for k in self._takes[key]}
         for k, amount in sorted(self._takes[key].items()):

@@ -47,7 +47,7 @@ class Execution:
     pools, and must be in a group with the networks. The old primary of a failover becomes the
     secondary whatever its condition. Running instances move only if migration tags allow it.
 
-    `closed` are online nodes that must receive nothing; `opened` are those that are powered on
+    `closed` are online nodes that must receive no instance; `opened` are nodes that are powered on
     before the first step. If `spindles` is false, the free spindles of exclusive storage limit no
     step: htools checks them for each move, and counts them differently.
     """
@@ -141,7 +141,7 @@ class Execution:
                     yield f"{name}: {check.numbers(empty[index], full, arriving)}"
 
     def _hindrance(self, step: Step, instance: Instance) -> Iterator[str]:
-        """Yield the reasons why the instance cannot move from its old to its new primary."""
+        """Yield the reasons why the instance cannot move from its old to its new primary node."""
         before, after = step.before, step.after
         if before is None or after is None or step.kind not in (MIGRATE, FAILOVER):
             return
@@ -259,7 +259,7 @@ def side_by_side(left: Amounts, transition: Transition, rng: object) -> list[str
 
     A step takes capacity at its beginning, and frees capacity at its end.
 
-    `left`: the free amounts of every node at first; it is changed.
+    `left`: the free amounts of every node before the transition; the function changes them.
     """
     problems: list[str] = []
     waits = _Waits(transition)
@@ -291,7 +291,7 @@ def side_by_side(left: Amounts, transition: Transition, rng: object) -> list[str
 
 
 def linear(state: State, steps: Sequence[ScheduledStep], spindles: bool = True) -> list[str]:
-    """Execute one step after the other on a copy of the state; return the problems.
+    """Execute one step after the other, and undo the steps; return the problems.
 
     `spindles`: whether the free spindles of exclusive storage limit steps.
     """

@@ -338,7 +338,7 @@ class Route:
         return Route(self.instance, self.present, self.wanted, steps, stopped, self.fenced)
 
     def chained(self, cluster: Cluster) -> list[Step]:
-        """Return the steps of the instance; each one depends on the one before."""
+        """Return the steps of the route; each step depends on the one before."""
         if self.present is None:
             if not self.wanted:
                 return []
@@ -369,7 +369,7 @@ def build(
 ) -> list[Step]:
     """Return the steps of all `routes`, each with the steps that must end before it begins.
 
-    The order is that of the names of the instances.
+    The steps are in the order of the names of the instances.
     """
     chains = {name: routes[name].chained(cluster) for name in sorted(routes)}
     steps = [step for chained in chains.values() for step in chained]

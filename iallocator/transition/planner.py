@@ -1,7 +1,7 @@
 """Find a legal sequence of all requested steps, or of as many as possible with the reason.
 
 An instance that cannot be stopped, and must not be stopped by force, stays where it is. If an
-instance that must keep running depends on it, its node is fenced instead.
+instance that must keep running depends on such an instance, the node is fenced instead.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class TransitionPlanner(PlanningState):
         Raises
         ------
         NoWayError
-            If there is none.
+            If there is no such route.
         """
         direct = shortest(place.nodes, nodes, self.online)
         lacking = self.lacks_tags(place, direct)
@@ -262,7 +262,7 @@ class TransitionPlanner(PlanningState):
         return direct
 
     def _relax(self) -> bool:
-        """Drop the soft orders that prevent a sequence, the last ones first."""
+        """Drop the soft orders that prevent a sequence, the last first; return whether it helps."""
         hard = [order for order in self.orders if order[2] == MUST]
         soft = [order for order in self.orders if order[2] != MUST]
         if not soft or self.attempt(self.routes, hard).left:

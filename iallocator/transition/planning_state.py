@@ -31,7 +31,7 @@ ENOUGH = 1_000_000
 
 
 class PlanningState:
-    """Represent the routes of all instances, as far as they are decided.
+    """Represent the routes of all instances that are decided so far.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class PlanningState:
         return result
 
     def receives(self, source: int, target: int) -> bool:
-        """Return whether migration tags allow a migration from one node to the other."""
+        """Return whether migration tags allow a migration from node `source` to node `target`."""
         return not move_rejections(self.state.cluster, source, (target,))
 
     def lacks_tags(self, place: Place, steps: Sequence[tuple[str, int]]) -> bool:

@@ -1,4 +1,4 @@
-"""The requirements of a transition besides the placements: orders, separations, nodes."""
+"""The requirements of a transition besides placements: orders, separations, changes of nodes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ SHOULD = "should"
 
 
 def anywhere(instance: Instance, node: int, where: Where) -> bool:
-    """Allow an instance on every node: no constraint forbids one."""
+    """Return true: the instance may be on every node, because there are no constraints."""
     return True
 
 
 def no_pairs(instances: Iterable[str]) -> Sequence[tuple[str, str, str]]:
-    """Return no pairs of instances: any two may share a node."""
+    """Return no pairs of instances that must be separate: any two may share a node."""
     return ()
 
 
@@ -66,7 +66,8 @@ class NodeChanges:
         Indices of the nodes in `dead` that are not marked offline in Ganeti.
     add_tags, remove_tags:
         Node index -> tags. Tags are added after the node is offline and powered off, and removed
-        after it is online again. If the node does neither, they are changed at once.
+        after the node is online again. If the power of the node is not changed, the tags are
+        changed at once.
     """
 
     power_on: Sequence[int] = ()
@@ -88,7 +89,7 @@ class NodeChanges:
 
 @dataclass(frozen=True, kw_only=True)
 class StopRules:
-    """Represent which instances must not be stopped.
+    """Represent the instances that must not be stopped.
 
     Attributes
     ----------
@@ -113,11 +114,11 @@ class Demands:
         `after`, and stops after it. The strength is `MUST` or `SHOULD`. If orders prevent a step,
         those with `SHOULD` are dropped, the last one first.
     apart:
-        Returns the pairs of instances that must never share a node or failure domain, for the pairs
-        with at least one of the given names: (instance, instance, prefix of failure domains or "").
+        Function from names of instances to the pairs with one of them that must never share a node
+        or failure domain: (instance, instance, prefix of failure domains or "").
     sites:
-        Returns the failure domains with a prefix that contain the node with an index. A node in no
-        failure domain is its own domain.
+        Function from the index of a node and a prefix to the failure domains that contain the node.
+        A node in no failure domain is its own domain.
     stops:
         The instances that must not be stopped.
     nodes:
@@ -126,8 +127,8 @@ class Demands:
         The dimensions of `iallocator.transition.resources` that must never be overcommitted:
         `HARD`, and those of `SOFT` that are enforced, too.
     may_pass:
-        Returns whether an instance may be on a node temporarily, given the nodes of the others at
-        that time (name -> nodes, primary first). It is called for temporary moves.
+        Function that returns whether an instance may be on a node temporarily, given the nodes of
+        the other instances at that time (name -> nodes, primary first).
     """
 
     orders: Sequence[tuple[str, str, str]] = ()

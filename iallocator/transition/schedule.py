@@ -59,7 +59,7 @@ class ScheduleResult:
 
 
 class _Progress:
-    """Represent the time between two steps: what is done, ready, free and still required."""
+    """Represent the progress of a search: steps done and ready, amounts free and still required."""
 
     __slots__ = ("asked", "blockers", "done", "order", "ready", "room")
 
@@ -178,7 +178,7 @@ class _Search:
                     self.end(progress, k)
 
     def choices(self, progress: _Progress) -> list[int]:
-        """Return the steps that fit but compete for capacity, in the order of the search."""
+        """Return the ready steps that fit but compete for capacity, in the order of the search."""
         scarce = {key for key, demand in progress.asked.items() if demand > progress.room[key]}
 
         helpful, weight = self.weight

@@ -1,4 +1,4 @@
-"""Steps of a transition: the amounts that each takes and frees, and its dependencies."""
+"""The steps of a transition: the amounts that a step takes and frees, and its dependencies."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Step:
     move:
         The elementary move of this step, if there is one.
     takes, frees:
-        Amounts; see `iallocator.transition.resources`.
+        The amounts that the step takes at its beginning, and frees at its end.
     needs:
         Step that must be done before this step, whatever the amounts -> reason.
     alone:
@@ -116,7 +116,7 @@ class Step:
 
     @property
     def arrives(self) -> bool:
-        """Return whether the instance runs, or may run, on another node than before."""
+        """Return whether the instance may run, after the step, on a node where it did not run."""
         return self.kind in ARRIVALS
 
     def leaves(self, node: int) -> bool:

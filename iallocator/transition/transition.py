@@ -51,7 +51,7 @@ class Transition:
     Attributes
     ----------
     steps:
-        The steps.
+        The steps, in the order of their numbers.
     left:
         (instance or node, reason): requested changes that cannot be made.
     pairs:

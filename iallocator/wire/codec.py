@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 BOM = b"\xef\xbb\xbf"
-"""Byte order mark that some editors put before a text; it is skipped."""
+"""The byte order mark, which some editors put before a text; it is skipped."""
 
 _LARGE = 3_000_000
 """Size of a document in bytes from which the faster parser saves more time than it costs."""
@@ -102,7 +102,7 @@ def decode_any(raw: bytes) -> Any:
 
 
 def not_utf8(error: UnicodeError) -> str:
-    """Return the error text for bytes that are not UTF-8."""
+    """Return the error message for bytes that are not UTF-8."""
     place = f" (byte {error.start + 1})" if isinstance(error, UnicodeDecodeError) else ""
     return f"not UTF-8{place}"
 
@@ -112,7 +112,7 @@ class TwiceError(Exception):
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object with these members.
+    """Return the object with the members `pairs`.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def infinite_number(value: object, path: str = "") -> tuple[str, str]:
     """Return the path of the first infinite number (or NaN) in `value`, and the error message.
 
     Both are empty if all numbers are finite. JSON has no infinite numbers, but a number like 1e400
-    is read as one.
+    is read as infinite.
     """
     if isinstance(value, float) and not -inf < value < inf:
         return path, "expected a number that a float can hold, got one that is too large"
@@ -298,7 +298,7 @@ def pretty_bytes(document: object, finite: bool = False) -> bytes:
 
 
 def _printable(text: str) -> str:
-    """Return JSON on several lines with codes for characters that do not print."""
+    """Return the JSON document `text` with codes for characters that do not print."""
     if text.replace("\n", "").isprintable():
         return text
     return "\n".join(map(_escaped, text.split("\n")))

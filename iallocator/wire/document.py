@@ -203,7 +203,7 @@ def cluster_policy(document: Raw) -> Policy:
 
 
 def read_policy(raw: Raw, key: str, default: Policy, partial: bool = False) -> Policy:
-    """Return the policy in the member `key`; a `partial` one is completed from the default."""
+    """Return the policy in the member `key`; a `partial` policy is completed from `default`."""
     if raw.get(key) is None:
         return default
     policy = child(raw, key)

@@ -223,7 +223,7 @@ def _reported(nodes: Sequence[Node], access: Sequence[NodePools | None]) -> list
 
 
 def resolve_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
-    """Set the pools of a new instance; if pools differ between node groups, for each group."""
+    """Set the pools of a new instance; for each node group, if groups have different pools."""
     storage = cluster.storage or Storage([None] * len(cluster.nodes))
     if storage.volume_groups:
         storage.volume_groups |= _groups_of_disks(raw)
@@ -306,7 +306,7 @@ def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
 def _volume_groups(
     instance: Instance, disks: Sequence[Raw], storage: Storage, stated: Sequence[Pool]
 ) -> list[Pool]:
-    """Return the storage pool of each disk; of drbd, also the pool of its metadata.
+    """Return the storage pool of each disk; for drbd, also the pool of its metadata.
 
     `stated`: the pools that tags name. A volume group among them applies to disks that name none.
     If nodes name pools only in tags, a volume group that no tag names is part of ``lvm``, because

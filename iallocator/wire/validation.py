@@ -106,7 +106,7 @@ def _type(validator: Any, types: Any, value: Any, schema: Raw) -> Iterator[Valid
 
 
 def _first_type(schema: Raw) -> str:
-    """Return the first type that a schema allows; null is never first if others are allowed."""
+    """Return the first type that a schema allows; null only if no other type is allowed."""
     types = schema["type"]
     return str(types if isinstance(types, str) else types[0])
 
@@ -156,7 +156,7 @@ def _min_length(validator: Any, least: int, value: Any, schema: Raw) -> Iterator
 def _required(
     validator: Any, names: list[str], value: Any, schema: Raw
 ) -> Iterator[ValidationError]:
-    """Yield one error per missing member, with its path and what is expected."""
+    """Yield one error per missing member, with its path and the expected value."""
     if not validator.is_type(value, "object"):
         return
     for name in names:

@@ -189,7 +189,7 @@ def _reason(error: IallocatorError, settings: Settings) -> str:
 
 
 def warn(cluster: Cluster, in_order: bool = False) -> None:
-    """Report the nodes with inconsistent data on stderr; disks on shared storage count, too."""
+    """Report the nodes with inconsistent data on stderr, by the sums that htools compare."""
     state = State(cluster)
     warnings = []
     for node in cluster.nodes[:: -1 if in_order else 1]:
@@ -250,7 +250,7 @@ def check_bad(state: State, nodes: Iterable[int]) -> tuple[int, int]:
 
 
 def table(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> list[str]:
-    """Return `rows` as lines of aligned cells; the `left` columns are aligned to the left."""
+    """Return `rows` as aligned lines; `left`: whether each column is aligned to the left."""
     widths = [max((len(row[k]) for row in rows), default=0) for k in range(len(left))]
     return [
         " ".join(

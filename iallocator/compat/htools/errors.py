@@ -6,16 +6,16 @@ __all__ = ["NamedError", "OptionError", "OptionValueError", "ProgramError"]
 
 
 class ProgramError(Exception):
-    """The program ends with exit status 1 after this text on stderr."""
+    """The program must print the text of this error to stderr, and end with exit status 1."""
 
 
 class NamedError(ProgramError):
-    """Report an error of which the message begins with the name of the program."""
+    """An error with a message that begins with the name of the program."""
 
 
 class OptionValueError(Exception):
-    """The value of an option is invalid: exit status 1."""
+    """The value of an option is invalid; the program ends with exit status 1."""
 
 
 class OptionError(Exception):
-    """An option is unknown or ambiguous, or its value is missing: exit status 2."""
+    """An option is unknown or ambiguous, or its value is missing; the exit status is 2."""

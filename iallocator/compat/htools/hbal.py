@@ -93,7 +93,7 @@ def options_of(given: Given, own: Balancing) -> None:
 
 
 def general_number(value: float) -> str:
-    """Return `value` with six decimals, with an exponent if it is below 0.1 or very large."""
+    """Return `value` as text with six decimals; below 0.1 or very large, with an exponent."""
     if value == inf:
         return "Infinity"
     if value == 0 or LEAST_FIXED <= abs(value) < MOST_FIXED:

@@ -29,7 +29,7 @@ __all__ = ["run"]
 
 
 def run(given: Given) -> int:
-    """Print the cluster; return the exit status."""
+    """Print the groups, the score and the lists of the cluster; return the exit status."""
     source = load(given, Settings())
     cluster = source.cluster
     loud = given.loudness

@@ -26,7 +26,7 @@ __all__ = ["run"]
 TITLES = {"offline": "'Nodes to offline'", "online": "'Nodes to online'", "none": "'No action'"}
 
 NOTHING = ["echo Nothing to do"]
-"""The commands if no node is switched."""
+"""The shell commands if no node is powered on or down."""
 
 AUTO = "htools:standby:auto"
 """The tag of nodes that hsqueeze has powered down."""

@@ -54,7 +54,7 @@ class _Scan:
         return match.end() if match else self._at
 
     def value(self) -> None:
-        """Read one value."""
+        """Read one JSON value from the position; raise `_Wrong` at the first error."""
         text, at = self._text, self._at
         first = text[at : at + 1]
         if first == '"':

@@ -81,7 +81,7 @@ def list_of(read: Reader) -> Reader:
 
 
 def choice(kind: str, names: frozenset[str]) -> Reader:
-    """Return the reader of one of `names`; htools call their type `kind`."""
+    """Return a reader of a text that must be one of `names`; `kind`: their type in messages."""
 
     def reader(value: Any) -> str:
         try:

@@ -6,7 +6,7 @@ options can be abbreviated as far as they are unambiguous. Values that are optio
 attached.
 
 The messages and the output of ``--help-completion`` are those of htools, because scripts and
-completions of shells read them. The help texts are our own.
+completions of shells read them. The help texts are different.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def number(what: str, form: re.Pattern[str] = DECIMAL) -> Callable[[str], float]
 
 
 def max_cpu(text: str) -> float:
-    """Read the largest ratio of virtual cpus to cpus."""
+    """Parse the largest ratio of virtual cpus to cpus."""
     ratio = number("parsing max-cpu")(text)
     if ratio <= 0:
         raise OptionValueError("Invalid value of the max-cpu ratio, expected >0")
@@ -128,7 +128,7 @@ def max_cpu(text: str) -> float:
 
 
 def spindle_use(text: str) -> int:
-    """Read a number of spindles."""
+    """Parse a number of spindles."""
     count = int(number("parsing spindle-use", INTEGER)(text))
     if count < 0:
         raise OptionValueError("Invalid value of the spindle-use (expected >= 0)")
@@ -143,14 +143,14 @@ def yes_or_no(text: str) -> bool:
 
 
 def priority(text: str) -> str:
-    """Read the priority of jobs."""
+    """Parse the priority of jobs."""
     if text not in ("low", "normal", "high"):
         raise OptionValueError(f"Unknown priority '{text}'")
     return text
 
 
 def template(text: str) -> str:
-    """Read a disk template."""
+    """Parse the name of a disk template."""
     if text not in TEMPLATES:
         raise OptionValueError(f'Invalid string value for type DiskTemplate: "{text}"')
     return text
@@ -187,7 +187,7 @@ def size(what: str, text: str) -> int:
 
 
 def words(text: str) -> list[str]:
-    """Read words separated by commas."""
+    """Parse words separated by commas."""
     return text.split(",")
 
 

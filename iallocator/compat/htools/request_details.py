@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["details_of", "group_text"]
 
 MODES = {"all": "ChangeAll", "primary-only": "ChangePrimary", "secondary-only": "ChangeSecondary"}
-"""Mode of an evacuation -> its name in details."""
+"""Mode of an evacuation -> its name in hail's output."""
 
 NIC_MODES = {"bridged": "Bridged", "routed": "Routed", "openvswitch": "OpenVSwitch"}
-"""Mode of a network interface -> its name in details."""
+"""Mode of a network interface -> its name in hail's output."""
 
 LOAD = "DynUtil {cpuWeight = 1.0, memWeight = 1.0, dskWeight = 1.0, netWeight = 1.0}"
 """The load of a new instance, as hail prints it."""

@@ -129,7 +129,7 @@ def _size_error(owner: str, text: str) -> str:
 
 
 def _sections(text: str) -> Iterator[list[str]]:
-    """Yield the lines of each section; every empty line ends one."""
+    """Yield the lines of each section of `text`; every empty line ends a section."""
     lines = text.removesuffix("\n").split("\n") if text else []
     if not lines:
         return

@@ -259,7 +259,10 @@ def _node(raw: Record) -> Record:
 
 
 def _instance(raw: Record, volume_groups: list[Record] | None = None) -> Record:
-    """Return the instance in a document; `volume_groups`: the members of each disk about them."""
+    """Return the instance `raw` in the form of a document.
+
+    `volume_groups`: for each disk, its members about volume groups; None if they are not requested.
+    """
     status = raw.get("status")
     if status not in STATUS:
         expected = f"expected one of {', '.join(STATUS)}, got {describe(status)}"

@@ -121,7 +121,7 @@ def reject_silence(cluster: Cluster, option: str) -> NoReturn:
     Raises
     ------
     LiveError
-        Always: the node may answer again in a moment.
+        Always, because such a node may answer again in a moment.
     """
     node = cluster.assumed_offline[0]
     raise LiveError(
@@ -214,7 +214,7 @@ FIELDS = {
 """Type of object, in the order of `Answers` -> the fields to query."""
 
 NORMAL = 0
-"""Status of a field that has a value."""
+"""The status of a field that has a value, in answers of LUXI."""
 
 
 def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
@@ -264,7 +264,7 @@ QUESTIONS = {
 
 
 class AnswerSource(Protocol):
-    """A source of RAPI's answers."""
+    """The interface of a source of RAPI's answers."""
 
     base: str
 

@@ -39,7 +39,7 @@ LARGEST_REPORT = 2**20
 """The largest accepted report, in bytes: enough for the loads of more than 10 000 instances."""
 
 AT_ONCE = 16
-"""Daemons that are asked at a time."""
+"""The number of daemons that are asked at a time."""
 
 LATER = 0.1
 """Seconds after the deadline in which the threads can still report which daemon was late."""
@@ -131,7 +131,7 @@ def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str
 def _apply_to_nodes(
     cluster: Cluster, nodes: Sequence[Node], reports: Mapping[str, Report | None]
 ) -> None:
-    """Divide the utilisation of each node among its cpus.
+    """Divide the utilisation of each node in `nodes` among its cpus and those of its instances.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def _apply_to_nodes(
 def _apply_to_instances(
     cluster: Cluster, nodes: Sequence[Node], reports: Mapping[str, Report | None]
 ) -> None:
-    """Set the utilisation of each instance.
+    """Set the utilisation of each instance on `nodes`.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def _apply_to_instances(
 
 
 def _number(value: object) -> float | None:
-    """Return a utilisation; None if `value` is not one."""
+    """Return `value` as a utilisation; None if it is not a valid one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= LARGEST_LOAD else None

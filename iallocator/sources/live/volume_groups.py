@@ -36,7 +36,7 @@ SUCCESS, UNFINISHED = "success", ("queued", "waiting", "canceling", "running")
 """States of jobs."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Seconds between two questions about a job: the first pause, and the longest one."""
+"""Seconds between two queries of a job: the first pause, and the longest one."""
 
 AT_ONCE = 20
 """The most jobs that run at the same time."""
@@ -198,7 +198,7 @@ def _named(name: Any, own: Any) -> str:
 
 
 def _groups_of(disk: Record, own: Any) -> Record:
-    """Return ``vg`` of a disk, and ``metavg`` of a copied one; {} if it is in no volume group."""
+    """Return the members ``vg`` and ``metavg`` of a disk; {} if it is in no volume group."""
     kind = TEMPLATES.get(disk["dev_type"])
     if kind is None or not kind.local:
         return {}
