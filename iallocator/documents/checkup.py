@@ -118,7 +118,7 @@ class Checkup:
         return not self.not_analysed and (self.failures is None or self.failures.complete)
 
     @property
-    def mended(self) -> dict[str, int]:
+    def fewer_findings(self) -> dict[str, int]:
         """Return kind -> by how much balancing lowers the number of findings; negative for more."""
         before, after = counts_of(self.before), counts_of(self.after)
         return {kind: before[kind] - after[kind] for kind in KINDS}
@@ -128,9 +128,9 @@ class Checkup:
         """Return whether balancing lowers the number of findings, or else the sum of the scores."""
         if not self.moves:
             return False
-        mended = sum(self.mended.values())
+        fewer = sum(self.fewer_findings.values())
         scores = [sum(group.score for group in groups) for groups in (self.before, self.after)]
-        return mended > 0 or (mended == 0 and scores[1] < scores[0])
+        return fewer > 0 or (fewer == 0 and scores[1] < scores[0])
 
     def document(self) -> Json:
         """Return the members of the JSON document of ``check``, without those of the plan."""
